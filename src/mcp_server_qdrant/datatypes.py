@@ -1,0 +1,249 @@
+"""What travels through the server. Everything here is frozen; a stage returns changed copies."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+Payload = dict[str, Any]
+PointId = str | int
+Distance = Literal["cosine", "dot", "euclid", "manhattan"]
+Mode = Literal["minimal", "full"]
+State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
+
+SPARSE_NAME = "bm25"
+
+
+@dataclass(frozen=True, slots=True)
+class DenseLeg:
+    """The dense vector of a collection that a request searches.
+
+    `vector` is its name ("" when unnamed), `size` its dimensions, `model` what encodes queries.
+    """
+
+    vector: str
+    size: int
+    distance: Distance
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparseLeg:
+    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
+
+    vector: str
+    idf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A collection resolved for one request: which legs it has and what it holds.
+
+    `documents` is N_c, the points that carry the sparse vector (all points without one).
+    `note` says in a sentence why a leg is missing, if one is.
+    """
+
+    collection: str
+    points: int
+    dense: DenseLeg | None
+    sparse: SparseLeg | None
+    documents: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A sparse vector: distinct token ids and their weights, of equal length."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The query as BM25 sees it, weighed over all searched collections.
+
+    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
+    collection -> the query vector that makes the engine return BM25 under that idf.
+    """
+
+    query: str
+    idf: Mapping[int, float]
+    sparse: Mapping[str, Sparse]
+    unknown: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """One query vector per model; `failures` maps a model to why it has none."""
+
+    dense: Mapping[str, Sequence[float]]
+    failures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One point that the fused query returned; payload is None until it is fetched."""
+
+    id: PointId
+    rrf: float
+    payload: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How one collection fared in a search."""
+
+    collection: str
+    state: State
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One collection's candidates with their exact leg scores.
+
+    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
+    candidate absent from one does not have that vector, or shares no term with the query.
+    """
+
+    target: Target
+    candidates: Sequence[Candidate]
+    dense: Mapping[PointId, float]
+    sparse: Mapping[PointId, float]
+    dense_searched: bool = True
+    sparse_searched: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One point on its way to the answer.
+
+    `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
+    relevance times the factors. `factors` records what each ranking step did.
+    """
+
+    collection: str
+    id: PointId
+    relevance: float
+    score: float
+    rrf: float
+    dense: float | None
+    sparse: float | None
+    payload: Payload | None = None
+    factors: tuple[tuple[str, float], ...] = ()
+
+    def rescored(self, step: str, factor: float) -> "Hit":
+        """A copy whose score is multiplied by `factor`, with the step recorded."""
+        return replace(self, score=self.score * factor, factors=(*self.factors, (step, factor)))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One call of qdrant-find, validated. `collections` None means the default ones."""
+
+    query: str
+    collections: tuple[str, ...] | None = None
+    limit: int | None = None
+    mode: Mode = "minimal"
+    score_threshold: float | None = None
+    query_filter: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
+
+    `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    """
+
+    id: PointId
+    collection: str
+    text: str
+    title: str | None = None
+    source: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+    created_at: str | None = None
+    updated_at: str | None = None
+    document: str | None = None
+    chunk: int = 0
+    chunks: int = 1
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the answer: a document, how relevant it is, and the passage that says so."""
+
+    document: Document
+    relevance: float
+    score: float
+    passage: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The answer to one search. `notes` are sentences the caller should read."""
+
+    query: str
+    results: Sequence[Result]
+    statuses: Sequence[Status]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a text that fits the model: `text` is text[start:end] of the whole."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A text to remember. `id` None means its content identifies it."""
+
+    text: str
+    metadata: Mapping[str, Any] | None = None
+    id: str | None = None
+    title: str | None = None
+    source: str | None = None
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What storing did. `pending` points wait for their dense vector."""
+
+    collection: str
+    document: str
+    ids: tuple[str, ...]
+    created_collection: bool
+    updated: bool
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoint:
+    """One point as we write it: vectors by name, None where the model is not there yet."""
+
+    id: str
+    payload: Payload
+    dense: Sequence[float] | None
+    sparse: Sparse
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """One collection as `qdrant-collections` tells of it."""
+
+    name: str
+    points: int
+    legs: tuple[str, ...]
+    model: str | None
+    note: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)

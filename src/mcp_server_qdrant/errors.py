@@ -1,0 +1,77 @@
+"""Everything that can go wrong, in one tree. The text of each error is for the caller.
+
+QdrantMcpError
+├── ConfigError              a setting is wrong: the operator mends it, the server does not start
+├── RequestError             the caller can mend it and call again
+│   ├── UnknownCollection    no such collection (names near it are offered)
+│   ├── InvalidFilter        the filter does not say what it seems to say
+│   └── InvalidPoint         a point that must not reach the engine
+└── BackendError             nothing the caller can mend
+    ├── EngineUnavailable    Qdrant or the engine host cannot be reached
+    ├── EngineTimeout        it was reached and did not answer in time
+    ├── EngineFailure        it answered with a failure (one collection damaged, say)
+    ├── DiskFull             a write was refused before it could hurt
+    └── EncoderUnavailable   no embedding model: not loaded, not reachable
+
+No text holds a path, a key or a stack trace.
+"""
+
+from collections.abc import Sequence
+
+
+class QdrantMcpError(Exception):
+    """Base of all errors whose text may be shown to the caller."""
+
+
+class ConfigError(QdrantMcpError):
+    """A setting is wrong; the text names the setting and the value it wants."""
+
+
+class RequestError(QdrantMcpError):
+    """The call cannot be done as asked; the text says what to change."""
+
+
+class UnknownCollection(RequestError):
+    """No such collection, or none that this server may show."""
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        self.name = name
+        self.near = tuple(near)
+        hint = (
+            f" Did you mean {' or '.join(repr(n) for n in near)}?"
+            if near
+            else " Call qdrant-collections for the names."
+        )
+        super().__init__(f"There is no collection {name!r}.{hint}")
+
+
+class InvalidFilter(RequestError):
+    """The filter is not one Qdrant understands."""
+
+
+class InvalidPoint(RequestError):
+    """The point would be refused or would damage the collection."""
+
+
+class BackendError(QdrantMcpError):
+    """Something behind this server failed."""
+
+
+class EngineUnavailable(BackendError):
+    """The engine cannot be reached."""
+
+
+class EngineTimeout(BackendError):
+    """The engine did not answer within the deadline."""
+
+
+class EngineFailure(BackendError):
+    """The engine answered with a failure."""
+
+
+class DiskFull(BackendError):
+    """Too little free space to write safely."""
+
+
+class EncoderUnavailable(BackendError):
+    """No vector can be made: the model is not there, or not yet."""
