@@ -1,7 +1,7 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -57,6 +57,14 @@ class Sparse:
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LegQuery:
+    """What one collection is asked: None for a leg that is not searched."""
+
+    dense: Sequence[float] | None
+    sparse: Sparse | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,5 +253,5 @@ class CollectionInfo:
     points: int
     legs: tuple[str, ...]
     model: str | None
+    updated_at: str | None = None
     note: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)

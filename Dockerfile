@@ -1,0 +1,37 @@
+FROM python:3.12-slim
+
+ENV PYTHONUNBUFFERED=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+
+WORKDIR /app
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN pip install .
+
+# Not root. /data holds the embedded engine's collections, /models the embedding model; both are
+# made here, owned by the user, so that new named volumes are too.
+RUN useradd --system --uid 10001 --create-home --home-dir /home/mcp mcp \
+    && mkdir /data /models \
+    && chown mcp:mcp /data /models
+USER mcp
+WORKDIR /data
+
+# In a container 127.0.0.1 is the container itself, so the server listens on all its interfaces.
+# Who can reach it is decided by what you publish: `-p 127.0.0.1:8000:8000` keeps it on this
+# machine. Do not publish it wider without something in front that asks who is there.
+# The embedded engine keeps its data below XDG_DATA_HOME; with QDRANT_URL set it is not used.
+ENV FASTMCP_HOST=0.0.0.0 \
+    FASTMCP_PORT=8000 \
+    FASTEMBED_CACHE_PATH=/models \
+    XDG_DATA_HOME=/data
+
+VOLUME ["/data", "/models"]
+EXPOSE 8000
+
+# /healthz is answered before the embedding model is there; the first download may take minutes.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ.get('FASTMCP_PORT', '8000') + '/healthz', timeout=4)"]
+
+ENTRYPOINT ["mcp-server-qdrant"]
+CMD ["--transport", "streamable-http"]

@@ -1,0 +1,68 @@
+# Sourced by scripts/demo, scripts/test and .ci/run.
+# One environment in .venv, the embedding model in build/minilm; both are made once and reused.
+# PYTHON chooses the interpreter (3.11 or newer); it matters only when .venv is made.
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+VENV="$ROOT/.venv"
+MODEL="$ROOT/build/minilm"
+cd -- "$ROOT"
+unset PYTHONHOME PYTHONPATH
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+choose_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        command -v "$PYTHON" >/dev/null 2>&1 || die "PYTHON=$PYTHON cannot be run."
+        new_enough "$PYTHON" || die "PYTHON=$PYTHON is $("$PYTHON" -V 2>&1); Python 3.11 or newer is needed."
+        printf '%s\n' "$PYTHON"
+        return
+    fi
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11 python; do
+        if command -v "$candidate" >/dev/null 2>&1 && new_enough "$candidate"; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    die "Python 3.11 or newer is needed and none was found (python3 is: $(python3 -V 2>&1 || true)). Set PYTHON=/path/to/python3.11 and run this again."
+}
+
+venv_python() {
+    if [ -x "$VENV/bin/python" ]; then
+        printf '%s\n' "$VENV/bin/python"
+    else
+        printf '%s\n' "$VENV/Scripts/python.exe"
+    fi
+}
+
+# What the environment was made from: where it is, its Python, what it installs.
+wanted() { printf '%s\n' "$ROOT"; "$(venv_python)" -V 2>&1; cat "$ROOT/pyproject.toml"; }
+
+make_environment() {
+    if ! new_enough "$(venv_python)"; then
+        local base
+        base=$(choose_python)
+        say "Making .venv with $("$base" -V 2>&1) ..."
+        rm -rf -- "$VENV"
+        "$base" -m venv "$VENV" || {
+            rm -rf -- "$VENV"
+            die "$base cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv."
+        }
+    fi
+    PY=$(venv_python)
+    if [ "$(wanted)" != "$(cat "$VENV/.made-from" 2>/dev/null)" ]; then
+        say "Installing what pyproject.toml asks for ..."
+        "$PY" -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
+            || die "The installation failed; the reason is above."
+        wanted >"$VENV/.made-from"
+    fi
+}
+
+make_model() {
+    [ -f "$MODEL/models--Qdrant--all-MiniLM-L6-v2-onnx/refs/main" ] \
+        || say "Building the embedding model (once) ..."
+    "$PY" scripts/build_model.py "$MODEL" >/dev/null || die "The embedding model could not be built."
+}

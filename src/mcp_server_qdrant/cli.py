@@ -1,0 +1,42 @@
+"""Commands. The only place that exits and prints, to stderr: stdout is the stdio transport."""
+
+import logging
+import sys
+
+import click
+
+from mcp_server_qdrant import __version__, settings
+from mcp_server_qdrant.errors import ConfigError
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--transport",
+    type=click.Choice(["stdio", "sse", "streamable-http"]),
+    default="stdio",
+    show_default=True,
+    help="How clients connect.",
+)
+@click.version_option(__version__)
+@click.pass_context
+def main(context: click.Context, transport: str) -> None:
+    """Serve all Qdrant collections to MCP clients. Settings come from the environment."""
+    if context.invoked_subcommand is None:
+        serve(transport)
+
+
+def serve(transport: str) -> None:
+    """Run the server; a wrong setting ends it with one sentence and status 2."""
+    try:
+        read = settings.load()
+        logging.basicConfig(
+            level=read.log_level,
+            stream=sys.stderr,
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        )
+        from mcp_server_qdrant.server import run
+
+        run(read, transport)  # type: ignore[arg-type]
+    except ConfigError as error:
+        click.echo(f"mcp-server-qdrant: {error}", err=True)
+        sys.exit(2)

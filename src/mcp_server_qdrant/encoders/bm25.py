@@ -1,0 +1,103 @@
+"""BM25 sparse vectors by Qdrant's own encoder; no model is needed.
+
+A document's weight of a term is tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / AVERAGE_LENGTH)),
+a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(stem)), as fastembed's
+Qdrant/bm25 has it.
+"""
+
+import re
+import unicodedata
+
+from qdrant_edge import (
+    Bm25,
+    Bm25Config,
+    DisabledStemmer,
+    Language,
+    SparseVector,
+    StopwordsSet,
+    TokenizerType,
+)
+
+from mcp_server_qdrant.datatypes import Sparse
+from mcp_server_qdrant.encoders.text import clean
+from mcp_server_qdrant.errors import ConfigError
+
+K1 = 1.2
+B = 0.75
+AVERAGE_LENGTH = 256
+
+NEUTRAL = "none"
+LANGUAGES = (*sorted(name.lower() for name in dir(Language) if name[0].isalpha()), NEUTRAL)
+
+WORD = re.compile(r"[^\W_]+")
+
+# Scripts written without spaces, or, as Hangul, with particles joined to the words. Han, kana and
+# Hangul become pairs of characters, as Lucene's CJKBigramFilter has it; the alphabets become
+# triples of letters.
+PAIRED = re.compile(
+    r"[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+"
+)
+TRIPLED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
+
+
+class Bm25Encoder:
+    """Sparse vectors of texts in one language; "none" neither stems nor drops stop words."""
+
+    def __init__(self, language: str = "english") -> None:
+        self.language = language.strip().lower()
+        if self.language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise ConfigError(
+                f"There is no BM25 for the language {language!r}; choose of: {known}."
+            )
+        neutral = self.language == NEUTRAL
+        self._model = Bm25(
+            Bm25Config(
+                k=K1,
+                b=B,
+                avg_len=AVERAGE_LENGTH,
+                tokenizer=TokenizerType.Word,
+                language=None if neutral else self.language,
+                stemmer=DisabledStemmer() if neutral else None,
+                stopwords=StopwordsSet() if neutral else None,
+            )
+        )
+
+    def encode_query(self, text: str) -> Sparse:
+        """The distinct terms of a query, each of weight 1."""
+        return _sparse(self._model.embed_query(_prepared(text)))
+
+    def encode_document(self, text: str) -> Sparse:
+        """The distinct terms of a document with their BM25 weights."""
+        return _sparse(self._model.embed_document(_prepared(text)))
+
+    def terms(self, text: str) -> dict[int, str]:
+        """Which word of the text, as written, makes each term of its query vector."""
+        found: dict[int, str] = {}
+        for piece in _prepared(text).split():
+            own = set(self._model.embed_query(piece).indices)
+            # The whole piece stands for a term that no word of ours makes.
+            for word in (*WORD.findall(piece), piece):
+                for term in self._model.embed_query(word).indices:
+                    if term in own:
+                        found.setdefault(term, word)
+        return found
+
+
+def _sparse(vector: SparseVector) -> Sparse:
+    return Sparse(tuple(vector.indices), tuple(vector.values))
+
+
+def _prepared(text: str) -> str:
+    """The text composed and compatible (ligatures, wide forms), its unspaced scripts in pieces."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", clean(text))
+    text = PAIRED.sub(lambda run: _pieces(run.group(), 2), text)
+    return TRIPLED.sub(lambda run: _pieces("".join(WORD.findall(run.group())), 3), text)
+
+
+def _pieces(run: str, length: int) -> str:
+    """All stretches of `length` characters, or the run itself when it is shorter."""
+    count = max(len(run) - length + 1, 1)
+    return " " + " ".join(run[start : start + length] for start in range(count)) + " "

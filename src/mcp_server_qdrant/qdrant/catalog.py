@@ -1,0 +1,281 @@
+"""Which collections there are, which of them may be seen, and how each is searched."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from mcp_server_qdrant.datatypes import (
+    SPARSE_NAME,
+    CollectionInfo,
+    DenseLeg,
+    Distance,
+    SparseLeg,
+    Target,
+)
+from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.payload import PENDING_KEY
+
+NAMES_SECONDS = 2.0
+TARGET_SECONDS = 30.0
+NEAR = 0.7
+NEAR_NAMES = 3
+MODEL_KEY = "embedding_model"
+UPDATED_KEY = "updated_at"
+
+_DISTANCES: dict[models.Distance, Distance] = {
+    models.Distance.COSINE: "cosine",
+    models.Distance.DOT: "dot",
+    models.Distance.EUCLID: "euclid",
+    models.Distance.MANHATTAN: "manhattan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultModel:
+    """The model of this server: its name, the vector name it writes, its size if known."""
+
+    name: str
+    vector: str
+    size: Callable[[], Awaitable[int | None]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    target: Target
+    info: models.CollectionInfo
+    expires: float
+
+
+class Catalog:
+    """The collections of one engine, as this server may show them.
+
+    `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
+    collection reads like one about a collection that does not exist.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        model: DefaultModel,
+        *,
+        default: str | None = None,
+        allowed: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._default = default
+        self._allowed = tuple(allowed)
+        self._clock = clock
+        self._entries: dict[str, _Entry] = {}
+        self._names: tuple[float, tuple[str, ...]] = (0.0, ())
+        self._refreshing: dict[str, asyncio.Task[Target | None]] = {}
+
+    async def names(self) -> tuple[str, ...]:
+        """The visible collections, sorted; at most two seconds old."""
+        expires, names = self._names
+        if expires > self._clock():
+            return names
+        with foreign_errors():
+            response = await self._client.get_collections()
+        names = tuple(sorted(c.name for c in response.collections if self.visible(c.name)))
+        self._names = (self._clock() + NAMES_SECONDS, names)
+        return names
+
+    def visible(self, name: str) -> bool:
+        """Whether the allow-list lets this name be read and named."""
+        return not self._allowed or any(fnmatchcase(name, glob) for glob in self._allowed)
+
+    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
+        """The targets of a search: names, globs, or the default where `wanted` is None.
+
+        Raises UnknownCollection with the nearest names. A default collection that nobody has
+        stored into yet, and a glob that matches none, are no errors: there is nothing to find.
+        """
+        if wanted is None:
+            names = await self._default_names()
+        else:
+            names = await self._matching(wanted)
+        return list(await asyncio.gather(*map(self.target, names)))
+
+    async def _default_names(self) -> list[str]:
+        if self._default is None:
+            return list(await self.names())
+        return [self._default] if await self.exists(self._default) else []
+
+    async def _matching(self, wanted: Sequence[str]) -> list[str]:
+        chosen: dict[str, None] = {}
+        for pattern in wanted:
+            if any(mark in pattern for mark in "*?["):
+                chosen.update(
+                    dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
+                )
+            elif await self.exists(pattern):
+                chosen[pattern] = None
+            else:
+                raise UnknownCollection(pattern, await self.near(pattern))
+        return list(chosen)
+
+    async def exists(self, name: str) -> bool:
+        """Whether a visible collection has this name."""
+        if not self.visible(name):
+            return False
+        if name in self._entries or name in await self.names():
+            return True
+        with foreign_errors(name):
+            return bool(await self._client.collection_exists(name))
+
+    async def near(self, name: str) -> list[str]:
+        """Visible names that look like `name`, nearest first."""
+        found = process.extract(
+            name,
+            await self.names(),
+            scorer=OSA.normalized_similarity,
+            processor=str.casefold,
+            score_cutoff=NEAR,
+            limit=NEAR_NAMES,
+        )
+        return [near for near, _, _ in found]
+
+    async def target(self, name: str) -> Target:
+        """One collection resolved. What was known a while ago serves while it is looked up anew.
+
+        A collection that cannot be read becomes a target without legs, with the reason.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            try:
+                return await self._look_up(name)
+            except UnknownCollection:
+                raise UnknownCollection(name, await self.near(name)) from None
+            except QdrantMcpError as error:
+                return Target(name, points=0, dense=None, sparse=None, note=str(error))
+        if entry.expires <= self._clock() and name not in self._refreshing:
+            task = asyncio.ensure_future(self._refresh(name))
+            self._refreshing[name] = task
+            task.add_done_callback(lambda _: self._refreshing.pop(name, None))
+        return entry.target
+
+    async def _refresh(self, name: str) -> Target | None:
+        try:
+            return await self._look_up(name)
+        except QdrantMcpError:
+            self.forget(name)
+            return None
+
+    async def _look_up(self, name: str) -> Target:
+        with foreign_errors(name):
+            info = await self._client.get_collection(name)
+            sparse = _sparse_leg(info)
+            points = info.points_count or 0
+            documents = points
+            if sparse is not None and sparse.idf:
+                having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
+                documents = (await self._client.count(name, count_filter=having)).count
+        dense, note = await self._dense_leg(info)
+        target = Target(
+            name, points=points, dense=dense, sparse=sparse, documents=documents, note=note
+        )
+        self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
+        return target
+
+    def forget(self, name: str) -> None:
+        """Look this collection up anew at its next use: it was written to, or it failed."""
+        self._entries.pop(name, None)
+        self._names = (0.0, ())
+
+    async def _dense_leg(self, info: models.CollectionInfo) -> tuple[DenseLeg | None, str | None]:
+        vectors = dense_vectors(info)
+        if not vectors:
+            return None, "keywords only: it has no dense vector"
+        model = _metadata_model(info) or self._model.name
+        size = await self._model.size() if model == self._model.name else None
+        named = self._model.vector if model == self._model.name else None
+        for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
+            foreign = name.startswith("fast-") and name != named and model == self._model.name
+            if params.multivector_config is None and not foreign and size in (None, params.size):
+                distance = _DISTANCES[params.distance]
+                return DenseLeg(name, params.size, distance, model), None
+        return None, _mismatch(vectors, self._model.name, size)
+
+    def has_pending_index(self, name: str) -> bool:
+        """Whether points without their dense vector may have been written to this collection."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return False
+        ours = MODEL_KEY in (entry.info.config.metadata or {})
+        return ours or PENDING_KEY in entry.info.payload_schema
+
+    async def describe(self) -> list[CollectionInfo]:
+        """Every visible collection as a person wants to see it."""
+        targets = await self.resolve(await self.names())
+        return list(await asyncio.gather(*map(self._describe, targets)))
+
+    async def _describe(self, target: Target) -> CollectionInfo:
+        legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
+        return CollectionInfo(
+            name=target.collection,
+            points=target.points,
+            legs=tuple(legs),
+            model=target.dense.model if target.dense else None,
+            updated_at=await self._updated(target.collection),
+            note=target.note,
+        )
+
+    async def _updated(self, name: str) -> str | None:
+        """When the newest point was written, where that is indexed."""
+        entry = self._entries.get(name)
+        if entry is None or UPDATED_KEY not in entry.info.payload_schema:
+            return None
+        newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC)
+        try:
+            with foreign_errors(name):
+                records, _ = await self._client.scroll(
+                    name, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
+                )
+        except QdrantMcpError:
+            return None
+        return str(records[0].payload[UPDATED_KEY]) if records and records[0].payload else None
+
+    async def close(self) -> None:
+        """Stop looking things up."""
+        for task in list(self._refreshing.values()):
+            task.cancel()
+
+
+def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:
+    """Vector name -> its parameters; an unnamed vector is ""."""
+    vectors = info.config.params.vectors
+    if vectors is None:
+        return {}
+    return {"": vectors} if isinstance(vectors, models.VectorParams) else dict(vectors)
+
+
+def _sparse_leg(info: models.CollectionInfo) -> SparseLeg | None:
+    """Our `bm25` vector, else one that BM25 can be presumed of: it has the IDF modifier."""
+    vectors = info.config.params.sparse_vectors or {}
+    for name in sorted(vectors, key=lambda name: (name != SPARSE_NAME, name)):
+        idf = vectors[name].modifier == models.Modifier.IDF
+        if idf or "bm25" in name.lower():
+            return SparseLeg(name, idf)
+    return None
+
+
+def _metadata_model(info: models.CollectionInfo) -> str | None:
+    value: Any = (info.config.metadata or {}).get(MODEL_KEY)
+    return value if isinstance(value, str) else None
+
+
+def _mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:
+    has = ", ".join(f"{name or 'unnamed'} ({params.size})" for name, params in vectors.items())
+    wants = f"{model} makes {size}" if size else f"{model} made none of them"
+    return f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"

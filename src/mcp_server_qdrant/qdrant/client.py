@@ -1,0 +1,140 @@
+"""Open the engine, and turn its errors into ours: the one map of foreign errors."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.async_client_base import AsyncQdrantBase
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from mcp_server_qdrant.errors import (
+    ConfigError,
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+
+LOCAL = ":memory:"
+MAX_REASON = 200
+UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
+
+
+async def open_client(
+    *,
+    url: str | None,
+    api_key: str | None = None,
+    prefer_grpc: bool = False,
+    local_path: Path,
+    timeout: float,
+) -> AsyncQdrantBase:
+    """The engine that the settings name; `timeout` in seconds bounds each request.
+
+    A server that cannot be reached is no error here: each call says so, and works once it is back.
+    Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
+    """
+    if url is None:
+        return await EdgeClient.open(local_path, timeout=timeout)
+    if url == LOCAL:
+        return _local_client()
+    try:
+        return AsyncQdrantClient(
+            url=url.rstrip("/"),
+            api_key=api_key,
+            prefer_grpc=prefer_grpc,
+            timeout=max(1, round(timeout)),
+            check_compatibility=False,
+        )
+    except ValueError as error:
+        raise ConfigError(f"QDRANT_URL: {url!r} is not a URL such as http://host:6333.") from error
+
+
+def _local_client() -> AsyncQdrantClient:
+    """qdrant-client's local mode, which warns of each thing that it does more slowly."""
+    for message in ("Payload indexes have no effect", "Local mode performs exact"):
+        warnings.filterwarnings("ignore", message=message)
+    return AsyncQdrantClient(location=LOCAL)
+
+
+@contextmanager
+def foreign_errors(collection: str | None = None) -> Iterator[None]:
+    """Errors of qdrant-client, its transports and its local mode leave here as ours."""
+    try:
+        yield
+    except QdrantMcpError:
+        raise
+    except UnexpectedResponse as error:
+        raise _response(error, collection) from error
+    except ResourceExhaustedResponse as error:
+        raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
+    except (ResponseHandlingException, OSError) as error:
+        raise _transport(error) from error
+    except grpc.aio.AioRpcError as error:
+        raise _grpc(error, collection) from error
+    except (ValueError, KeyError, TypeError, AssertionError, QdrantException) as error:
+        raise _refusal(str(error), collection) from error
+
+
+def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
+    reason = _clean(error.content.decode("utf-8", "replace"))
+    match error.status_code:
+        case 404 if collection is not None:
+            return UnknownCollection(collection)
+        case 400 | 422:
+            return RequestError(f"Qdrant refused the request: {reason}")
+        case 401 | 403:
+            return EngineFailure(FORBIDDEN)
+        case 408 | 504:
+            return EngineTimeout("Qdrant did not answer in time.")
+        case 429 | 502 | 503:
+            return EngineUnavailable("Qdrant is overloaded or starting; try again shortly.")
+        case 507:
+            return EngineFailure("Qdrant is out of disk space or memory.")
+    return EngineFailure(f"Qdrant failed (HTTP {error.status_code}): {reason}")
+
+
+def _transport(error: Exception) -> QdrantMcpError:
+    cause = error.source if isinstance(error, ResponseHandlingException) else error
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    if "TimeoutException" in kinds or isinstance(cause, TimeoutError):
+        return EngineTimeout("Qdrant did not answer in time.")
+    if "HTTPError" in kinds or isinstance(cause, OSError):
+        return EngineUnavailable(UNREACHABLE)
+    return EngineFailure("Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?")
+
+
+def _refusal(text: str, collection: str | None) -> QdrantMcpError:
+    if collection is not None and "not found" in text and collection in text:
+        return UnknownCollection(collection)
+    return EngineFailure(f"Qdrant could not do this: {_clean(text)}")
+
+
+def _grpc(error: grpc.aio.AioRpcError, collection: str | None) -> QdrantMcpError:
+    reason = _clean(error.details() or "")
+    match error.code():
+        case grpc.StatusCode.NOT_FOUND if collection is not None:
+            return UnknownCollection(collection)
+        case grpc.StatusCode.INVALID_ARGUMENT:
+            return RequestError(f"Qdrant refused the request: {reason}")
+        case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
+            return EngineFailure(FORBIDDEN)
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return EngineTimeout("Qdrant did not answer in time.")
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return EngineUnavailable(UNREACHABLE)
+    return EngineFailure(f"Qdrant failed ({error.code().name}): {reason}")
+
+
+def _clean(text: str) -> str:
+    """One short line, taken from Qdrant's JSON error where there is one."""
+    head, found, tail = text.partition('"error":"')
+    reason = tail.partition('"}')[0] if found else head
+    return " ".join(reason.split())[:MAX_REASON]

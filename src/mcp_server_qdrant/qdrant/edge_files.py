@@ -1,0 +1,176 @@
+"""The folder on disk: names, sparse copies, free space, and what to mend after a crash.
+
+shards/<slug>           one shard per collection
+shards/<slug>.json      its sidecar; the collection exists while this file does
+shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
+shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
+shards/<slug>.opening   how often in a row opening it killed the host
+trash/ work/            emptied at every start
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mcp_server_qdrant.errors import DiskFull, RequestError
+
+_LONGEST_SLUG = 120
+_LONGEST_NAME = 255
+_BLOCK = 1 << 20
+
+
+def slug_of(name: str) -> str:
+    """The collection's file name: safe on every platform, distinct also when case is ignored."""
+    plain = quote(name, safe="abcdefghijklmnopqrstuvwxyz0123456789_-").replace(".", "%2e")
+    lower = "".join(f"%{ord(c):02x}" if c.isupper() else c for c in _lower_escapes(plain))
+    slug = f"c-{lower}"
+    if len(slug) <= _LONGEST_SLUG:
+        return slug
+    return f"{slug[:80]}-{sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _lower_escapes(text: str) -> str:
+    head, *rest = text.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+def check_name(name: Any) -> None:
+    """Refuse a name no collection can have."""
+    if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
+        raise RequestError(f"A collection's name has 1 to {_LONGEST_NAME} characters.")
+    if any(ord(c) < 32 or 0xD800 <= ord(c) < 0xE000 or c in "/\\" for c in name):
+        raise RequestError(f"The collection name {name!r} holds a character it must not hold.")
+
+
+class Folder:
+    """The directories under one engine folder."""
+
+    def __init__(self, root: Path, min_free: int) -> None:
+        self.root = root
+        self.shards = root / "shards"
+        self.trash = root / "trash"
+        self.work = root / "work"
+        self._min_free = min_free
+
+    def prepare(self) -> None:
+        """Make the directories and mend what a crash left half done."""
+        for path in (self.shards, self.trash, self.work):
+            path.mkdir(parents=True, exist_ok=True)
+        for path in (*self.trash.iterdir(), *self.work.iterdir()):
+            _remove(path)
+        for path in sorted(self.shards.iterdir()):
+            self._mend(path)
+
+    def _mend(self, path: Path) -> None:
+        slug = path.name.split(".")[0]
+        shard = self.shards / slug
+        if path.name.endswith(".draft"):
+            path.unlink(missing_ok=True)
+        elif path.name.endswith((".json.new", ".json.gone")):
+            _remove(shard)
+            path.unlink(missing_ok=True)
+        elif path.name.endswith(".next"):
+            _remove(path) if shard.exists() else path.rename(shard)
+        elif path.name.endswith(".old"):
+            # .next sorts before .old: if there was a copy, it is in place by now.
+            _remove(path) if shard.exists() else path.rename(shard)
+        elif path.is_dir():
+            # Left by a killed optimisation; loading never cleans it.
+            _remove(path / "temp_segments")
+
+    def discard(self, path: Path) -> None:
+        """Remove a directory: out of sight at once, then from the disk."""
+        target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(target)
+        _remove(target)
+
+    def swap(self, slug: str, copy: Path) -> None:
+        """Put the copy in the shard's place; a crash leaves one of the two, whole."""
+        shard, following, old = (self.shards / f"{slug}{end}" for end in ("", ".next", ".old"))
+        copy.rename(following)
+        try:
+            shard.rename(old)
+        except OSError:
+            _remove(following)
+            raise
+        following.rename(shard)
+        self.discard(old)
+
+    def require_space(self, wanted: int) -> None:
+        """Raise DiskFull unless `wanted` bytes and the reserve are free.
+
+        The engine's files are sparse, so a full disk would kill the host in mid-write.
+        """
+        free = shutil.disk_usage(self.root).free
+        if free < self._min_free + wanted:
+            raise DiskFull(
+                f"Nothing was written: {free >> 20} MB are free on the disk,"
+                f" {(self._min_free + wanted) >> 20} MB are needed."
+            )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def allocated(path: Path) -> int:
+    """Bytes the tree really occupies (holes are free)."""
+    return sum(
+        getattr(found, "st_blocks", found.st_size / 512) * 512
+        for found in (file.stat() for file in path.rglob("*") if file.is_file())
+    )
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a tree; holes stay holes where the platform can tell."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            copy_sparse(entry, target / entry.name)
+        elif sys.platform == "linux":
+            _copy_with_holes(entry, target / entry.name)
+        else:
+            shutil.copyfile(entry, target / entry.name)
+
+
+def _copy_with_holes(source: Path, target: Path) -> None:
+    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+        size = os.fstat(read.fileno()).st_size
+        os.ftruncate(write.fileno(), size)
+        for start, end in _data_ranges(read.fileno(), size):
+            _copy_range(read.fileno(), write.fileno(), start, end)
+
+
+def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(handle, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole to the end
+                return
+            yield position, size  # the file system does not know holes
+            return
+        position = os.lseek(handle, start, os.SEEK_HOLE)
+        yield start, position
+
+
+def _copy_range(source: int, target: int, start: int, end: int) -> None:
+    os.lseek(source, start, os.SEEK_SET)
+    os.lseek(target, start, os.SEEK_SET)
+    left = end - start
+    while left > 0 and (block := os.read(source, min(left, _BLOCK))):
+        left -= len(block)
+        os.write(target, block)

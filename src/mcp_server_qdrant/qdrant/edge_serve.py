@@ -1,0 +1,183 @@
+"""Inside the host: the gate to the engine, a client's session, and the only writer."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
+from mcp_server_qdrant.qdrant import edge_wire as wire
+from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
+from mcp_server_qdrant.qdrant.edge_reads import Reads
+from mcp_server_qdrant.qdrant.edge_shards import Shards, log
+from mcp_server_qdrant.qdrant.edge_writes import Writes
+
+_FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
+_PATIENCE = 0.05  # how long the writer lets readers go first
+_GROUP = 32  # writes acknowledged by one flush
+
+READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
+WRITES = frozenset(
+    {
+        *("create", "update_metadata", "drop", "index", "drop_index", "add_vector", "drop_vector"),
+        *("upsert", "update_vectors", "delete_vectors", "delete", "set_payload"),
+        *("overwrite_payload", "delete_payload", "clear_payload"),
+    }
+)
+
+
+class Gate:
+    """One at a time at the engine; readers before the writer, but not forever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers: set[int] = set()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """For one read."""
+        me = threading.get_ident()
+        self._readers.add(me)
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._readers.discard(me)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """For one piece of a write."""
+        until = time.monotonic() + _PATIENCE
+        while self._readers and time.monotonic() < until:
+            time.sleep(0.0002)
+        with self._lock:
+            yield
+
+
+class Session:
+    """One client: its thread reads frames, answers reads, hands writes on."""
+
+    def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
+        self._link: Connection = link
+        self._reads = Reads(shards)
+        self._gate = gate
+        self._writer = writer
+        self._outbox: deque[bytes] = deque()
+        self._sending = threading.Lock()
+
+    def run(self) -> None:
+        """Serve until the client goes (EOFError, OSError)."""
+        self.send([("hello", True, wire.WIRE)])
+        while True:
+            self._frame(wire.unpack(self._link.recv_bytes()))
+
+    def _frame(self, calls: list[tuple[int, str, tuple[Any, ...]]]) -> None:
+        done: list[tuple[int, bool, Any]] = []
+        since = time.monotonic()
+        for number, operation, arguments in calls:
+            if operation in READS:
+                with self._gate.reading():
+                    done.append((number, *_outcome(getattr(self._reads, operation), arguments)))
+                if time.monotonic() - since > _FRAME_SECONDS:
+                    self.send(done)
+                    done, since = [], time.monotonic()
+            elif operation in WRITES:
+                self._writer.put((self, number, operation, arguments))
+            else:
+                refusal = RequestError(f"The engine host knows no operation {operation!r}.")
+                done.append((number, False, wire.error_out(refusal)))
+        if done:
+            self.send(done)
+
+    def send(self, replies: list[Any]) -> None:
+        """Send a frame, or leave it to the thread that is sending."""
+        self._outbox.append(wire.pack(replies))
+        while self._outbox and self._sending.acquire(blocking=False):
+            try:
+                while self._outbox:
+                    self._link.send_bytes(self._outbox.popleft())
+            finally:
+                self._sending.release()
+
+
+def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        return True, function(*arguments)
+    except QdrantMcpError as error:
+        return False, wire.error_out(error)
+    except (OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        return False, wire.error_out(_unforeseen(error))
+
+
+def _unforeseen(error: Exception) -> QdrantMcpError:
+    log(f"{type(error).__name__}: {error}")
+    if isinstance(error, OSError):
+        return EngineFailure("The engine could not read or write its files.")
+    return RequestError("The engine does not understand this request.")
+
+
+class Writer(threading.Thread):
+    """Does every write, in the order they came; starts optimisations when it has nothing to do."""
+
+    def __init__(self, shards: Shards, gate: Gate, options: wire.EdgeOptions) -> None:
+        super().__init__(name="writer", daemon=True)
+        self._gate = gate
+        self._writes = Writes(shards)
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._pause = max(0.02, options.quiet_seconds / 2)
+        self._optimiser = Optimiser(shards, self._writes, gate, options)
+        self.busy = False
+
+    def put(self, task: tuple[Session, int, str, tuple[Any, ...]]) -> None:
+        """Queue a write."""
+        self._queue.put(task)
+
+    def finish(self) -> None:
+        """Do what is queued, then end."""
+        self._queue.put(None)
+        self.join()
+
+    def run(self) -> None:
+        """Until `finish`."""
+        while True:
+            try:
+                group = [self._queue.get(timeout=self._pause)]
+            except queue.Empty:
+                self.busy = self._optimiser.tend()
+                continue
+            self.busy = True
+            while len(group) < _GROUP and not self._queue.empty():
+                group.append(self._queue.get())
+            self._do([task for task in group if task is not None])
+            if None in group:
+                self._optimiser.stop()
+                return
+            self.busy = self._optimiser.tend(idle=False)
+
+    def _do(self, group: list[tuple[Session, int, str, tuple[Any, ...]]]) -> None:
+        outcomes = [(s, n, _outcome(self._all_steps, (op, args))) for s, n, op, args in group]
+        flushed, failure = _outcome(self._flush, ())
+        for session, number, (well, value) in outcomes:
+            reply = (number, well, value) if flushed or not well else (number, False, failure)
+            with contextlib.suppress(OSError):
+                session.send([reply])
+
+    def _all_steps(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+        steps = getattr(self._writes, operation)(*arguments)
+        while True:
+            with self._gate.writing():
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return end.value
+
+    def _flush(self) -> None:
+        steps = self._writes.flush()
+        while True:
+            with self._gate.writing():
+                if next(steps, self) is self:
+                    return

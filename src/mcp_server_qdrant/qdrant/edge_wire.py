@@ -1,0 +1,146 @@
+"""What the engine host and its clients agree on: frames, rendezvous file, address, errors.
+
+A frame is a pickled list. Requests are `(id, operation, arguments)`, replies `(id, ok, value)`,
+where a failed reply's value is `(error class name, arguments)`. Only plain data travels.
+"""
+
+import contextlib
+import json
+import os
+import pickle
+import stat
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant import errors
+
+WIRE = 1
+RENDEZVOUS = "engine-host.json"
+LOCK = "engine-host.lock"
+LOG = "engine-host.log"
+_LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """How a host behaves; the first client's options count while that host lives.
+
+    idle_seconds: how long the host outlives its last client. max_open: open shards kept.
+    min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
+    (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
+    writing before it starts.
+    """
+
+    idle_seconds: float = 5.0
+    max_open: int = 128
+    min_free: int = 256 << 20
+    optimise_at: int = 20_000
+    quiet_seconds: float = 2.0
+
+    def dumps(self) -> str:
+        """As one command line argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> "EdgeOptions":
+        """From that argument."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where a host listens and the key that opens it."""
+
+    address: str
+    key: bytes
+    pid: int
+    wire: int = WIRE
+
+    def write(self, folder: Path) -> None:
+        """Publish, readable by this user only."""
+        fields = asdict(self) | {"key": self.key.hex()}
+        write_atomically(folder / RENDEZVOUS, json.dumps(fields))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Rendezvous | None":
+        """The published one; None when there is none, or not a whole one."""
+        try:
+            fields = json.loads((folder / RENDEZVOUS).read_text("utf-8"))
+            fields["key"] = bytes.fromhex(fields["key"])
+            return cls(**fields)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the file as a whole: readers see the old text or the new, also after a crash."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def socket_address(folder: Path) -> str | None:
+    """A fresh private address for this process; None lets the platform choose (Windows)."""
+    if sys.platform == "win32":
+        return None
+    name = f"{folder_mark(folder)}-{os.getpid()}.sock"
+    base = tempfile.gettempdir()
+    room = _LONGEST_SOCKET_PATH - len(name) - len("/mcpq-") - 8
+    private = _private_dir(Path(base if len(os.fsencode(base)) < room else "/tmp"))  # noqa: S108
+    return str(private / name)
+
+
+def folder_mark(folder: Path) -> str:
+    """A short name of the folder, the same for every process."""
+    return sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+
+
+def _private_dir(base: Path) -> Path:
+    """A directory only this user can enter, even if someone else took the usual name."""
+    if sys.platform == "win32":
+        return base
+    path = base / f"mcpq-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+        path.chmod(0o700)
+        return path
+    return Path(tempfile.mkdtemp(prefix="mcpq-", dir=base))
+
+
+def pack(message: Any) -> bytes:
+    """One frame; an object that occurs twice in it travels once."""
+    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(frame: bytes) -> Any:
+    """The message of a frame that came over an authenticated connection."""
+    return pickle.loads(frame)  # noqa: S301
+
+
+def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
+    """An error as plain data."""
+    if isinstance(error, errors.UnknownCollection):
+        return "UnknownCollection", (error.name, error.near)
+    return type(error).__name__, (str(error),)
+
+
+def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
+    """The error that `error_out` described."""
+    kind, arguments = plain
+    error: errors.QdrantMcpError = getattr(errors, kind)(*arguments)
+    return error

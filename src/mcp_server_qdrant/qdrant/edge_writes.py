@@ -1,0 +1,294 @@
+"""What can be changed: every write of the engine, checked as a whole before anything is written.
+
+Each operation is a generator that does a small piece of work between two yields, so that
+readers get in between, and returns its plain result. The host's only writer thread runs them
+one after the other and flushes before it acknowledges.
+"""
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, RequestError
+from mcp_server_qdrant.qdrant import edge_check as check
+from mcp_server_qdrant.qdrant import edge_schema as schema
+from mcp_server_qdrant.qdrant import edge_types as types
+from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge_wire import unpack
+
+PIECE = 100  # points per engine call: about 4 ms
+_GROWTH = 4  # bytes on the disk per byte on the wire, generously
+_SMALL = 1 << 20
+
+Step = Generator[None, None, Any]
+Update = edge.UpdateOperation
+_MODES = {
+    "upsert": edge.UpdateMode.Upsert,
+    "insert_only": edge.UpdateMode.InsertOnly,
+    "update_only": edge.UpdateMode.UpdateOnly,
+}
+
+
+class Writes:
+    """The writes of one host."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self.touched: set[Shard] = set()  # to be flushed before they are acknowledged
+
+    def flush(self) -> Iterator[None]:
+        """Make everything applied so far durable."""
+        while self.touched:
+            shard = self.touched.pop()
+            if shard.engine is not None:
+                with guarded(shard.name, "could not be flushed"):
+                    shard.engine.flush()
+            yield
+
+    def apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
+        """One engine update; recorded when a copy of the shard is being optimised."""
+        engine = self._shards.engine(shard)
+        if shard.record is not None:
+            shard.record.append(update)
+        shard.count = None
+        shard.written = time.monotonic()
+        self.touched.add(shard)
+        try:
+            with guarded(shard.name):
+                engine.update(update)
+        except EngineFailure:
+            # What it holds in memory is no longer sure; the files and the log are.
+            self._shards.close(shard)
+            raise
+
+    def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
+        with guarded(shard.name):
+            found = self._shards.engine(shard).retrieve(list(ids), False, False)  # noqa: FBT003
+        return [record.id for record in found]
+
+    def _room(self, wanted: int = _SMALL) -> None:
+        self._shards.folder.require_space(wanted)
+
+    # Collections
+
+    def create(self, name: str, sidecar: dict[str, Any]) -> Step:
+        """Make a collection; refused when it exists."""
+        check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
+        check.check_payload(sidecar["metadata"] or {})
+        self._room()
+        self._shards.create(name, sidecar)
+        yield
+
+    def update_metadata(self, name: str, metadata: dict[str, Any]) -> Step:
+        """Merge into the collection's metadata, as the server does."""
+        shard = self._shards.get(name)
+        check.check_payload(metadata)
+        self._room()
+        shard.sidecar["metadata"] = {**(shard.sidecar.get("metadata") or {}), **metadata}
+        self._shards.save(shard)
+        yield
+
+    def drop(self, name: str) -> Step:
+        """Delete a collection; False when there was none."""
+        if name not in self._shards.names():
+            return False
+        shard = self._shards.get(name)
+        self.touched.discard(shard)
+        self._shards.drop(shard)
+        yield
+        return True
+
+    def index(self, name: str, field: str, declared: Any) -> Step:
+        """Index a payload field; cheap while the collection is empty."""
+        shard = self._shards.get(name)
+        with guarded(name):
+            update = Update.create_field_index(field, schema.index_params(declared))
+        self._room()
+        self.apply(shard, update)
+        if isinstance(declared, dict):
+            shard.sidecar.setdefault("indexes", {})[field] = declared
+            self._shards.save(shard)
+        yield
+
+    def drop_index(self, name: str, field: str) -> Step:
+        """Forget a payload index."""
+        shard = self._shards.get(name)
+        with guarded(name):
+            update = Update.delete_field_index(field)
+        self.apply(shard, update)
+        if shard.sidecar.get("indexes", {}).pop(field, None) is not None:
+            self._shards.save(shard)
+        yield
+
+    def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
+        """Give the collection one more vector, dense or sparse."""
+        shard = self._shards.get(name)
+        check.check_vector_name(vector)
+        if vector in shard.sidecar["vectors"] or vector in shard.sidecar["sparse_vectors"]:
+            raise RequestError(f"The collection {name!r} has a vector named {vector!r} already.")
+        if kind == "vectors":
+            check.check_size(vector, params.get("size"))
+        self._room()
+        self.apply(shard, _vector_update(vector, kind, params))
+        shard.sidecar[kind][vector] = params
+        self._shards.save(shard)
+        yield
+
+    def drop_vector(self, name: str, vector: str) -> Step:
+        """Take a vector away from the collection and all its points."""
+        shard = self._shards.get(name)
+        if vector not in shard.sidecar["vectors"] and vector not in shard.sidecar["sparse_vectors"]:
+            raise RequestError(check.unknown_vector(vector, shard.sidecar))
+        self.apply(shard, Update.delete_vector_name(vector))
+        for kind in ("vectors", "sparse_vectors"):
+            shard.sidecar[kind].pop(vector, None)
+        self._shards.save(shard)
+        yield
+
+    # Points
+
+    def upsert(self, name: str, blobs: list[bytes], where: Any, mode: str | None) -> Step:
+        """Insert or replace points; each blob is a pickled list of them."""
+        shard = self._shards.get(name)
+        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
+        pieces = []
+        for blob in blobs:
+            points = unpack(blob)
+            check.check_points(points, shard.sidecar)
+            pieces.append(points)
+            yield
+        condition = types.to_filter(where)
+        for points in pieces:
+            for start in range(0, len(points), PIECE):
+                with guarded(name):
+                    converted = [types.to_point(p) for p in points[start : start + PIECE]]
+                    update = Update.upsert_points(
+                        converted, condition=condition, update_mode=_MODES.get(mode or "upsert")
+                    )
+                self.apply(shard, update)
+                yield
+
+    def update_vectors(self, name: str, blobs: list[bytes], where: Any) -> Step:
+        """Replace some vectors of points that exist; refused when one does not."""
+        shard = self._shards.get(name)
+        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
+        points = [point for blob in blobs for point in unpack(blob)]
+        check.check_points(points, shard.sidecar)
+        found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
+        for point_id, vector, _ in points:
+            if _canonical(point_id) not in found:
+                raise RequestError(f"There is no point with id {point_id}.")
+            if vector is None:
+                raise InvalidPoint(f"The point {point_id} brings no vector.")
+        yield
+        condition = types.to_filter(where)
+        for start in range(0, len(points), PIECE):
+            with guarded(name):
+                converted = [
+                    edge.PointVectors(point_id, types.to_vectors(vector))
+                    for point_id, vector, _ in points[start : start + PIECE]
+                ]
+                update = Update.update_vectors(converted, condition=condition)
+            self.apply(shard, update)
+            yield
+
+    def delete_vectors(self, name: str, vectors: list[str], selector: Mapping[str, Any]) -> Step:
+        """Take vectors away from points."""
+        shard = self._shards.get(name)
+        for vector in vectors:
+            if vector not in (*shard.sidecar["vectors"], *shard.sidecar["sparse_vectors"]):
+                raise RequestError(check.unknown_vector(vector, shard.sidecar))
+        self._room()
+        by = (Update.delete_vectors, Update.delete_vectors_by_filter)
+        yield from self._select(shard, selector, by, vectors)
+
+    def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
+        """Delete points."""
+        shard = self._shards.get(name)
+        before = self._count(shard) if "filter" in selector else 0
+        by = (Update.delete_points, Update.delete_points_by_filter)
+        yield from self._select(shard, selector, by)
+        if "filter" in selector:
+            shard.deleted += max(0, before - self._count(shard))
+        else:
+            shard.deleted += len(selector["points"])
+
+    def _count(self, shard: Shard) -> int:
+        if shard.count is None:
+            with guarded(shard.name):
+                shard.count = self._shards.engine(shard).count(edge.CountRequest(exact=True))
+        return shard.count
+
+    def set_payload(
+        self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
+    ) -> Step:
+        """Merge into the payload (or, with a key, into that part of it)."""
+        shard = self._checked(name, payload)
+        by = (Update.set_payload, Update.set_payload_by_filter)
+        yield from self._select(shard, selector, by, payload, key)
+
+    def overwrite_payload(
+        self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
+    ) -> Step:
+        """Replace the payload."""
+        shard = self._checked(name, payload)
+        by = (Update.overwrite_payload, Update.overwrite_payload_by_filter)
+        yield from self._select(shard, selector, by, payload, key)
+
+    def _checked(self, name: str, payload: dict[str, Any]) -> Shard:
+        shard = self._shards.get(name)
+        check.check_payload(payload)
+        self._room()
+        return shard
+
+    def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> Step:
+        """Remove keys from the payload."""
+        shard = self._shards.get(name)
+        by = (Update.delete_payload, Update.delete_payload_by_filter)
+        yield from self._select(shard, selector, by, keys)
+
+    def clear_payload(self, name: str, selector: Mapping[str, Any]) -> Step:
+        """Remove the whole payload."""
+        shard = self._shards.get(name)
+        by = (Update.clear_payload, Update.clear_payload_by_filter)
+        yield from self._select(shard, selector, by)
+
+    def _select(
+        self, shard: Shard, selector: Mapping[str, Any], by: tuple[Any, Any], *arguments: Any
+    ) -> Step:
+        """Apply to the filtered points, or to those of the ids that exist."""
+        by_ids, by_filter = by
+        if "filter" in selector:
+            with guarded(shard.name):
+                condition = types.to_filter(selector["filter"]) or edge.Filter()
+                update = by_filter(condition, *arguments)
+            self.apply(shard, update)
+            yield
+            return
+        ids = selector["points"]
+        check.check_ids(ids)
+        for start in range(0, len(ids), PIECE):
+            # The engine stops at the first id it does not have.
+            if existing := self._existing(shard, ids[start : start + PIECE]):
+                with guarded(shard.name):
+                    update = by_ids(existing, *arguments)
+                self.apply(shard, update)
+            yield
+
+
+def _canonical(point_id: int | str) -> str:
+    return str(check.UUID(point_id)) if isinstance(point_id, str) else str(point_id)
+
+
+def _vector_update(vector: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOperation:
+    if kind == "sparse_vectors":
+        return Update.create_sparse_vector(vector, schema.modifier_of(params))
+    return Update.create_dense_vector(
+        vector,
+        params["size"],
+        schema.distance_of(params["distance"]),
+        schema.multivector_of(params),
+        schema.datatype_of(params),
+    )

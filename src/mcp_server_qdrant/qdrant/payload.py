@@ -1,0 +1,87 @@
+"""Payload <-> Document: the official format, ours, and whatever other tools wrote."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_server_qdrant.datatypes import Document, Payload, PointId
+
+OURS = frozenset(
+    {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
+)
+PENDING_KEY = "doc.pending"
+DOCUMENT_KEY = "doc.id"
+CHUNK_KEY = "doc.chunk"
+
+
+def read(
+    collection: str, point: PointId, payload: Payload | None, content_fields: Sequence[str]
+) -> Document:
+    """A point's payload as a Document, whoever wrote it.
+
+    The text is the first string found under `content_fields`; metadata is `metadata`, or else
+    everything that was not used. A point without text says so in its text.
+    """
+    payload = payload or {}
+    key = next((k for k in content_fields if isinstance(payload.get(k), str)), None)
+    doc = payload.get("doc") if isinstance(payload.get("doc"), dict) else {}
+    assert isinstance(doc, dict)
+    metadata = payload.get("metadata")
+    return Document(
+        id=point,
+        collection=collection,
+        text=payload[key] if key else _without_text(payload),
+        title=_string(payload, metadata, "title") or _string(payload, metadata, "name"),
+        source=_string(payload, metadata, "source") or _string(payload, metadata, "url"),
+        metadata=metadata if isinstance(metadata, dict) else _rest(payload, key),
+        tags=_tags(payload, metadata),
+        created_at=_string(payload, metadata, "created_at"),
+        updated_at=_string(payload, metadata, "updated_at"),
+        document=_id(doc),
+        chunk=_number(doc, "chunk", 0),
+        chunks=_number(doc, "chunks", 1),
+        start=doc.get("start") if isinstance(doc.get("start"), int) else None,
+        end=doc.get("end") if isinstance(doc.get("end"), int) else None,
+    )
+
+
+def _without_text(payload: Payload) -> str:
+    keys = ", ".join(sorted(payload)[:8])
+    if not keys:
+        return "(this point has no payload)"
+    return f"(no text here; payload keys: {keys}. QDRANT_CONTENT_FIELDS may name the one to show)"
+
+
+def _rest(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
+    rest = {k: v for k, v in payload.items() if k != used and k not in OURS}
+    if payload.get("metadata") is not None:
+        rest["metadata"] = payload["metadata"]
+    return rest or None
+
+
+def _string(payload: Payload, metadata: Any, key: str) -> str | None:
+    for place in (payload, metadata):
+        if isinstance(place, dict):
+            value = place.get(key)
+            if isinstance(value, str) and value:
+                return value
+    return None
+
+
+def _tags(payload: Payload, metadata: Any) -> tuple[str, ...]:
+    for place in (payload, metadata):
+        tags = place.get("tags") if isinstance(place, dict) else None
+        if isinstance(tags, str):
+            return (tags,)
+        if isinstance(tags, list) and tags:
+            return tuple(str(tag) for tag in tags)
+    return ()
+
+
+def _id(doc: Mapping[str, Any]) -> str | None:
+    value = doc.get("id")
+    return value if isinstance(value, str) else None
+
+
+def _number(doc: Mapping[str, Any], key: str, default: int) -> int:
+    value = doc.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,0 +1,212 @@
+"""The write side of the engine: create, upsert, delete, and points by id or by document."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, StoredPoint, Target
+from mcp_server_qdrant.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.filters import FieldType, index_type
+from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read
+
+PENDING = "dense"
+MAX_NAME = 255
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+_INDEXES = {
+    DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
+    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
+    PENDING_KEY: models.PayloadSchemaType.KEYWORD,
+    "tags": models.PayloadSchemaType.KEYWORD,
+    "metadata.tags": models.PayloadSchemaType.KEYWORD,
+    "source": models.PayloadSchemaType.KEYWORD,
+    "created_at": models.PayloadSchemaType.DATETIME,
+    "updated_at": models.PayloadSchemaType.DATETIME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What a new collection is made with: its dense vector, its model, the fields to index."""
+
+    vector: str
+    size: int
+    metadata: Mapping[str, Any]
+    fields: tuple[tuple[str, FieldType], ...] = ()
+
+
+class Points:
+    """Writes, and the reads that name points. All raise our errors."""
+
+    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+        self._client = client
+        self._content_fields = tuple(content_fields)
+
+    async def create(self, collection: str, blueprint: Blueprint) -> bool:
+        """Make the collection with dense, `bm25` and its indexes; False where it is there already.
+
+        Raises RequestError for a name that Qdrant or a file system would not take.
+        """
+        check_name(collection)
+        try:
+            with foreign_errors(collection):
+                await self._client.create_collection(
+                    collection,
+                    vectors_config={
+                        blueprint.vector: models.VectorParams(
+                            size=blueprint.size, distance=models.Distance.COSINE
+                        )
+                    },
+                    sparse_vectors_config={
+                        SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                    },
+                    metadata=dict(blueprint.metadata),
+                )
+        except (EngineFailure, RequestError):
+            with foreign_errors(collection):
+                if await self._client.collection_exists(collection):
+                    return False  # made by another caller since we looked
+            raise
+        fields = {f"metadata.{name}": index_type(kind) for name, kind in blueprint.fields}
+        for name, schema in (_INDEXES | fields).items():
+            with foreign_errors(collection):
+                await self._client.create_payload_index(collection, name, schema)
+        return True
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+        """Write the points with the vectors that the collection has. Acknowledged when durable."""
+        structs = [
+            models.PointStruct(
+                id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
+            )
+            for point in points
+        ]
+        with foreign_errors(target.collection):
+            await self._client.upsert(target.collection, structs, wait=True)
+
+    async def expect_pending(self, collection: str) -> None:
+        """Index the pending mark in a collection of another maker, so that it is found again."""
+        with foreign_errors(collection):
+            await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
+
+    async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
+        """The named points as Documents; missing ones are left out."""
+        with foreign_errors(collection):
+            records = await self._client.retrieve(collection, ids, with_payload=True)
+        return [self._document(collection, record) for record in records]
+
+    async def chunks(
+        self, collection: str, document: str, first: int = 0, last: int | None = None
+    ) -> list[Document]:
+        """The chunks `first` to `last` (both counted) of a document, in order."""
+        span = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=first, lte=last))
+        found: list[Document] = []
+        offset = None
+        while True:
+            with foreign_errors(collection):
+                records, offset = await self._client.scroll(
+                    collection,
+                    scroll_filter=models.Filter(must=[_of(document), span]),
+                    limit=256,
+                    offset=offset,
+                    with_payload=True,
+                )
+            found += [self._document(collection, record) for record in records]
+            if offset is None:
+                return sorted(found, key=lambda chunk: chunk.chunk)
+
+    async def delete_chunks(self, collection: str, document: str, first: int) -> None:
+        """Remove the chunks of a document from number `first` on: it has become shorter."""
+        span = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=first))
+        with foreign_errors(collection):
+            await self._client.delete(
+                collection,
+                models.FilterSelector(filter=models.Filter(must=[_of(document), span])),
+                wait=True,
+            )
+
+    async def pending(self, collection: str, limit: int) -> list[Document]:
+        """Points that were stored while there was no model, at most `limit`."""
+        with foreign_errors(collection):
+            records, _ = await self._client.scroll(
+                collection,
+                scroll_filter=models.Filter(
+                    must=[
+                        models.FieldCondition(
+                            key=PENDING_KEY, match=models.MatchValue(value=PENDING)
+                        )
+                    ]
+                ),
+                limit=limit,
+                with_payload=True,
+            )
+        return [self._document(collection, record) for record in records]
+
+    async def fill(self, target: Target, vectors: Mapping[str | int, Sequence[float]]) -> None:
+        """Give pending points their dense vector, then take the mark off."""
+        assert target.dense is not None
+        name = target.dense.vector
+        updates = [
+            models.PointVectors(id=point, vector={name: list(vector)} if name else list(vector))
+            for point, vector in vectors.items()
+        ]
+        with foreign_errors(target.collection):
+            await self._client.update_vectors(target.collection, updates, wait=True)
+            await self._client.delete_payload(
+                target.collection, [PENDING_KEY], list(vectors), wait=True
+            )
+
+    def _document(self, collection: str, record: models.Record) -> Document:
+        return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
+
+
+def check_name(name: str) -> None:
+    """Raise RequestError unless `name` can be a collection's name."""
+    if not name or len(name) > MAX_NAME or _FORBIDDEN.search(name) or name in (".", ".."):
+        raise RequestError(
+            f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
+            'without control characters and < > : " / \\ | ? *'
+        )
+
+
+def stored_payload(document: Document) -> Payload:
+    """The payload of a chunk as it is written: the official format and what we add to it."""
+    payload: Payload = {
+        "document": document.text,
+        "metadata": dict(document.metadata) if document.metadata is not None else None,
+        "title": document.title,
+        "source": document.source,
+        "tags": list(document.tags) or None,
+        "created_at": document.created_at,
+        "updated_at": document.updated_at,
+    }
+    kept = {k: v for k, v in payload.items() if v is not None or k == "metadata"}
+    kept["doc"] = {
+        "id": document.document,
+        "chunk": document.chunk,
+        "chunks": document.chunks,
+        "start": document.start,
+        "end": document.end,
+    }
+    return kept
+
+
+def _vectors(target: Target, point: StoredPoint) -> dict[str, Any] | list[float]:
+    vectors: dict[str, Any] = {}
+    if target.dense is not None and point.dense is not None:
+        if target.dense.vector == "" and target.sparse is None:
+            return list(point.dense)
+        vectors[target.dense.vector] = list(point.dense)
+    if target.sparse is not None and point.sparse.indices:
+        vectors[target.sparse.vector] = models.SparseVector(
+            indices=list(point.sparse.indices), values=list(point.sparse.values)
+        )
+    return vectors
+
+
+def _of(document: str) -> models.FieldCondition:
+    return models.FieldCondition(key=DOCUMENT_KEY, match=models.MatchValue(value=document))

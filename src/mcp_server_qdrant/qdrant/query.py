@@ -1,0 +1,171 @@
+"""One collection's native queries: fused candidates, exact leg scores, probes, payloads."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.datatypes import (
+    Candidate,
+    DenseLeg,
+    LegQuery,
+    Payload,
+    PointId,
+    SparseLeg,
+    Target,
+)
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.filters import parse
+
+RRF_K = 60
+
+# Exact scores even where vectors are quantised or indexed: the candidates are few.
+_EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
+_RRF = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
+
+
+class Queries:
+    """The read side of the engine, one collection at a time."""
+
+    def __init__(self, client: AsyncQdrantBase) -> None:
+        self._client = client
+
+    def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
+        """A caller's filter, checked once per search. Raises InvalidFilter."""
+        return parse(raw)
+
+    async def candidates(
+        self,
+        target: Target,
+        query: LegQuery,
+        *,
+        depth: int,
+        condition: models.Filter | None,
+        with_payload: bool,
+    ) -> list[Candidate]:
+        """The `depth` best points by server-side RRF (k=60) over both legs, best first.
+
+        RRF ties come back in random order, so the whole union of the legs is asked for and cut
+        here by (-score, id): the same request gives the same candidates.
+        """
+        legs = _legs(target, query)
+        if len(legs) == 1:
+            vector, using = legs[0]
+            request: dict[str, Any] = {"query": vector, "using": using, "limit": depth}
+        else:
+            prefetch = [models.Prefetch(query=v, using=u, limit=depth) for v, u in legs]
+            for leg in prefetch:
+                leg.filter = condition
+            request = {"prefetch": prefetch, "query": _RRF, "limit": depth * len(legs)}
+        with foreign_errors(target.collection):
+            response = await self._client.query_points(
+                target.collection,
+                query_filter=condition if len(legs) == 1 else None,
+                with_payload=with_payload,
+                **request,
+            )
+        points = response.points
+        if len(legs) == 1:
+            return [
+                Candidate(_id(point.id), 1 / (RRF_K + rank), point.payload)
+                for rank, point in enumerate(points)
+            ]
+        found = [Candidate(_id(point.id), point.score, point.payload) for point in points]
+        found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
+        return found[:depth]
+
+    async def leg_scores(
+        self, target: Target, query: LegQuery, ids: Sequence[PointId]
+    ) -> tuple[dict[PointId, float], dict[PointId, float]]:
+        """Exact scores of the named points on each leg: (cosine, BM25), by id, in one trip.
+
+        A point without the vector, or sharing no term with the query, is absent.
+        """
+        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        requests = [
+            models.QueryRequest(
+                query=vector, using=using, filter=only, params=_EXACT, limit=len(ids)
+            )
+            for vector, using in _legs(target, query)
+        ]
+        with foreign_errors(target.collection):
+            answers = await self._client.query_batch_points(target.collection, requests)
+        scores: list[dict[PointId, float]] = [
+            {_id(point.id): point.score for point in answer.points} for answer in answers
+        ]
+        cosines: dict[PointId, float] = {}
+        if target.dense is not None and query.dense is not None:
+            leg = target.dense
+            cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
+        return cosines, scores[0] if scores else {}
+
+    async def probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
+        """The engine's own idf of each term in this collection; absent terms are left out.
+
+        A query of one term with weight 1 scores idf(t) * stored value, and the value comes with
+        the vector. All probes travel in one batch.
+        """
+        leg = target.sparse
+        assert leg is not None
+        requests = [
+            models.QueryRequest(
+                query=models.SparseVector(indices=[term], values=[1.0]),
+                using=leg.vector,
+                limit=1,
+                with_vector=[leg.vector],
+            )
+            for term in terms
+        ]
+        with foreign_errors(target.collection):
+            answers = await self._client.query_batch_points(target.collection, requests)
+        found: dict[int, float] = {}
+        for term, answer in zip(terms, answers, strict=True):
+            if answer.points:
+                value = _stored(answer.points[0].vector, leg, term)
+                if value > 0:
+                    found[term] = answer.points[0].score / value
+        return found
+
+    async def payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of the named points, by id."""
+        with foreign_errors(target.collection):
+            records = await self._client.retrieve(target.collection, ids, with_payload=True)
+        return {_id(record.id): record.payload or {} for record in records}
+
+
+def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
+    """The (query vector, vector name) pairs to search, dense first; an unnamed vector is None."""
+    legs: list[tuple[Any, str | None]] = []
+    if target.dense is not None and query.dense is not None:
+        legs.append((query.dense, target.dense.vector or None))
+    if target.sparse is not None and query.sparse is not None:
+        sparse = query.sparse
+        vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
+        legs.append((vector, target.sparse.vector))
+    return legs
+
+
+def _id(value: Any) -> PointId:
+    return value if isinstance(value, str | int) else str(value)
+
+
+def _stored(vector: Any, leg: SparseLeg, term: int) -> float:
+    sparse = vector.get(leg.vector) if isinstance(vector, dict) else None
+    if not isinstance(sparse, models.SparseVector):
+        return 0.0
+    return dict(zip(sparse.indices, sparse.values, strict=True)).get(term, 0.0)
+
+
+def cosine(score: float, leg: DenseLeg) -> float:
+    """The cosine similarity behind a dense score, for unit vectors, whatever the distance.
+
+    Euclid: |a - b|^2 = 2 - 2 cos. Manhattan has no such identity; 1 / (1 + d) keeps its order.
+    """
+    match leg.distance:
+        case "euclid":
+            return 1 - score * score / 2
+        case "manhattan":
+            return 1 / (1 + max(score, 0.0))
+    return min(score, 1.0) if math.isfinite(score) else 0.0

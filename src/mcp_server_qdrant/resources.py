@@ -1,0 +1,88 @@
+"""What clients may read without a tool: the collections, and a prompt that shows how to search."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.types import (
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+
+from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.tools import Services, collection
+
+LIST = "qdrant://collections"
+ONE = "qdrant://collections/{name}"
+MAX_COMPLETIONS = 100
+
+INSTRUCTIONS = (
+    "Searches all of the user's Qdrant collections at once. Call qdrant-find before you answer "
+    'from memory: collections=["*"] searches everything; relevance runs from 0 to 1 and compares '
+    "across collections. qdrant-get gives the whole text of an id. Notes in a result say what was "
+    "not searched."
+)
+
+SEARCH_PROMPT = """Answer this from my collections: {question}
+
+1. Call qdrant-find with the question's own nouns and names, collections=["*"].
+2. If the best relevance is low, search again with other words: a synonym, an exact name, an id.
+3. Narrow with collections=[...] once you see where the answers lie; use query_filter for exact
+   fields.
+4. Read what matters with qdrant-get (neighbours=1 for the text around a passage).
+5. Answer with the titles and ids you used, and say what you did not find."""
+
+
+def register(mcp: MCPServer, services: Callable[[], Awaitable[Services]]) -> None:
+    """Add the resources, the prompt and the completion of collection names."""
+
+    @mcp.resource(LIST, title="Collections", mime_type="application/json")
+    async def collections() -> str:
+        """Every collection that can be searched."""
+        try:
+            infos = await (await services()).catalog.describe()
+        except QdrantMcpError as error:
+            raise ResourceError(str(error)) from error
+        return json.dumps([collection(info) for info in infos], ensure_ascii=False)
+
+    @mcp.resource(ONE, title="Collection", mime_type="application/json")
+    async def one(name: str) -> str:
+        """One collection: points, model, what can be searched."""
+        try:
+            infos = await (await services()).catalog.describe()
+        except QdrantMcpError as error:
+            raise ResourceError(str(error)) from error
+        for info in infos:
+            if info.name == name:
+                return json.dumps(collection(info), ensure_ascii=False)
+        raise ResourceNotFoundError(f"There is no collection {name!r}.")
+
+    @mcp.prompt(name="search-well", title="Search my collections")
+    def search_well(question: str) -> str:
+        """How to search many collections well."""
+        return SEARCH_PROMPT.format(question=question)
+
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        context: CompletionContext | None,  # noqa: ARG001
+    ) -> Completion | None:
+        """Collection names that begin with what was typed."""
+        if not isinstance(ref, ResourceTemplateReference) or argument.name != "name":
+            return None
+        try:
+            names = await (await services()).catalog.names()
+        except QdrantMcpError:
+            return Completion(values=[], total=0, has_more=False)
+        matching = [name for name in names if name.startswith(argument.value)]
+        return Completion(
+            values=matching[:MAX_COMPLETIONS],
+            total=len(matching),
+            has_more=len(matching) > MAX_COMPLETIONS,
+        )
+
+    mcp.completion()(complete)  # type: ignore[no-untyped-call]

@@ -1,0 +1,35 @@
+"""Query -> one vector per distinct model, concurrently."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from mcp_server_qdrant.datatypes import QueryVectors, Target
+from mcp_server_qdrant.errors import BackendError
+
+
+class Encoders(Protocol):
+    """What encodes a query under a model's name."""
+
+    async def encode_query(self, model: str, text: str) -> Sequence[float]:
+        """A unit vector. Raises EncoderUnavailable with the reason."""
+
+
+async def embed(query: str, targets: Sequence[Target], encoders: Encoders) -> QueryVectors:
+    """Encode the query once for each model that a target needs.
+
+    A model that cannot encode does not fail the search: its reason is kept.
+    """
+    names = sorted({target.dense.model for target in targets if target.dense})
+
+    async def one(model: str) -> Sequence[float] | str:
+        try:
+            return await encoders.encode_query(model, query)
+        except BackendError as error:
+            return str(error)
+
+    answers = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+    return QueryVectors(
+        dense={name: v for name, v in answers.items() if not isinstance(v, str)},
+        failures={name: v for name, v in answers.items() if isinstance(v, str)},
+    )

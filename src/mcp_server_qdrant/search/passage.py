@@ -1,0 +1,63 @@
+"""The stretch of a text that answers the query."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+
+PASSAGE = 160
+LONGEST = 20_000
+_SENTENCE = re.compile(
+    "[^.!?\\n\u3002\uff01\uff1f]*(?:[.!?\u3002\uff01\uff1f]+|\\n+|$)\\s*"
+)  # with CJK stops
+
+Tokens = Callable[[str], Collection[int]]
+
+
+def passage(text: str, idf: Mapping[int, float], tokens: Tokens, length: int = PASSAGE) -> str:
+    """At most `length` characters around the sentences that hold the most of the query.
+
+    Each query term counts its idf, once. Where no term occurs, the text's beginning serves.
+    Cut ends are marked with an ellipsis, white space is folded.
+    """
+    folded = " ".join(text.split())
+    if len(folded) <= length:
+        return folded
+    spans = [match.span() for match in _SENTENCE.finditer(text[:LONGEST]) if match.group().strip()]
+    gains = [sum(idf.get(token, 0.0) for token in set(tokens(text[a:b]))) for a, b in spans]
+    if not any(gains):
+        return _cut(folded, 0, length)
+    best = max(range(len(spans)), key=lambda i: (gains[i], -i))
+    start, end = spans[best]
+    while best + 1 < len(spans) and spans[best + 1][1] - start <= length:
+        best += 1
+        end = spans[best][1]
+    if end - start > length:
+        return _around(" ".join(text[start:end].split()), idf, tokens, length, text[:start])
+    return _mark(" ".join(text[start:end].split()), before=text[:start], after=text[end:])
+
+
+def _around(
+    sentence: str, idf: Mapping[int, float], tokens: Tokens, length: int, before: str
+) -> str:
+    """A long sentence cut so that its first query term is shown."""
+    place = 0
+    for match in re.finditer(r"\S+", sentence):
+        if any(token in idf for token in tokens(match.group())):
+            place = match.start()
+            break
+    start = max(0, min(place - length // 4, len(sentence) - length))
+    cut = _cut(sentence, start, length)
+    return cut if start or not before.strip() else _mark(cut, before=before, after="")
+
+
+def _cut(text: str, start: int, length: int) -> str:
+    """text[start:start + length], ends moved to word boundaries and marked."""
+    end = min(len(text), start + length)
+    if start and " " in text[start:end]:
+        start = text.index(" ", start) + 1
+    if end < len(text) and " " in text[start:end]:
+        end = text.rindex(" ", start, end)
+    return _mark(text[start:end], before=text[:start], after=text[end:])
+
+
+def _mark(text: str, *, before: str, after: str) -> str:
+    return ("…" if before.strip() else "") + text.strip() + ("…" if after.strip() else "")

@@ -1,0 +1,96 @@
+"""Hits -> the page that is shown: chunks grouped by document, cut, passages, notes."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from mcp_server_qdrant.datatypes import (
+    Document,
+    Hit,
+    Payload,
+    PointId,
+    Result,
+    SearchPage,
+    SearchRequest,
+    Status,
+    Terms,
+)
+from mcp_server_qdrant.search.passage import Tokens, passage
+
+Reader = Callable[[str, PointId, Payload | None], Document]
+
+
+class Presenter:
+    """Makes the page. `read` turns a payload into a Document, `tokens` a text into BM25 ids."""
+
+    def __init__(self, read: Reader, tokens: Tokens) -> None:
+        self._read = read
+        self._tokens = tokens
+
+    def present(
+        self,
+        hits: Sequence[Hit],
+        request: SearchRequest,
+        *,
+        limit: int,
+        statuses: Sequence[Status],
+        terms: Terms,
+    ) -> SearchPage:
+        """The best `limit` documents at or above the threshold, each by its best chunk."""
+        chosen = self._documents(above(hits, request.score_threshold))
+        results = [
+            Result(
+                document=document,
+                relevance=hit.relevance,
+                score=hit.score,
+                passage=passage(document.text, terms.idf, self._tokens),
+            )
+            for hit, document in chosen[:limit]
+        ]
+        return SearchPage(
+            query=request.query,
+            results=results,
+            statuses=statuses,
+            notes=notes(results, request, statuses),
+        )
+
+    def _documents(self, hits: Iterable[Hit]) -> list[tuple[Hit, Document]]:
+        seen: set[tuple[str, PointId]] = set()
+        chosen = []
+        for hit in hits:
+            document = self._read(hit.collection, hit.id, hit.payload)
+            key = (hit.collection, document.document or document.id)
+            if key not in seen:
+                seen.add(key)
+                chosen.append((hit, document))
+        return chosen
+
+
+def above(hits: Iterable[Hit], threshold: float | None) -> list[Hit]:
+    """The hits whose relevance is at least `threshold`."""
+    return [hit for hit in hits if threshold is None or hit.relevance >= threshold]
+
+
+def notes(
+    results: Sequence[Result], request: SearchRequest, statuses: Sequence[Status]
+) -> list[str]:
+    """What the caller should know or do next, a sentence each."""
+    said = [
+        f"{status.collection}: {status.reason}"
+        for status in statuses
+        if status.state != "ok" and status.reason
+    ]
+    if not statuses:
+        said.append("There is no collection to search yet: store something with qdrant-store.")
+    elif not results:
+        said.append(_nothing(request))
+    return said
+
+
+def _nothing(request: SearchRequest) -> str:
+    ways = ["use other words"]
+    if request.score_threshold is not None:
+        ways.append("lower score_threshold")
+    if request.query_filter:
+        ways.append("drop query_filter")
+    if request.collections is not None and "*" not in request.collections:
+        ways.append('search collections ["*"]')
+    return f"Nothing found: {' or '.join(ways)}."

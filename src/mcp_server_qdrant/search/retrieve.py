@@ -1,0 +1,165 @@
+"""Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from mcp_server_qdrant.datatypes import (
+    Candidate,
+    Found,
+    Hit,
+    LegQuery,
+    Payload,
+    PointId,
+    QueryVectors,
+    State,
+    Status,
+    Target,
+    Terms,
+)
+from mcp_server_qdrant.errors import EngineTimeout, QdrantMcpError
+
+# Beyond this many collections their payloads are fetched for the best hits only: one trip more
+# costs less than 30 payloads from each.
+PAYLOADS_WITH_CANDIDATES = 4
+
+
+class Engine(Protocol):
+    """One collection's queries; all raise our errors."""
+
+    async def candidates(
+        self,
+        target: Target,
+        query: LegQuery,
+        *,
+        depth: int,
+        condition: Any,
+        with_payload: bool,
+    ) -> list[Candidate]:
+        """The fused candidates, best first."""
+
+    async def leg_scores(
+        self, target: Target, query: LegQuery, ids: Sequence[PointId]
+    ) -> tuple[Mapping[PointId, float], Mapping[PointId, float]]:
+        """Exact (cosine, BM25) scores by id."""
+
+    async def payloads(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """Payloads by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a search goes about its collections; `deadline` in seconds, for the whole search."""
+
+    depth: int
+    deadline: float
+    concurrency: int
+    condition: Any = None
+    with_payload: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What was found, and how each collection fared, in the order of the targets."""
+
+    found: Sequence[Found]
+    statuses: Sequence[Status]
+
+
+async def retrieve(
+    engine: Engine, targets: Sequence[Target], vectors: QueryVectors, terms: Terms, plan: Plan
+) -> Retrieved:
+    """Search all targets at once; a target that fails or is late becomes a status, not an error."""
+    gate = asyncio.Semaphore(plan.concurrency)
+    plan = replace(plan, with_payload=len(targets) <= PAYLOADS_WITH_CANDIDATES)
+
+    async def one(target: Target) -> tuple[Found | None, Status]:
+        query = LegQuery(
+            dense=vectors.dense.get(target.dense.model) if target.dense else None,
+            sparse=terms.sparse.get(target.collection),
+        )
+        if query.dense is None and query.sparse is None:
+            return None, _status(target, vectors)
+        try:
+            async with gate, asyncio.timeout(plan.deadline):
+                found = await _search(engine, target, query, terms, plan)
+        except TimeoutError:
+            return None, Status(target.collection, "timeout", "It did not answer in time.")
+        except EngineTimeout as error:
+            return None, Status(target.collection, "timeout", str(error))
+        except QdrantMcpError as error:
+            return None, Status(target.collection, "failed", str(error))
+        return found, _status(target, vectors)
+
+    answers = await asyncio.gather(*map(one, targets))
+    return Retrieved(
+        found=[found for found, _ in answers if found],
+        statuses=[status for _, status in answers],
+    )
+
+
+async def _search(
+    engine: Engine, target: Target, query: LegQuery, terms: Terms, plan: Plan
+) -> Found:
+    candidates = await engine.candidates(
+        target,
+        query,
+        depth=plan.depth,
+        condition=plan.condition,
+        with_payload=plan.with_payload,
+    )
+    ids = [candidate.id for candidate in candidates]
+    dense, sparse = await engine.leg_scores(target, query, ids) if ids else ({}, {})
+    return Found(
+        target=target,
+        candidates=candidates,
+        dense=dense,
+        sparse=sparse,
+        dense_searched=query.dense is not None,
+        # A collection that has the leg but none of the words was searched, and scored 0.
+        sparse_searched=target.sparse is not None and bool(terms.idf),
+    )
+
+
+def _status(target: Target, vectors: QueryVectors) -> Status:
+    failure = vectors.failures.get(target.dense.model) if target.dense else None
+    state: State = "ok"
+    if target.dense is None and target.sparse is None:
+        state = "skipped"
+    elif failure:
+        state = "degraded" if target.sparse else "skipped"
+    return Status(target.collection, state, failure or target.note)
+
+
+async def hydrate(
+    engine: Engine, targets: Sequence[Target], hits: Sequence[Hit]
+) -> tuple[list[Hit], list[Status]]:
+    """The hits with their payloads; those of a collection that fails now are left out, with why."""
+    missing: dict[str, list[PointId]] = {}
+    for hit in hits:
+        if hit.payload is None:
+            missing.setdefault(hit.collection, []).append(hit.id)
+    if not missing:
+        return list(hits), []
+    by_name = {target.collection: target for target in targets}
+
+    async def one(name: str) -> Mapping[PointId, Payload] | Status:
+        try:
+            return await engine.payloads(by_name[name], missing[name])
+        except QdrantMcpError as error:
+            return Status(name, "failed", str(error))
+
+    answers = dict(zip(missing, await asyncio.gather(*map(one, missing)), strict=True))
+    payloads = {
+        (name, point): payload
+        for name, answer in answers.items()
+        if not isinstance(answer, Status)
+        for point, payload in answer.items()
+    }
+    kept = [
+        hit if hit.payload is not None else replace(hit, payload=payloads[hit.collection, hit.id])
+        for hit in hits
+        if hit.payload is not None or (hit.collection, hit.id) in payloads
+    ]
+    return kept, [answer for answer in answers.values() if isinstance(answer, Status)]

@@ -1,0 +1,138 @@
+"""Query -> BM25 terms weighed over all searched collections.
+
+Qdrant applies each collection's own idf. A probe per new term and collection reads that idf off;
+the query then carries weights idf(t) / idf_c(t), so that the engine itself returns BM25 under the
+global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
+idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_server_qdrant.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.errors import QdrantMcpError
+
+CACHE_SECONDS = 60.0
+CACHE_TERMS = 20_000
+DRIFT = 0.1
+
+
+class Bm25(Protocol):
+    """What turns a text into BM25 terms."""
+
+    def encode_query(self, text: str) -> Sparse:
+        """Distinct token ids, weight 1 each."""
+
+
+class Prober(Protocol):
+    """What tells a collection's own idf."""
+
+    async def probe(self, target: Target, terms: Sequence[int]) -> Mapping[int, float]:
+        """The idf of each term that the collection has."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The idfs read off one collection: 0.0 for a term it does not have."""
+
+    documents: int
+    expires: float
+    idf: dict[int, float]
+
+
+class TermWeights:
+    """Weighs the terms of queries; remembers what the probes told for a minute."""
+
+    def __init__(
+        self, bm25: Bm25, prober: Prober, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._bm25 = bm25
+        self._prober = prober
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    async def of(self, query: str, targets: Sequence[Target]) -> Terms:
+        """The terms of `query` with their idf over all `targets`, and each target's own query."""
+        tokens = self._bm25.encode_query(query).indices
+        searched = [target for target in targets if target.sparse]
+        if not tokens or not searched:
+            return Terms(query=query, idf={}, sparse={})
+        weighing = [target for target in searched if target.sparse and target.sparse.idf]
+        local = await asyncio.gather(*(self._idf_of(target, tokens) for target in weighing))
+        idf = global_idf(tokens, [(t.documents, i) for t, i in zip(weighing, local, strict=True)])
+        by_name = dict(zip((target.collection for target in weighing), local, strict=True))
+        return Terms(
+            query=query,
+            idf=idf,
+            sparse={
+                target.collection: vector
+                for target in searched
+                if (vector := weights(idf, by_name.get(target.collection)))
+            },
+            unknown=frozenset(t for t in tokens if not any(one.get(t) for one in local)),
+        )
+
+    async def _idf_of(self, target: Target, tokens: Sequence[int]) -> Mapping[int, float]:
+        known = self._fresh(target)
+        missing = [token for token in tokens if token not in known.idf]
+        if missing:
+            try:
+                probed = await self._prober.probe(target, missing)
+            except QdrantMcpError:
+                return known.idf  # the search itself will say that this collection fails
+            known.idf.update({token: probed.get(token, 0.0) for token in missing})
+        return known.idf
+
+    def _fresh(self, target: Target) -> _Known:
+        known = self._known.get(target.collection)
+        now = self._clock()
+        if (
+            known is None
+            or known.expires <= now
+            or abs(known.documents - target.documents) > DRIFT * known.documents
+            or len(known.idf) > CACHE_TERMS
+        ):
+            known = _Known(target.documents, now + CACHE_SECONDS, {})
+            self._known[target.collection] = known
+        return known
+
+
+def global_idf(
+    tokens: Sequence[int], collections: Sequence[tuple[int, Mapping[int, float]]]
+) -> dict[int, float]:
+    """idf(t) = ln((N + 1) / (df(t) + 0.5)) over all collections.
+
+    `collections` holds (N_c, idf_c) pairs; N and df are their sums.
+    """
+    total = sum(documents for documents, _ in collections)
+    return {
+        token: math.log(
+            (total + 1)
+            / (sum(document_frequency(n, local.get(token, 0.0)) for n, local in collections) + 0.5)
+        )
+        for token in tokens
+    }
+
+
+def document_frequency(documents: int, idf: float) -> float:
+    """How many of `documents` contain a term with this idf; 0 where it has none."""
+    return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
+
+
+def weights(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
+    """The sparse query that scores BM25 under `idf`, or None where no term is left.
+
+    `local` is the idf that the engine will apply itself; None where it applies none.
+    """
+    if local is None:
+        pairs = [(token, value) for token, value in idf.items() if value > 0]
+    else:
+        pairs = [(t, value / local[t]) for t, value in idf.items() if local.get(t, 0.0) > 0]
+    if not pairs:
+        return None
+    indices, values = zip(*pairs, strict=True)
+    return Sparse(indices, values)

@@ -1,0 +1,144 @@
+"""The MCP server: its tools, resources and prompt, and the transports that serve it."""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.stdio import stdio_server
+
+from mcp_server_qdrant import __version__, http, resources
+from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.tool_fields import FieldParameter
+from mcp_server_qdrant.tools import Options, make_tools
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.services import Services
+
+NAME = "mcp-server-qdrant"
+Transport = Literal["stdio", "sse", "streamable-http"]
+
+
+class Opening:
+    """Opens the services once, in the background; a failure is tried again at the next call."""
+
+    def __init__(self, open_services: Callable[[], Awaitable["Services"]]) -> None:
+        self._open = open_services
+        self._task: asyncio.Task[Services] | None = None
+
+    def begin(self) -> "asyncio.Task[Services]":
+        """Start opening unless that is done or under way."""
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            task = self._task = asyncio.ensure_future(self._open())
+        return task
+
+    async def services(self) -> "Services":
+        """The open services. Raises why they cannot be opened."""
+        return await asyncio.shield(self.begin())
+
+    async def close(self) -> None:
+        """Close what was opened; stop opening."""
+        task = self._task
+        if task is None:
+            return
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is None:
+            await task.result().close()
+
+
+async def open_lazily(settings: Settings) -> "Services":
+    """The services, their libraries imported in a thread: the event loop goes on meanwhile."""
+    module = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services")
+    services: Services = await module.open_services(settings)
+    return services
+
+
+def make_server(
+    settings: Settings, open_services: Callable[[], Awaitable["Services"]] | None = None
+) -> MCPServer[Opening]:
+    """The server, not yet running. `open_services` replaces what the settings would open."""
+    opening = Opening(open_services or (lambda: open_lazily(settings)))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: MCPServer[Opening]) -> AsyncIterator[Opening]:
+        try:
+            yield opening
+        finally:
+            await opening.close()
+
+    async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
+        try:
+            return await call_next(ctx)
+        finally:
+            opening.begin()
+
+    mcp = MCPServer(
+        NAME,
+        title="Qdrant collections",
+        version=__version__,
+        instructions=resources.INSTRUCTIONS,
+        log_level=settings.log_level,
+        lifespan=lifespan,
+        tools=make_tools(opening.services, _options(settings)),
+        middleware=[begin_after_first_message],
+    )
+    resources.register(mcp, opening.services)
+    http.register(mcp)
+    return mcp
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        default_collection=settings.collection_name,
+        read_only=settings.qdrant_read_only,
+        arbitrary_filter=settings.arbitrary_filter,
+        fields=tuple(
+            FieldParameter(
+                field.name, field.description, field.field_type, field.condition, field.required
+            )
+            for field in settings.filterable_fields
+            if field.condition is not None
+        ),
+        find_description=settings.tool_find_description,
+        store_description=settings.tool_store_description,
+    )
+
+
+def run(settings: Settings, transport: Transport) -> None:
+    """Serve until the client goes, or SIGINT or SIGTERM comes."""
+    if transport == "stdio":
+        anyio.run(_serve_stdio, make_server(settings))
+    else:
+        http.check_exposure(settings.host, settings.auth_mode)
+        mcp = make_server(settings)
+        http.serve(mcp, transport, settings.host, settings.port, settings.log_level)
+
+
+async def _serve_stdio(mcp: MCPServer[Opening]) -> None:
+    """The SDK's stdio loop, left cleanly on EOF and on signals.
+
+    The SDK's own dies on SIGTERM without leaving its lifespan, and hangs on SIGINT: its reader
+    thread cannot be interrupted, hence the exit without waiting for it.
+    """
+    server = mcp._lowlevel_server  # noqa: SLF001
+    async with stdio_server() as (reader, writer), anyio.create_task_group() as group:
+        scope = anyio.CancelScope()
+
+        async def watch() -> None:
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async for _ in signals:
+                    scope.cancel()
+                    return
+
+        group.start_soon(watch)
+        with scope:
+            await server.run(reader, writer, server.create_initialization_options())
+        os._exit(0)

@@ -1,0 +1,163 @@
+"""Composition root of the engine side: opens engine and encoders, wires the read and write paths.
+
+Imports the engine's libraries, which take most of a second: `server.py` loads this module in a
+thread, after the handshake.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.encoders import open_encoder
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.ingest.chunk import split
+from mcp_server_qdrant.ingest.pending import Backfill
+from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, Catalog, DefaultModel
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
+from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.search.pipeline import Limits, Pipeline
+from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.terms import TermWeights
+from mcp_server_qdrant.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a tool may call, over one engine."""
+
+    client: AsyncQdrantBase
+    catalog: Catalog
+    encoders: Registry
+    pipeline: Pipeline
+    store: Store
+    lookup: Lookup
+    filling: asyncio.Task[None] | None
+
+    async def close(self) -> None:
+        """Let engine and models go."""
+        if self.filling is not None:
+            self.filling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.filling
+        await self.catalog.close()
+        self.encoders.close()
+        await self.client.close()
+
+
+async def open_services(settings: Settings) -> Services:
+    """Open the engine that the settings name and begin to load the model.
+
+    Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
+    """
+    key = settings.qdrant_api_key
+    client = await open_client(
+        url=settings.qdrant_url,
+        api_key=key.get_secret_value() if key else None,
+        prefer_grpc=settings.qdrant_prefer_grpc,
+        local_path=settings.local_path,
+        timeout=settings.qdrant_timeout,
+    )
+    return wire(settings, client, open_encoders(settings))
+
+
+def open_encoders(settings: Settings) -> Registry:
+    """The default encoder as configured, and how to open those of other models."""
+
+    def make(model: str) -> FastEmbedEncoder:
+        default = model == settings.embedding_model
+        return open_encoder(
+            settings.embedding_provider,
+            model=model,
+            cache_dir=settings.embedding_cache_dir,
+            model_path=settings.embedding_model_path if default else None,
+            threads=settings.embedding_threads,
+            query_cache_size=settings.embedding_cache_size,
+        )
+
+    return Registry(make(settings.embedding_model), make)
+
+
+def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
+    """The services over an open engine."""
+    default = encoders.default
+    default.start()
+    bm25 = Bm25Encoder(settings.bm25_language)
+    model = DefaultModel(default.name, default.vector_name, partial(_size, default))
+    catalog = Catalog(
+        client, model, default=settings.collection_name, allowed=settings.qdrant_collections
+    )
+    points = Points(client, settings.qdrant_content_fields)
+    backfill = Backfill(catalog, points, encoders)
+    return Services(
+        client=client,
+        catalog=catalog,
+        encoders=encoders,
+        pipeline=_pipeline(settings, Queries(client), catalog, encoders, bm25),
+        store=Store(
+            catalog,
+            points,
+            encoders,
+            bm25,
+            blueprint=partial(_blueprint, settings, default),
+            split=split,
+            payload=stored_payload,
+            pending=backfill.wake,
+        ),
+        lookup=Lookup(catalog, points),
+        filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+    )
+
+
+def _pipeline(
+    settings: Settings, queries: Queries, catalog: Catalog, encoders: Registry, bm25: Bm25Encoder
+) -> Pipeline:
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, settings.qdrant_content_fields)
+
+    return Pipeline(
+        catalog,
+        queries,
+        encoders,
+        TermWeights(bm25, queries),
+        Presenter(document, lambda text: bm25.encode_query(text).indices),
+        Limits(
+            results=settings.qdrant_search_limit,
+            factor=settings.search_limit_factor,
+            deadline=settings.search_timeout,
+            concurrency=settings.search_concurrency,
+        ),
+    )
+
+
+async def _size(encoder: FastEmbedEncoder) -> int | None:
+    """The dimensions of a model, None where nothing knows them until it is loaded."""
+    try:
+        return await encoder.size()
+    except BackendError:
+        return None
+
+
+async def _blueprint(settings: Settings, encoder: FastEmbedEncoder) -> Blueprint:
+    """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
+    return Blueprint(
+        vector=encoder.vector_name,
+        size=await encoder.size(),
+        metadata={
+            MODEL_KEY: encoder.name,
+            "embedding_provider": settings.embedding_provider,
+            "created_by": f"mcp-server-qdrant {__version__}",
+        },
+        fields=tuple((field.name, field.field_type) for field in settings.filterable_fields),
+    )

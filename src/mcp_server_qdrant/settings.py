@@ -1,0 +1,238 @@
+"""The only reader of the environment. Frozen, typed, secrets masked.
+
+Precedence: environment variable, then `.env` in the working directory, then the default here.
+Every field's description is the README's settings table (tests/test_readme.py keeps it true).
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from platformdirs import user_data_path
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from mcp_server_qdrant.errors import ConfigError
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
+OPERATORS = ("==", "!=", ">", ">=", "<", "<=", "any", "except")
+
+Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class FilterableField(BaseModel):
+    """One payload field that qdrant-find offers as a parameter (official `FILTERABLE_FIELDS`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    field_type: Literal["keyword", "integer", "float", "boolean"]
+    condition: Operator | None = None
+    required: bool = False
+
+
+def _variable(name: str, default: Any, description: str, *others: str) -> Any:
+    """A field read from the environment variable `name` (or one of `others`)."""
+    alias = AliasChoices(name, *others)
+    return Field(default=default, validation_alias=alias, description=description)
+
+
+class Settings(BaseSettings):
+    """All settings of the server, read once at start."""
+
+    model_config = SettingsConfigDict(
+        env_file=".env",
+        env_file_encoding="utf-8",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        env_ignore_empty=True,
+    )
+
+    # engine
+    qdrant_url: str | None = _variable(
+        "QDRANT_URL", None, "Qdrant server. Not set: the embedded engine; `:memory:`: a trial."
+    )
+    qdrant_api_key: SecretStr | None = _variable(
+        "QDRANT_API_KEY", None, "API key of the Qdrant server."
+    )
+    qdrant_prefer_grpc: bool = _variable(
+        "QDRANT_PREFER_GRPC", default=False, description="Speak gRPC to the Qdrant server."
+    )
+    qdrant_local_path: Path | None = _variable(
+        "QDRANT_LOCAL_PATH",
+        None,
+        "Folder of the embedded engine. Default: the platform's user data folder.",
+    )
+    qdrant_timeout: float = _variable(
+        "QDRANT_TIMEOUT", 10.0, "Seconds that one request to the engine may take."
+    )
+    # collections
+    collection_name: str | None = _variable(
+        "COLLECTION_NAME", None, "Default collection of find and store."
+    )
+    qdrant_collections: Names = _variable(
+        "QDRANT_COLLECTIONS",
+        (),
+        "Allow-list: names and globs, by comma. Nothing else is read or named. Default: all.",
+    )
+    qdrant_content_fields: Names = _variable(
+        "QDRANT_CONTENT_FIELDS",
+        CONTENT_FIELDS,
+        "Payload keys that may hold a point's text; the first present is used.",
+    )
+    qdrant_read_only: bool = _variable(
+        "QDRANT_READ_ONLY", default=False, description="Hide every tool that writes."
+    )
+    # search
+    qdrant_search_limit: int = _variable(
+        "QDRANT_SEARCH_LIMIT", 10, "Results of a find that names no limit, per collection searched."
+    )
+    search_limit_factor: int = _variable(
+        "QDRANT_SEARCH_LIMIT_FACTOR",
+        3,
+        "A find over many collections returns at most this many times the limit.",
+    )
+    search_timeout: float = _variable(
+        "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has."
+    )
+    search_concurrency: int = _variable(
+        "QDRANT_SEARCH_CONCURRENCY", 64, "Collections searched at the same time."
+    )
+    qdrant_allow_arbitrary_filter: bool | None = _variable(
+        "QDRANT_ALLOW_ARBITRARY_FILTER",
+        None,
+        "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
+    )
+    filterable_fields: tuple[FilterableField, ...] = _variable(
+        "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
+    )
+    # embedding
+    embedding_provider: Literal["fastembed"] = _variable(
+        "EMBEDDING_PROVIDER", "fastembed", "What makes the vectors."
+    )
+    embedding_model: str = _variable(
+        "EMBEDDING_MODEL", DEFAULT_MODEL, "Embedding model (any that fastembed knows)."
+    )
+    embedding_model_path: Path | None = _variable(
+        "EMBEDDING_MODEL_PATH", None, "Folder with the model's ONNX files; nothing is downloaded."
+    )
+    embedding_cache_dir: Path | None = _variable(
+        "FASTEMBED_CACHE_PATH", None, "Where downloaded models are kept."
+    )
+    embedding_threads: int | None = _variable(
+        "EMBEDDING_THREADS", None, "CPU threads of the local model. Default: the runtime's choice."
+    )
+    embedding_cache_size: int = _variable(
+        "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory."
+    )
+    bm25_language: str = _variable(
+        "BM25_LANGUAGE", "english", "Stemming and stop words of keyword search; `none` for neither."
+    )
+    # server
+    tool_find_description: str | None = _variable(
+        "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
+    )
+    tool_store_description: str | None = _variable(
+        "TOOL_STORE_DESCRIPTION", None, "Replaces the description of qdrant-store."
+    )
+    host: str = _variable(
+        "FASTMCP_HOST", "127.0.0.1", "Address to listen on over HTTP.", "FASTMCP_SERVER_HOST"
+    )
+    port: int = _variable(
+        "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT"
+    )
+    auth_mode: Literal["none"] | None = _variable(
+        "AUTH_MODE", None, "`none` lets everyone who can connect use a server beyond loopback."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = _variable(
+        "FASTMCP_LOG_LEVEL",
+        "WARNING",
+        "How much is logged, to stderr.",
+        "FASTMCP_SERVER_LOG_LEVEL",
+    )
+
+    @field_validator("qdrant_collections", "qdrant_content_fields", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            return tuple(json.loads(value))
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("qdrant_search_limit", "search_limit_factor", "search_concurrency")
+    @classmethod
+    def _at_least_one(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("must be at least 1")
+        return value
+
+    @field_validator("qdrant_timeout", "search_timeout")
+    @classmethod
+    def _positive(cls, value: float) -> float:
+        if value <= 0:
+            raise ValueError("must be more than 0")
+        return value
+
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        if self.qdrant_local_path and (self.qdrant_url or self.qdrant_api_key):
+            raise ValueError(
+                "QDRANT_LOCAL_PATH cannot be set together with QDRANT_URL or QDRANT_API_KEY: "
+                "choose the embedded engine or a server"
+            )
+        return self
+
+    @property
+    def local_path(self) -> Path:
+        """Where the embedded engine keeps its collections."""
+        return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)
+
+    @property
+    def arbitrary_filter(self) -> bool:
+        """Whether qdrant-find offers `query_filter`."""
+        if self.qdrant_allow_arbitrary_filter is None:
+            return not self.filterable_fields
+        return self.qdrant_allow_arbitrary_filter
+
+
+def environment_names() -> dict[str, tuple[str, ...]]:
+    """Field name -> the environment variables that set it, the preferred one first."""
+    return {
+        name: tuple(str(choice) for choice in info.validation_alias.choices)
+        for name, info in Settings.model_fields.items()
+        if isinstance(info.validation_alias, AliasChoices)
+    }
+
+
+def load() -> Settings:
+    """The settings of this process. Raises ConfigError naming the variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        names = environment_names()
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = str(first["loc"][0]) if first["loc"] else ""
+        variable = names.get(place, (place,))[0]
+        text = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{variable}: {text}." if variable else f"{text}.") from error
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"The settings could not be read: {error}.") from error

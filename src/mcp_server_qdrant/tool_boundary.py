@@ -1,0 +1,85 @@
+"""Where a tool meets the client: the one place where errors become tool errors."""
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+from typing_extensions import override
+
+from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.tool_schema import compact, explain
+
+logger = logging.getLogger(__name__)
+
+AsyncTool = Callable[..., Awaitable[CallToolResult]]
+
+
+def answer(text: str, structured: Mapping[str, Any]) -> CallToolResult:
+    """A result as text to read and as structured content."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)] if text else [],
+        structured_content=dict(structured),
+    )
+
+
+def failure(sentence: str) -> CallToolResult:
+    """An error as the client sees it: a sentence that says what to do."""
+    return CallToolResult(is_error=True, content=[TextContent(type="text", text=sentence)])
+
+
+def guarded(tool: AsyncTool) -> AsyncTool:
+    """The tool, whose own errors reach the client as their sentence and all others as none."""
+
+    @functools.wraps(tool)
+    async def call(*args: Any, **kwargs: Any) -> CallToolResult:
+        try:
+            return await tool(*args, **kwargs)
+        except QdrantMcpError as error:
+            return failure(str(error))
+        except Exception:
+            logger.exception("A tool failed unexpectedly")
+            return failure("The server failed unexpectedly; its log says how. Try again.")
+
+    return call
+
+
+class ClosedTool(Tool):
+    """A tool whose schema is small and closed, and whose argument errors are sentences."""
+
+    @override
+    async def run(
+        self, arguments: dict[str, Any], context: Any, convert_result: bool = False
+    ) -> Any:
+        """Run the tool; see the base class."""
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            return failure(explain(error.__cause__, list(self.parameters["properties"])))
+
+    @classmethod
+    def of(cls, fn: AsyncTool, name: str, description: str, *, write: bool) -> "ClosedTool":
+        """The tool that `fn` is, under `name`."""
+        annotations = ToolAnnotations(
+            read_only_hint=not write,
+            destructive_hint=False if write else None,
+            idempotent_hint=True if write else None,
+            open_world_hint=False,
+        )
+        tool = cls.from_function(
+            guarded(fn), name=name, description=description, annotations=annotations
+        )
+        assert isinstance(tool, cls)
+        model = tool.fn_metadata.arg_model
+        model.model_config |= {"extra": "forbid", "hide_input_in_errors": True}
+        model.model_rebuild(force=True)
+        tool.parameters = compact(model.model_json_schema(by_alias=True))
+        if tool.fn_metadata.output_schema:
+            tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema)
+        return tool

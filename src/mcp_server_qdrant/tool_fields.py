@@ -1,0 +1,120 @@
+"""Arguments as callers really send them, and the filter fields that an operator configured."""
+
+import functools
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mcp_server_qdrant.errors import RequestError
+
+FieldType = Literal["keyword", "integer", "float", "boolean"]
+
+_TYPES: dict[FieldType, type] = {"keyword": str, "integer": int, "float": float, "boolean": bool}
+_RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldParameter:
+    """One payload field offered as a parameter of qdrant-find."""
+
+    name: str
+    description: str
+    field_type: FieldType
+    condition: str
+    required: bool = False
+
+
+def sound(text: Any) -> Any:
+    """The text, refused where it holds what no index, file or terminal should see."""
+    if not isinstance(text, str):
+        return text
+    if "\x00" in text:
+        raise ValueError("The text contains a NUL character: remove it.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
+    return text
+
+
+def json_object(value: Any) -> Any:
+    """Many agents send an object as a JSON string; it is taken for what it holds."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("An object was expected, and this string is not one in JSON.") from None
+
+
+def with_fields(
+    find: Callable[..., Awaitable[Any]], fields: Sequence[FieldParameter], *, keep_filter: bool
+) -> Callable[..., Awaitable[Any]]:
+    """`find` with one parameter per configured field, in place of or beside `query_filter`."""
+    if not fields and keep_filter:
+        return find
+    signature = inspect.signature(find)
+    kept = [p for n, p in signature.parameters.items() if n != "query_filter" or keep_filter]
+    added = [_parameter(field) for field in fields]
+    ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*kept, *added)]
+    ordered.sort(key=lambda p: p.default is not inspect.Parameter.empty)
+
+    @functools.wraps(find)
+    async def call(**arguments: Any) -> Any:
+        asked = {field.name: arguments.pop(field.name, None) for field in fields}
+        must = [conditions(f, asked[f.name]) for f in fields if asked[f.name] is not None]
+        raw = dict(arguments.pop("query_filter", None) or {})
+        for where, clause in must:
+            raw[where] = [*_listed(raw.get(where)), clause]
+        return await find(**arguments, query_filter=raw or None)
+
+    call.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in ordered} | {
+        "return": signature.return_annotation
+    }
+    del call.__wrapped__
+    return call
+
+
+def _parameter(field: FieldParameter) -> inspect.Parameter:
+    kind: Any = _TYPES[field.field_type]
+    if field.condition in ("any", "except"):
+        kind = list[kind]
+    annotation = kind if field.required else kind | None
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.required else None,
+        annotation=Annotated[annotation, Field(description=field.description)],
+    )
+
+
+def conditions(field: FieldParameter, value: Any) -> tuple[str, dict[str, Any]]:
+    """One field compared with a caller's value: (must or must_not, the condition in REST form).
+
+    Fields are those of `metadata`, as in the official server.
+    """
+    if isinstance(value, str):
+        try:
+            sound(value)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+    key = f"metadata.{field.name}"
+    if field.condition in _RANGES:
+        return "must", {"key": key, "range": {_RANGES[field.condition]: value}}
+    if field.condition in ("any", "except"):
+        return "must", {"key": key, "match": {field.condition: value}}
+    where = "must_not" if field.condition == "!=" else "must"
+    if field.field_type == "float":
+        return where, {"key": key, "range": {"gte": value, "lte": value}}
+    return where, {"key": key, "match": {"value": value}}
+
+
+def _listed(clauses: Any) -> list[Any]:
+    if clauses is None:
+        return []
+    return list(clauses) if isinstance(clauses, list) else [clauses]

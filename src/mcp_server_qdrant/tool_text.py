@@ -1,0 +1,80 @@
+"""What an agent reads: compact text for each tool's result."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp_server_qdrant.datatypes import CollectionInfo, Document, Mode, Result, SearchPage, Stored
+
+
+def page(found: SearchPage, mode: Mode) -> str:
+    """A page of results, a few lines each, then what the caller should know."""
+    lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
+    return "\n".join([*lines, *(f"Note: {note}" for note in found.notes)])
+
+
+def result(number: int, one: Result, mode: Mode) -> str:
+    """One result: relevance, collection, title, passage (or the whole text), id."""
+    document = one.document
+    title = f" · {document.title}" if document.title else ""
+    head = f"{number}. [{one.relevance:.2f}] {document.collection}{title} (id {document.id})"
+    if mode == "minimal":
+        return f"{head}\n{one.passage}"
+    return "\n".join([head + part(document), document.text, *details(document)])
+
+
+def part(document: Document) -> str:
+    """Which chunk of how many, where there are several."""
+    return f" part {document.chunk + 1}/{document.chunks}" if document.chunks > 1 else ""
+
+
+def details(document: Document) -> list[str]:
+    """Metadata, tags, source and dates, as far as there are any."""
+    pairs = {
+        "metadata": compact(document.metadata) if document.metadata else None,
+        "tags": ", ".join(document.tags) or None,
+        "source": document.source,
+        "created": document.created_at,
+    }
+    return [f"{name}: {value}" for name, value in pairs.items() if value]
+
+
+def documents(found: Sequence[Document], missing: Sequence[str]) -> str:
+    """Whole texts, and the ids that are nowhere."""
+    blocks = []
+    for document in found:
+        title = f" · {document.title}" if document.title else ""
+        head = f"{document.collection}{title} (id {document.id}){part(document)}"
+        blocks.append("\n".join([head, document.text, *details(document)]))
+    if missing:
+        blocks.append(f"Not found: {', '.join(missing)}. Use ids that qdrant-find returned.")
+    return "\n\n".join(blocks)
+
+
+def stored(done: Stored) -> str:
+    """What storing did, in one line."""
+    verb = "Updated" if done.updated else "Remembered"
+    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
+    made = " (new collection)" if done.created_collection else ""
+    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
+    return f"{verb} in collection {done.collection}{made}{parts}: id {done.document}.{later}"
+
+
+def collections(found: Sequence[CollectionInfo]) -> str:
+    """One line per collection."""
+    if not found:
+        return "There is no collection yet: qdrant-store makes one."
+    return "\n".join(map(_collection, found))
+
+
+def _collection(info: CollectionInfo) -> str:
+    legs = " + ".join(info.legs) or "not searchable"
+    model = f", {info.model}" if info.model else ""
+    fresh = f", updated {info.updated_at}" if info.updated_at else ""
+    note = f" ({info.note})" if info.note else ""
+    return f"{info.name}: {info.points} points, {legs}{model}{fresh}{note}"
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """Metadata on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

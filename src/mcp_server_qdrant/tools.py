@@ -1,0 +1,334 @@
+"""What the client sees: names, descriptions, parameters and results of the tools."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mcp_server_qdrant import tool_text
+from mcp_server_qdrant.datatypes import (
+    CollectionInfo,
+    Document,
+    NewDocument,
+    Result,
+    SearchPage,
+    SearchRequest,
+    Stored,
+)
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.tool_boundary import ClosedTool, answer
+from mcp_server_qdrant.tool_fields import FieldParameter, json_object, sound, with_fields
+
+MAX_QUERY = 8_000
+MAX_TEXT = 2_000_000
+MAX_LIMIT = 100
+MAX_IDS = 50
+MAX_NEIGHBOURS = 20
+
+
+class Found(BaseModel):
+    """One result of qdrant-find."""
+
+    id: str
+    collection: str
+    relevance: float
+    text: str
+    title: str | None = None
+    part: str | None = None
+    metadata: dict[str, Any] | None = None
+    tags: list[str] | None = None
+    source: str | None = None
+    created_at: str | None = None
+
+
+class FindOutput(BaseModel):
+    """What qdrant-find returns: results best first, and each collection's state."""
+
+    results: list[Found]
+    collections: dict[str, str]
+    notes: list[str]
+
+
+class Pipeline(Protocol):
+    """What searches."""
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """The answer to one request."""
+
+
+class Store(Protocol):
+    """What remembers."""
+
+    async def store(self, new: NewDocument, collection: str, *, create: bool = False) -> Stored:
+        """Write one text."""
+
+
+class Lookup(Protocol):
+    """What finds by id."""
+
+    async def get(
+        self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
+    ) -> list[Document]:
+        """The documents of these ids."""
+
+
+class Catalog(Protocol):
+    """What knows the collections."""
+
+    async def names(self) -> Sequence[str]:
+        """All visible names."""
+
+    async def describe(self) -> list[CollectionInfo]:
+        """All visible collections."""
+
+
+class Services(Protocol):
+    """What the tools call; ready once the engine is open."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Search."""
+
+    @property
+    def store(self) -> Store:
+        """Write."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """By id."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """What there is."""
+
+
+Query = Annotated[str, BeforeValidator(sound), Field(description="What to look for, in words")]
+Names = Annotated[
+    list[str] | None, Field(description='Names, globs or ["*"]; default: the default collection')
+]
+Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
+ModeName = Annotated[
+    Literal["minimal", "full"], Field(description="full: whole texts and metadata")
+]
+Threshold = Annotated[float | None, Field(ge=0, le=1, description="Least relevance")]
+Filter = Annotated[
+    dict[str, Any] | None, BeforeValidator(json_object), Field(description="Qdrant filter")
+]
+OneName = Annotated[str | None, BeforeValidator(sound)]
+Information = Annotated[str, BeforeValidator(sound), Field(description="The text to remember")]
+Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
+DocumentId = Annotated[
+    str | None, BeforeValidator(sound), Field(description="Your own id; storing again updates it")
+]
+Ids = Annotated[list[str], Field(min_length=1, max_length=MAX_IDS)]
+Neighbours = Annotated[
+    int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
+]
+
+
+class Tools:
+    """The tools over one server's services."""
+
+    def __init__(
+        self, services: Callable[[], Awaitable[Services]], default_collection: str | None
+    ) -> None:
+        self._services = services
+        self._default = default_collection
+
+    async def find(
+        self,
+        query: Query,
+        collections: Names = None,
+        limit: Limit = None,
+        mode: ModeName = "minimal",
+        score_threshold: Threshold = None,
+        query_filter: Filter = None,
+        collection_name: OneName = None,
+    ) -> Annotated[CallToolResult, FindOutput]:
+        """Search."""
+        if not query.strip():
+            raise RequestError("query is empty: say what to look for.")
+        if len(query) > MAX_QUERY:
+            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+        request = SearchRequest(
+            query=query,
+            collections=_wanted(collections, collection_name),
+            limit=limit,
+            mode=mode,
+            score_threshold=score_threshold,
+            query_filter=query_filter,
+        )
+        page = await (await self._services()).pipeline.search(request)
+        return answer(tool_text.page(page, mode), find_output(page, mode))
+
+    async def store(
+        self,
+        information: Information,
+        metadata: Metadata = None,
+        collection_name: OneName = None,
+        id: DocumentId = None,  # noqa: A002
+        tags: list[str] | None = None,
+        title: OneName = None,
+        create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+    ) -> CallToolResult:
+        """Remember a text."""
+        if not information.strip():
+            raise RequestError("information is empty: give the text to remember.")
+        if len(information) > MAX_TEXT:
+            raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
+        services = await self._services()
+        collection = collection_name or self._default
+        if collection is None:
+            names = ", ".join((await services.catalog.names())[:20]) or "none yet"
+            raise RequestError(f"collection_name is required; there are: {names}.")
+        new = NewDocument(
+            text=information,
+            metadata=metadata,
+            id=id,
+            title=title,
+            tags=tuple(sound(tag) for tag in tags or ()),
+            created_at=moment((metadata or {}).get("created_at")),
+        )
+        done = await services.store.store(new, collection, create=create)
+        return answer(
+            tool_text.stored(done),
+            {"collection": done.collection, "id": done.document, "points": list(done.ids)},
+        )
+
+    async def get(
+        self, ids: Ids, neighbours: Neighbours = 0, collection_name: OneName = None
+    ) -> CallToolResult:
+        """Whole texts."""
+        services = await self._services()
+        wanted = [sound(one) for one in ids]
+        found = await services.lookup.get(wanted, neighbours=neighbours, collection=collection_name)
+        known = {str(document.id) for document in found} | {d.document for d in found}
+        missing = [one for one in wanted if one not in known]
+        if not found:
+            raise RequestError(tool_text.documents([], missing))
+        structured = {"documents": [_document(one) for one in found], "missing": missing}
+        return answer(tool_text.documents(found, missing), structured)
+
+    async def collections(self) -> CallToolResult:
+        """What can be searched."""
+        infos = await (await self._services()).catalog.describe()
+        return answer(
+            tool_text.collections(infos), {"collections": [collection(info) for info in infos]}
+        )
+
+
+def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
+    if collections and one:
+        raise RequestError("Give collections or collection_name, not both.")
+    if collections is not None and not collections:
+        raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
+    names = (one,) if one else collections
+    return tuple(sound(name) for name in names) if names else None
+
+
+def moment(value: Any) -> datetime | None:
+    """A time as callers write it: ISO 8601, or epoch in seconds or milliseconds; else None."""
+    try:
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+            return when if when.tzinfo else when.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
+    """A page as structured content."""
+    return {
+        "results": [_result(one, full=mode == "full") for one in page.results],
+        "collections": {
+            status.collection: f"{status.state}: {status.reason}" if status.reason else status.state
+            for status in page.statuses
+        },
+        "notes": list(page.notes),
+    }
+
+
+def _result(one: Result, *, full: bool) -> dict[str, Any]:
+    found = _document(one.document) if full else {}
+    found |= {
+        "id": str(one.document.id),
+        "collection": one.document.collection,
+        "relevance": round(one.relevance, 3),
+        "text": one.document.text if full else one.passage,
+        "title": one.document.title,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _document(document: Document) -> dict[str, Any]:
+    values = {
+        "id": str(document.id),
+        "collection": document.collection,
+        "text": document.text,
+        "title": document.title,
+        "part": tool_text.part(document).removeprefix(" part ") or None,
+        "metadata": dict(document.metadata) if document.metadata else None,
+        "tags": list(document.tags) or None,
+        "source": document.source,
+        "created_at": document.created_at,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def collection(info: CollectionInfo) -> dict[str, Any]:
+    """One collection as structured content."""
+    values = {
+        "name": info.name,
+        "points": info.points,
+        "legs": list(info.legs),
+        "model": info.model,
+        "updated_at": info.updated_at,
+        "note": info.note,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+FIND = (
+    "Search the user's collections by meaning and keywords. Returns passages with relevance 0..1 "
+    "and ids for qdrant-get."
+)
+STORE = (
+    "Remember a text for later. The same text twice is one memory; the same id again updates it."
+)
+GET = "Whole texts of ids from qdrant-find or of your own ids."
+COLLECTIONS = "List the collections that can be searched."
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings change about the tools."""
+
+    default_collection: str | None = None
+    read_only: bool = False
+    arbitrary_filter: bool = True
+    fields: tuple[FieldParameter, ...] = ()
+    find_description: str | None = None
+    store_description: str | None = None
+
+
+def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[Tool]:
+    """The tools to register, in the order in which clients list them."""
+    tools = Tools(services, options.default_collection)
+    find = with_fields(tools.find, options.fields, keep_filter=options.arbitrary_filter)
+    made: list[Tool] = [
+        ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)
+    ]
+    if not options.read_only:
+        description = options.store_description or STORE
+        made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
+    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
+    made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    return made

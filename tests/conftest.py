@@ -1,0 +1,47 @@
+"""What all tests share: the real model, built once."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def model_dir() -> Path:
+    """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand."""
+    if given := os.environ.get("MCP_TEST_MODEL"):
+        return Path(given)
+    script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]
+    built = subprocess.run(
+        [*script, str(ROOT / "build" / "minilm")], check=True, capture_output=True, text=True
+    )
+    return Path(built.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def put_model(model_dir: Path) -> Callable[[Path], None]:
+    """Makes the model appear in a fastembed cache folder, as a finished download does."""
+
+    def put(cache: Path) -> None:
+        repo = cache / "models--Qdrant--all-MiniLM-L6-v2-onnx"
+        (repo / "snapshots").mkdir(parents=True)
+        (repo / "snapshots" / "local").symlink_to(model_dir.resolve(), target_is_directory=True)
+        (repo / "refs").mkdir()
+        (repo / "refs" / "main").write_text("local")
+
+    return put
+
+
+@pytest.fixture(scope="session")
+def model_cache(
+    put_model: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A fastembed cache, as FASTEMBED_CACHE_PATH wants it, that holds the model."""
+    cache = tmp_path_factory.mktemp("model-cache")
+    put_model(cache)
+    return cache

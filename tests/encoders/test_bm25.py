@@ -1,0 +1,132 @@
+"""BM25 vectors: their ids, weights and words."""
+
+import math
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Sparse
+from mcp_server_qdrant.encoders.bm25 import AVERAGE_LENGTH, K1, LANGUAGES, B, Bm25Encoder
+from mcp_server_qdrant.errors import ConfigError
+
+EMPTY = Sparse((), ())
+ENGLISH = (
+    "Engineers measured the throughput of several databases; databases differ, engineers agree."
+)
+
+
+@pytest.fixture(scope="module")
+def bm25() -> Bm25Encoder:
+    return Bm25Encoder()
+
+
+def test_plain_english_has_the_ids_and_weights_of_fastembeds_bm25(bm25, tmp_path):
+    from fastembed import SparseTextEmbedding
+
+    theirs = SparseTextEmbedding(
+        "Qdrant/bm25", specific_model_path=str(tmp_path), stopwords={"the", "of"}
+    )
+    vector = next(iter(theirs.embed(ENGLISH)))
+
+    ours = bm25.encode_document(ENGLISH)
+
+    assert dict(zip(ours.indices, ours.values, strict=True)) == pytest.approx(
+        dict(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
+    )
+
+
+def test_a_query_counts_each_term_once(bm25):
+    query = bm25.encode_query("Fox foxes FOXES jumping the fox")
+
+    assert len(set(query.indices)) == len(query.indices) == 2
+    assert query.values == (1.0, 1.0)
+
+
+def test_a_document_weighs_terms_by_frequency_and_length(bm25):
+    fox, jump = bm25.encode_query("fox").indices + bm25.encode_query("jump").indices
+    document = bm25.encode_document("fox fox jump")
+
+    damping = K1 * (1 - B + B * 3 / AVERAGE_LENGTH)
+    assert dict(zip(document.indices, document.values, strict=True)) == pytest.approx(
+        {fox: 2 * (K1 + 1) / (2 + damping), jump: (K1 + 1) / (1 + damping)}
+    )
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "the of and", "!?", "\ud800", "\x00"])
+def test_a_text_without_terms_is_an_empty_vector(bm25, text):
+    assert bm25.encode_query(text) == bm25.encode_document(text) == EMPTY
+    assert bm25.terms(text) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Measuring throughputs of get_user_name and getUserName",
+        "don't state-of-the-art C++ v1.2.3 CVE-2024-1234",
+        "cafe\u0301 naïve Größe İstanbul ﬁne \uff12\uff10\uff12\uff14",
+        "Привет мир हिन्दी खोज עברית",
+        "向量数据库用于语义搜索 と 東京 한국어를 검색 ภาษาไทยง่าย",
+        "lone \udfff surrogate \ud83d\ude00 nul\x00byte",
+    ],
+)
+def test_every_term_has_a_word_of_the_text(bm25, text):
+    terms = bm25.terms(text)
+
+    assert set(terms) == set(bm25.encode_query(text).indices)
+    for term, word in terms.items():
+        assert term in bm25.encode_query(word).indices
+
+
+def test_a_word_is_given_as_it_was_written(bm25):
+    assert set(bm25.terms("The Foxes, jumping (HIGH)").values()) == {"Foxes", "jumping", "HIGH"}
+
+
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [
+        ("数据库", "向量数据库用于语义搜索"),
+        ("東京", "私は東京都に住んでいます"),
+        ("한국어", "한국어를 공부합니다"),
+        ("ภาษา", "เรียนภาษาไทย"),
+        ("fine", "a \ufb01ne day"),
+        ("caf\u00e9", "the cafe\u0301 opens"),
+        ("2024", "since \uff12\uff10\uff12\uff14"),
+        ("name", "def get_user_name"),
+    ],
+)
+def test_a_word_inside_unspaced_or_composed_text_is_found(bm25, query, document):
+    assert set(bm25.encode_query(query).indices) <= set(bm25.encode_document(document).indices)
+
+
+def test_words_of_spaced_scripts_do_not_change_beside_unspaced_ones(bm25):
+    mixed = bm25.encode_query("数据库 throughput")
+
+    assert set(bm25.encode_query("throughput").indices) < set(mixed.indices)
+
+
+def test_none_neither_stems_nor_drops_stop_words():
+    neutral = Bm25Encoder("none")
+
+    assert set(neutral.terms("the running foxes").values()) == {"the", "running", "foxes"}
+    assert neutral.encode_query("fox") != neutral.encode_query("foxes")
+
+
+def test_a_language_stems_its_words():
+    german = Bm25Encoder("German")
+
+    assert german.encode_query("die Häuser") == german.encode_query("Häusern")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_offered_language_works(language):
+    assert len(Bm25Encoder(language).encode_query("Qdrant").indices) == 1
+
+
+def test_another_language_is_refused_with_the_offered_ones():
+    with pytest.raises(ConfigError, match=r"'klingon'.*english.*none"):
+        Bm25Encoder("klingon")
+
+
+def test_weights_are_finite_for_a_long_document(bm25):
+    values = bm25.encode_document("word other " * 50_000).values
+
+    assert len(values) == 1 or all(math.isfinite(value) and value > 0 for value in values)

@@ -1,0 +1,79 @@
+"""Stand-ins with the public surface of the real parts."""
+
+import asyncio
+import math
+import re
+import zlib
+from collections.abc import Sequence
+
+from mcp_server_qdrant.encoders.fastembed import State
+from mcp_server_qdrant.errors import EncoderUnavailable
+
+
+class FakeEncoder:
+    """An encoder whose unit vectors count hashed words: texts that share words are near.
+
+    `be` puts it into a state; while `gate` is set to an asyncio.Event, encoding waits for it.
+    """
+
+    def __init__(self, model: str = "fake/Bag-of-Words", *, size: int = 64) -> None:
+        self.name = model
+        self.state: State = "ready"
+        self.reason: str | None = None
+        self.gate: asyncio.Event | None = None
+        self.queries: list[str] = []
+        self.documents: list[str] = []
+        self.starts = 0
+        self._size = size
+
+    @property
+    def vector_name(self) -> str:
+        return f"fast-{self.name.split('/')[-1].lower()}"
+
+    def be(self, state: State) -> None:
+        """Take on a state, with a reason like the real one's."""
+        self.state = state
+        self.reason = None if state == "ready" else f"The model {self.name} is {state}."
+
+    def start(self) -> None:
+        self.starts += 1
+
+    async def ready(self, timeout: float) -> bool:
+        return self.state == "ready"
+
+    async def encode_query(self, text: str) -> tuple[float, ...]:
+        await self._turn()
+        self.queries.append(text)
+        return self._vector(text)
+
+    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        await self._turn()
+        self.documents.extend(texts)
+        return [list(self._vector(text)) for text in texts]
+
+    async def size(self) -> int:
+        return self._size
+
+    def token_limit(self) -> int | None:
+        return 128 if self.state == "ready" else None
+
+    def tokenizer_json(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        self.be("idle")
+
+    async def _turn(self) -> None:
+        if self.state != "ready":
+            raise EncoderUnavailable(self.reason or "")
+        if self.gate is not None:
+            await self.gate.wait()
+
+    def _vector(self, text: str) -> tuple[float, ...]:
+        counts = [0.0] * self._size
+        for word in re.findall(r"\w+", text.lower()):
+            counts[zlib.crc32(word.encode()) % self._size] += 1.0
+        length = math.hypot(*counts)
+        if not length:
+            return (1.0, *counts[1:])
+        return tuple(count / length for count in counts)

@@ -1,0 +1,167 @@
+"""Chunks against the real tokenizer."""
+
+import base64
+import random
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from mcp_server_qdrant.datatypes import Chunk
+from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.ingest.chunk import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, split
+
+LIMIT, OVERLAP = 128, 19
+
+PROSE = " ".join(
+    f"Sentence number {n} says that the {word} was measured twice, and found to be {n * 7} wide."
+    for n, word in enumerate(["door", "river", "throughput", "cardiomyopathy", "Straße"] * 20)
+)
+TEXTS = {
+    "prose": PROSE,
+    "emoji": "😀👩‍👩‍👧 é \U0001d4b3 word " * 500,
+    "chinese": "向量数据库用于语义搜索。" * 300,
+    "unspaced": "向量数据库用于语义搜索" * 1000,
+    "code": "def f(x):\n    return {'key': [x ** 2 for _ in range(10)]}\n\n" * 60,
+    "markdown": "# Title\n\nSome *text* here, and more of it.\n\n- one\n- two\n\n" * 60,
+    "long words": " ".join("x" * (90 + n) for n in range(200)),
+    "one word": "a" * 50_000,
+    "surrogates": "half \ud800 a pair " * 300,
+    "white space": " " * 5000 + "x" + "\n" * 5000 + "y" + "\t" * 500,
+}
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_dir: Path) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(str(model_dir / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def tokenizer_json(tokenizer: Tokenizer) -> str:
+    return tokenizer.to_str()
+
+
+def check_cover(text: str, chunks: list[Chunk]) -> None:
+    """Every chunk is where it says, and only white space lies outside all of them."""
+    assert all(chunk.text == text[chunk.start : chunk.end] for chunk in chunks)
+    assert all(one.start < other.start for one, other in pairwise(chunks))
+    reached = 0
+    for chunk in chunks:
+        assert not text[reached : chunk.start].strip()
+        reached = max(reached, chunk.end)
+    assert not text[reached:].strip()
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_no_chunk_is_longer_than_the_model_reads(kind, tokenizer, tokenizer_json):
+    chunks = split(TEXTS[kind], limit=LIMIT, tokenizer_json=tokenizer_json, overlap=OVERLAP)
+
+    readable = [chunk.text.encode(errors="replace").decode() for chunk in chunks]
+    assert len(chunks) > 1
+    assert max(len(tokenizer.encode(text)) for text in readable) <= LIMIT
+    assert max(len(text) for text in readable) <= LIMIT * CHARACTERS_PER_TOKEN
+    check_cover(TEXTS[kind], chunks)
+
+
+async def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
+    encoder = FastEmbedEncoder("sentence-transformers/all-MiniLM-L6-v2", model_path=model_dir)
+    encoder.start()
+    assert await encoder.ready(60)
+    limit = encoder.token_limit()
+    chunks = split(PROSE, limit=limit, tokenizer_json=encoder.tokenizer_json(), overlap=OVERLAP)
+
+    whole = await encoder.encode_documents([chunk.text for chunk in chunks])
+    shorter = await encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
+
+    assert all(one != other for one, other in zip(whole, shorter, strict=True))
+    encoder.close()
+
+
+def test_chunks_are_filled(tokenizer, tokenizer_json):
+    chunks = split(PROSE, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=OVERLAP)
+
+    tokens = [len(tokenizer.encode(chunk.text)) for chunk in chunks[:-1]]
+    assert min(tokens) > LIMIT / 2
+
+
+def test_neighbours_share_at_most_the_overlap(tokenizer, tokenizer_json):
+    text = PROSE.replace(".", "").replace(",", "")
+    chunks = split(text, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=OVERLAP)
+
+    shared = [text[other.start : one.end] for one, other in pairwise(chunks)]
+
+    assert all(shared)
+    assert max(len(tokenizer.encode(t, add_special_tokens=False)) for t in shared) <= OVERLAP
+
+
+@pytest.mark.parametrize("text", ["", " ", "one", "  a short text \n", "😀", "\ud800", "# Title"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_text_that_fits_is_one_chunk_whole(text, known, tokenizer_json):
+    chunks = split(
+        text, limit=LIMIT, tokenizer_json=tokenizer_json if known else None, overlap=OVERLAP
+    )
+
+    assert chunks == [Chunk(text, 0, len(text))]
+
+
+def test_special_tokens_count(tokenizer_json):
+    fits, longer = (" ".join(["word"] * count) for count in (LIMIT - 2, LIMIT - 1))
+
+    assert len(split(fits, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=0)) == 1
+    assert len(split(longer, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=0)) == 2
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_without_a_tokenizer_chunks_keep_a_budget_of_bytes(kind):
+    chunks = split(TEXTS[kind], limit=LIMIT, tokenizer_json=None, overlap=OVERLAP)
+
+    sizes = [len(chunk.text.encode(errors="surrogatepass")) for chunk in chunks]
+    assert max(sizes) <= LIMIT * BYTES_PER_TOKEN
+    check_cover(TEXTS[kind], chunks)
+
+
+def test_without_a_tokenizer_prose_still_fits_the_model(tokenizer):
+    chunks = split(PROSE, limit=LIMIT, tokenizer_json=None, overlap=OVERLAP)
+
+    assert max(len(tokenizer.encode(chunk.text)) for chunk in chunks) <= LIMIT
+
+
+def test_a_heading_stays_with_what_follows(tokenizer_json):
+    text = "\n\n".join(f"## Part {n}\n\n" + "Some words on this part. " * 18 for n in range(6))
+
+    chunks = split(text, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=0)
+
+    assert [chunk.text[:9] for chunk in chunks] == [f"## Part {n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 8])
+def test_a_tiny_limit_still_ends(limit, tokenizer_json):
+    chunks = split("some words here", limit=limit, tokenizer_json=tokenizer_json, overlap=50)
+
+    check_cover("some words here", chunks)
+
+
+def test_long_texts_are_split_in_bounded_time(tokenizer_json):
+    words = " ".join(random.Random(1).choices(PROSE.split(), k=100_000))
+    blob = base64.b64encode(random.Random(2).randbytes(75_000)).decode()
+    began = perf_counter()
+
+    for text in (words, blob):
+        check_cover(text, split(text, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=OVERLAP))
+
+    assert perf_counter() - began < 60
+
+
+@settings(max_examples=50, deadline=None)
+@given(text=st.text(max_size=600), limit=st.integers(3, 40), overlap=st.integers(0, 40))
+def test_any_text_is_covered_and_fits(text, limit, overlap, tokenizer, tokenizer_json):
+    chunks = split(text, limit=limit, tokenizer_json=tokenizer_json, overlap=overlap)
+
+    check_cover(text, chunks)

@@ -1,0 +1,105 @@
+"""The demo's texts and their labelled queries are complete and consistent."""
+
+import json
+import runpy
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parent.parent / "demo"
+COLLECTIONS = ("homelab", "recipes", "meetings")
+CATEGORIES = {"exact", "paraphrase", "cross", "typo", "tag", "recency"}
+FIELDS = {"id", "title", "text", "tags", "created_at", "metadata"}
+
+TEXTS = {
+    name: [
+        json.loads(line)
+        for line in (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    for name in COLLECTIONS
+}
+ALL = [text for texts in TEXTS.values() for text in texts]
+IDS = {text["id"] for text in ALL}
+QUERIES = json.loads((DEMO / "queries.json").read_text(encoding="utf-8"))
+
+
+def searched(query: dict) -> set[str]:
+    wanted = query["collections"]
+    return set(COLLECTIONS) if wanted in (None, ["*"]) else set(wanted)
+
+
+def test_there_are_about_forty_texts_in_three_collections():
+    assert 40 <= len(ALL) <= 50
+    assert all(len(texts) >= 12 for texts in TEXTS.values())
+
+
+def test_ids_and_titles_are_unique():
+    assert len(IDS) == len(ALL)
+    assert len({text["title"] for text in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("text", ALL, ids=lambda text: text["id"])
+def test_a_text_is_whole(text):
+    created = datetime.fromisoformat(text["created_at"])
+
+    assert set(text) == FIELDS
+    assert 60 <= len(text["text"].split()) <= 350
+    assert text["tags"]
+    assert all(tag == tag.lower().strip() for tag in text["tags"])
+    assert isinstance(text["metadata"], dict)
+    assert datetime(2024, 1, 1, tzinfo=UTC) <= created <= datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def test_an_id_begins_with_its_collection():
+    for name, texts in TEXTS.items():
+        assert all(text["id"].startswith(f"{name}/") for text in texts)
+
+
+def test_some_texts_are_longer_than_the_model_reads_at_once():
+    assert sum(len(text["text"].split()) > 150 for text in ALL) >= 5
+    assert max(len(text["text"].split()) for text in ALL) > 300
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query["query"])
+def test_a_query_is_labelled_with_texts_that_it_can_find(query):
+    assert set(query) == {"query", "collections", "expected", "category"}
+    assert query["category"] in CATEGORIES
+    assert query["expected"]
+    assert len(set(query["expected"])) == len(query["expected"])
+    assert set(query["expected"]) <= IDS
+    assert {expected.split("/")[0] for expected in query["expected"]} <= searched(query)
+
+
+def test_queries_are_distinct_and_of_every_kind():
+    kinds = Counter(query["category"] for query in QUERIES)
+
+    assert 55 <= len(QUERIES) <= 70
+    assert len({query["query"] for query in QUERIES}) == len(QUERIES)
+    assert set(kinds) == CATEGORIES
+    assert min(kinds.values()) >= 5
+
+
+def test_an_answer_in_force_is_newer_than_the_one_it_replaces():
+    created = {text["id"]: text["created_at"] for text in ALL}
+    for query in QUERIES:
+        if query["category"] == "recency":
+            first, second = query["expected"][:2]
+            assert created[first] > created[second]
+
+
+def test_exact_queries_name_what_their_text_holds():
+    whole = {text["id"]: f"{text['title']} {text['text']}".lower() for text in ALL}
+    for query in QUERIES:
+        if query["category"] == "exact":
+            words = query["query"].lower().replace('"', "").split()
+            assert any(word in whole[query["expected"][0]] for word in words)
+
+
+def test_the_demo_shows_labelled_queries_on_one_two_and_all_collections():
+    shown = runpy.run_path(str(DEMO / "run.py"))["SHOWN"]
+    labels = {query["query"]: query for query in QUERIES}
+
+    assert set(shown) <= set(labels)
+    assert {len(searched(labels[query])) for query in shown} == {1, 2, 3}

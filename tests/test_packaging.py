@@ -1,0 +1,156 @@
+"""What stands around the code agrees with it: README, container files, scripts, licence."""
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mcp_server_qdrant
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+README = (ROOT / "README.md").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+COMPOSE = (ROOT / "compose.yaml").read_text()
+SCRIPTS = ("scripts/demo", "scripts/test", ".ci/run")
+MARKERS = ("transcript", "tools", "settings", "phases")
+
+APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+# Variables that Python, pip and the base system read, not we.
+FOREIGN = {"PYTHONUNBUFFERED", "PIP_NO_CACHE_DIR", "PIP_DISABLE_PIP_VERSION_CHECK", "XDG_DATA_HOME"}
+
+
+def known_variables() -> set[str]:
+    from mcp_server_qdrant.settings import environment_names
+
+    return {name for names in environment_names().values() for name in names}
+
+
+def dockerfile_variables() -> set[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    lines = re.findall(r"^ENV (.*)$", joined, re.MULTILINE)
+    return {name for line in lines for name in re.findall(r"([A-Z][A-Z0-9_]*)=", line)}
+
+
+def compose_variables() -> set[str]:
+    return set(re.findall(r"^\s+(?:# )?([A-Z][A-Z0-9_]+): ", COMPOSE, re.MULTILINE))
+
+
+def json_blocks() -> list[dict]:
+    blocks = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    cells = re.findall(r"\| `(\{.*\})` \|", README)
+    return [json.loads(text) for text in [*blocks, *cells]]
+
+
+def client_servers() -> list[dict]:
+    blocks = json_blocks()
+    return [s for block in blocks for s in (block.get("mcpServers") or block["servers"]).values()]
+
+
+@pytest.mark.parametrize("command", ["scripts/demo", "scripts/test"])
+def test_the_readme_shows_both_commands(command):
+    assert re.search(rf"^{command}\b", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_scripts_can_be_executed(script):
+    path = ROOT / script
+
+    assert os.access(path, os.X_OK)
+    assert path.read_text().startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in path.read_text()
+
+
+def test_ci_ends_with_the_readmes_test_command():
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith("exec scripts/test")
+
+
+@pytest.mark.parametrize("name", MARKERS)
+def test_the_readme_keeps_its_markers(name):
+    assert README.count(f"<!-- {name} -->\n") == 1
+    assert README.index(f"<!-- {name} -->") < README.index(f"<!-- /{name} -->")
+
+
+def test_every_client_configuration_is_json_that_starts_this_server():
+    servers = client_servers()
+
+    assert len(servers) >= 4
+    for server in servers:
+        assert server.get("command") in PROJECT["scripts"] or server["url"].endswith(":8000/mcp")
+        assert set(server.get("env", {})) <= known_variables()
+
+
+def test_every_variable_that_the_readme_names_is_a_setting():
+    named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b", README))
+
+    assert named
+    assert named <= known_variables()
+
+
+def test_every_variable_of_the_container_files_is_a_setting():
+    assert "FASTMCP_HOST" in dockerfile_variables()
+    assert "QDRANT_URL" in compose_variables()
+    assert dockerfile_variables() | compose_variables() <= known_variables() | FOREIGN
+
+
+def test_the_image_leaves_the_choice_of_the_engine_to_whoever_runs_it():
+    assert dockerfile_variables().isdisjoint({"QDRANT_LOCAL_PATH", "QDRANT_URL", "QDRANT_API_KEY"})
+
+
+def test_the_image_runs_the_console_script_as_a_user_of_its_own():
+    (entrypoint,) = json.loads(re.findall(r"^ENTRYPOINT (.*)$", DOCKERFILE, re.MULTILINE)[0])
+    users = re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE)
+
+    assert entrypoint in PROJECT["scripts"]
+    assert users
+    assert users[-1] not in ("root", "0")
+    assert "/healthz" in DOCKERFILE
+
+
+def test_the_image_copies_only_what_dockerignore_lets_through():
+    let = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    lines = re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.MULTILINE)
+    copied = {source.removeprefix("./") for line in lines for source in line.split()}
+
+    assert copied == let
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_images_python_is_one_that_the_package_supports():
+    version = re.search(r"^FROM python:(\d+\.\d+)", DOCKERFILE, re.MULTILINE)
+
+    assert version
+    assert f"Programming Language :: Python :: {version[1]}" in PROJECT["classifiers"]
+
+
+def test_the_ports_are_published_to_this_machine_only():
+    published = re.findall(r'^\s+- "(.*:\d+:\d+)"$', COMPOSE, re.MULTILINE)
+
+    assert len(published) == 2
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_composed_qdrant_fits_the_client():
+    server = re.search(r"qdrant/qdrant:v(\d+\.\d+)\.", COMPOSE)
+    client = next(one for one in PROJECT["dependencies"] if one.startswith("qdrant-client"))
+
+    assert server
+    assert f">={server[1]}" in client
+
+
+def test_the_licence_is_apache_2_word_for_word():
+    assert hashlib.sha256((ROOT / "LICENSE").read_bytes()).hexdigest() == APACHE_2
+
+
+def test_the_version_is_said_once_and_has_its_changelog():
+    version = PROJECT["version"]
+    heading = "[Unreleased]" if "dev" in version else f"[{version}]"
+
+    assert version == mcp_server_qdrant.__version__
+    assert f"## {heading}" in (ROOT / "CHANGELOG.md").read_text()
