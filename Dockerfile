@@ -19,7 +19,8 @@ WORKDIR /data
 
 # In a container 127.0.0.1 is the container itself, so the server listens on all its interfaces.
 # Who can reach it is decided by what you publish: `-p 127.0.0.1:8000:8000` keeps it on this
-# machine. Do not publish it wider without something in front that asks who is there.
+# machine. Beyond loopback the server starts only when you say outright that everyone who can connect
+# may use it: `-e AUTH_MODE=none`. The image does not say it for you.
 # The embedded engine keeps its data below XDG_DATA_HOME; with QDRANT_URL set it is not used.
 ENV FASTMCP_HOST=0.0.0.0 \
     FASTMCP_PORT=8000 \

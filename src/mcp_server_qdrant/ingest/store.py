@@ -29,6 +29,10 @@ UPSERT = 64
 class Encoder(Protocol):
     """What makes the dense vectors of documents."""
 
+    @property
+    def state(self) -> str:
+        """`loading` while vectors will be there soon, `ready` when they are."""
+
     async def ready(self, timeout: float) -> bool:
         """Wait for a load under way."""
 
@@ -133,7 +137,8 @@ class Store:
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
         encoder = self._encoders.of(target.dense.model if target.dense else None)
-        await encoder.ready(LOAD_SECONDS)
+        if encoder.state == "loading":
+            await encoder.ready(LOAD_SECONDS)
         document = new.id or hashlib.sha256(new.text.encode()).hexdigest()[:32]
         before = await self._points.chunks(collection, document, 0, 0)
         chunks = self._chunks(new, collection, document, before, encoder)

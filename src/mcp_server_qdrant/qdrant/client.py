@@ -79,7 +79,7 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
         raise _transport(error) from error
     except grpc.aio.AioRpcError as error:
         raise _grpc(error, collection) from error
-    except (ValueError, KeyError, TypeError, AssertionError, QdrantException) as error:
+    except (ValueError, KeyError, QdrantException) as error:
         raise _refusal(str(error), collection) from error
 
 

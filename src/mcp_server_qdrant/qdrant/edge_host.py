@@ -20,7 +20,8 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_files import Folder
-from mcp_server_qdrant.qdrant.edge_serve import Gate, Session, Writer
+from mcp_server_qdrant.qdrant.edge_gate import Gate
+from mcp_server_qdrant.qdrant.edge_serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge_shards import Shards, log
 
 LOCKED = 3  # exit code: another host has the folder

@@ -1,11 +1,174 @@
-"""Optimising a shard without a pause."""
+"""Optimising a shard without a pause: a copy is optimised in another process, then swapped in.
 
-from typing import Any
+`EdgeShard.optimize` freezes its process for seconds to minutes. So the writer copies the shard
+(a copy between two writes is consistent), a child process optimises the copy, and what is
+written meanwhile is recorded and applied to the copy before it takes the shard's place.
+Reads go on all the time; writes wait only while files are copied and while the record is applied.
+
+    python -m mcp_server_qdrant.qdrant.edge_optimise SHARD_DIRECTORY
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError
+from mcp_server_qdrant.qdrant.edge_files import allocated, copy_sparse
+from mcp_server_qdrant.qdrant.edge_gate import Gate
+from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded, log
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge_writes import Writes
+
+_SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
+_LONGEST_RECORD = 5_000  # engine updates; a busier shard is optimised at another time
+_RETRY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class _Job:
+    shard: Shard
+    copy: Path
+    process: "subprocess.Popen[bytes]"
 
 
 class Optimiser:
-    def __init__(self, *a: Any) -> None: ...
-    def tend(self, *, idle: bool = True) -> bool:
-        return False
+    """At most one optimisation at a time; called by the writer thread only."""
 
-    def stop(self) -> None: ...
+    def __init__(self, shards: Shards, writes: Writes, gate: Gate, options: EdgeOptions) -> None:
+        self._shards, self._writes, self._gate, self._options = shards, writes, gate, options
+        self._job: _Job | None = None
+        self._not_before = 0.0
+
+    def tend(self, *, idle: bool = True) -> bool:
+        """Finish or begin what is due; True while an optimisation is under way."""
+        try:
+            if self._job is not None:
+                self._look_after(self._job)
+            elif idle and time.monotonic() >= self._not_before:
+                shard = self._due()
+                if shard is not None:
+                    self._begin(shard)
+        except (QdrantMcpError, OSError) as error:
+            log(f"optimising was given up: {error}")
+            self.stop()
+        return self._job is not None
+
+    def stop(self) -> None:
+        """Give up what is under way; the shard stays as it is."""
+        job, self._job = self._job, None
+        self._not_before = time.monotonic() + _RETRY_SECONDS
+        if job is None:
+            return
+        job.shard.record = None
+        if job.process.poll() is None:
+            job.process.kill()
+            job.process.wait()
+        with contextlib.suppress(OSError):
+            self._shards.folder.discard(job.copy)
+
+    def _due(self) -> Shard | None:
+        """A shard with much to gain and no recent write."""
+        now = time.monotonic()
+        for shard in self._shards.opened():
+            if shard.engine is None or now - shard.written < self._options.quiet_seconds:
+                continue
+            with self._gate.reading():
+                if self._gain(shard) >= self._options.optimise_at:
+                    return shard
+        return None
+
+    def _gain(self, shard: Shard) -> int:
+        """Points written since the last optimisation, or deleted."""
+        if shard.engine is None:
+            return 0
+        count = self._shards.exact_count(shard)
+        return max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
+
+    def _begin(self, shard: Shard) -> None:
+        source = self._shards.path(shard)
+        self._shards.folder.require_space(_SPACE_FACTOR * allocated(source))
+        with self._gate.writing():
+            self._shards.engine(shard)
+            self._writes.touched.add(shard)
+            for _ in self._writes.flush():
+                pass
+            shard.record = []
+        copy = self._shards.folder.work / f"{shard.slug}-{uuid.uuid4().hex}"
+        try:
+            copy_sparse(source, copy)
+            process = _start(copy)
+        except OSError:
+            shard.record = None
+            self._shards.folder.discard(copy)
+            raise
+        self._job = _Job(shard, copy, process)
+
+    def _look_after(self, job: _Job) -> None:
+        code = job.process.poll()
+        record = job.shard.record
+        if record is None or len(record) > _LONGEST_RECORD:
+            self.stop()  # deleted meanwhile, or too busy
+        elif code is not None:
+            if code != 0:
+                raise EngineFailure(f"the child ended with code {code}")
+            self._finish(job, record)
+
+    def _finish(self, job: _Job, record: list[edge.UpdateOperation]) -> None:
+        shard = job.shard
+        for _ in self._replay(job, record):
+            pass
+        with self._gate.writing():
+            self._shards.close(shard)
+            self._shards.folder.swap(shard.slug, job.copy)
+            shard.record = None
+            shard.deleted = 0
+            shard.count = None
+            self._job = None
+            self._shards.engine(shard)
+            shard.sidecar["optimised_points"] = self._shards.exact_count(shard)
+            self._shards.save(shard)
+
+    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> Iterator[None]:
+        with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
+            copy = edge.EdgeShard.load(str(job.copy))
+        for update in record:
+            # What failed in the shard fails here too, and in the same way.
+            with (
+                self._gate.writing(),
+                contextlib.suppress(QdrantMcpError),
+                guarded(job.shard.name),
+            ):
+                copy.update(update)
+            yield
+        with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
+            copy.flush()
+            copy.close()
+
+
+def _start(copy: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "mcp_server_qdrant.qdrant.edge_optimise", str(copy)],
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Optimise one shard directory, with low priority."""
+    if sys.platform != "win32":
+        os.nice(10)
+    shard = edge.EdgeShard.load(arguments[0])
+    shard.optimize()
+    shard.flush()
+    shard.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -37,8 +37,6 @@ class Reads:
         engine = self._shards.engine(shard)
         with guarded(name):
             found = engine.info()
-            if shard.count is None:
-                shard.count = engine.count(edge.CountRequest(exact=True))
             schema = {
                 key: {"data_type": index_type(index), "points": index.points}
                 for key, index in found.payload_schema.items()
@@ -48,7 +46,7 @@ class Reads:
             index["params"] = declared.get(key)
         return {
             **shard.sidecar,
-            "points_count": shard.count,
+            "points_count": self._shards.exact_count(shard),
             "indexed_vectors_count": found.indexed_vectors_count,
             "segments_count": found.segments_count,
             "optimising": shard.record is not None,
@@ -104,14 +102,11 @@ class Reads:
     def count(self, name: str, where: Any, exact: bool) -> int:  # noqa: ARG002, FBT001
         """How many points match, always exact (an estimate double counts after a crash)."""
         shard = self._shards.get(name)
+        if where is None:
+            return self._shards.exact_count(shard)
         with guarded(name):
-            if where is None and shard.count is not None:
-                return shard.count
             request = edge.CountRequest(exact=True, filter=types.to_filter(where))
-            found = self._shards.engine(shard).count(request)
-            if where is None:
-                shard.count = found
-            return found
+            return self._shards.engine(shard).count(request)
 
     def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
         """The most frequent values of a field; counted by scrolling when no index helps."""

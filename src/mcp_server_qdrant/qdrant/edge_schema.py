@@ -124,6 +124,6 @@ def _text_params(fields: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def index_type(info: edge.PayloadIndexInfo) -> str:
+def index_type(info: Any) -> str:
     """The type of an existing index, as the REST interface spells it."""
     return repr(info.data_type).rpartition(".")[2].lower()

@@ -1,23 +1,23 @@
-"""Inside the host: the gate to the engine, a client's session, and the only writer."""
+"""Inside the host: a client's session, and the only writer."""
 
 import contextlib
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_wire as wire
+from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, log
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
-_PATIENCE = 0.05  # how long the writer lets readers go first
 _GROUP = 32  # writes acknowledged by one flush
 
 READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
@@ -28,34 +28,6 @@ WRITES = frozenset(
         *("overwrite_payload", "delete_payload", "clear_payload"),
     }
 )
-
-
-class Gate:
-    """One at a time at the engine; readers before the writer, but not forever."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._readers: set[int] = set()
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """For one read."""
-        me = threading.get_ident()
-        self._readers.add(me)
-        try:
-            with self._lock:
-                yield
-        finally:
-            self._readers.discard(me)
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """For one piece of a write."""
-        until = time.monotonic() + _PATIENCE
-        while self._readers and time.monotonic() < until:
-            time.sleep(0.0002)
-        with self._lock:
-            yield
 
 
 class Session:

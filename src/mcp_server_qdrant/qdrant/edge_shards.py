@@ -93,6 +93,13 @@ class Shards:
         self._open.move_to_end(shard.slug)
         return shard.engine
 
+    def exact_count(self, shard: Shard) -> int:
+        """The number of points; info's own count can be wrong after a crash."""
+        if shard.count is None:
+            with guarded(shard.name):
+                shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
+        return shard.count
+
     def _load(self, shard: Shard) -> edge.EdgeShard:
         marker = self.folder.shards / f"{shard.slug}.opening"
         deaths = _deaths(marker)
@@ -123,6 +130,8 @@ class Shards:
         """Make an empty collection; it exists once its sidecar does."""
         check_name(name)
         if name in self._all:
+            if self._all[name].sidecar.get("token") == sidecar["token"]:
+                return  # repeated by a client that did not hear the first answer
             raise RequestError(f"The collection {name!r} exists already.")
         config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
         created_at = datetime.now(UTC).isoformat()

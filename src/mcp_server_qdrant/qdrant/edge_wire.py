@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pickle
+import socket
 import stat
 import sys
 import tempfile
@@ -144,3 +145,12 @@ def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
     kind, arguments = plain
     error: errors.QdrantMcpError = getattr(errors, kind)(*arguments)
     return error
+
+
+def hang_up(connection: Any) -> None:
+    """Wake a thread that reads from the connection; merely closing it would not."""
+    if sys.platform == "win32":
+        connection.close()
+        return
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
+        plain.shutdown(socket.SHUT_RDWR)

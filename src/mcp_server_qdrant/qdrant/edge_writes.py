@@ -207,19 +207,13 @@ class Writes:
     def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
         """Delete points."""
         shard = self._shards.get(name)
-        before = self._count(shard) if "filter" in selector else 0
+        before = self._shards.exact_count(shard) if "filter" in selector else 0
         by = (Update.delete_points, Update.delete_points_by_filter)
         yield from self._select(shard, selector, by)
         if "filter" in selector:
-            shard.deleted += max(0, before - self._count(shard))
+            shard.deleted += max(0, before - self._shards.exact_count(shard))
         else:
             shard.deleted += len(selector["points"])
-
-    def _count(self, shard: Shard) -> int:
-        if shard.count is None:
-            with guarded(shard.name):
-                shard.count = self._shards.engine(shard).count(edge.CountRequest(exact=True))
-        return shard.count
 
     def set_payload(
         self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None

@@ -2,13 +2,22 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import SearchPage, SearchRequest, Status, Target
+from mcp_server_qdrant.datatypes import (
+    Hit,
+    QueryVectors,
+    SearchPage,
+    SearchRequest,
+    Status,
+    Target,
+    Terms,
+)
 from mcp_server_qdrant.errors import BackendError
 from mcp_server_qdrant.search.calibrate import calibrate
 from mcp_server_qdrant.search.embed import Encoders, embed
+from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.retrieve import Engine, Plan, hydrate, retrieve
 from mcp_server_qdrant.search.terms import TermWeights
@@ -16,6 +25,7 @@ from mcp_server_qdrant.search.terms import TermWeights
 DEPTH = 30
 SPARE = 10
 POOL = 60
+DEEPER = 4
 
 
 class Catalog(Protocol):
@@ -79,11 +89,27 @@ class Pipeline:
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
         )
-        found = await retrieve(self.engine, targets, vectors, terms, plan)
-        hits = calibrate(found.found, terms)
-        hits, late = await hydrate(self.engine, targets, hits[: max(POOL, 3 * limit)])
-        statuses = self._settle([*found.statuses, *late])
+        hits, statuses, more = await self._rank(targets, vectors, terms, plan, limit)
+        if more:
+            plan = replace(plan, depth=plan.depth * DEEPER)
+            hits, statuses, _ = await self._rank(targets, vectors, terms, plan, limit)
         return self.presenter.present(hits, request, limit=limit, statuses=statuses, terms=terms)
+
+    async def _rank(
+        self,
+        targets: Sequence[Target],
+        vectors: QueryVectors,
+        terms: Terms,
+        plan: Plan,
+        limit: int,
+    ) -> tuple[list[Hit], list[Status], bool]:
+        """The hits, each collection's state, and whether chunks of few documents hide others."""
+        found = await retrieve(self.engine, targets, vectors, terms, plan)
+        ranked = calibrate(found.found, terms)
+        pool, late = await hydrate(self.engine, targets, ranked[: max(POOL, plan.depth)])
+        hits = group(pool)
+        hidden = len(hits) < min(limit, len(pool)) and found.cut_off(plan.depth)
+        return hits, self._settle([*found.statuses, *late]), hidden
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""

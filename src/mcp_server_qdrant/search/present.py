@@ -1,4 +1,4 @@
-"""Hits -> the page that is shown: chunks grouped by document, cut, passages, notes."""
+"""Hits -> the page that is shown: cut, passages, notes."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -34,8 +34,10 @@ class Presenter:
         statuses: Sequence[Status],
         terms: Terms,
     ) -> SearchPage:
-        """The best `limit` documents at or above the threshold, each by its best chunk."""
-        chosen = self._documents(above(hits, request.score_threshold))
+        """The best `limit` documents at or above the threshold, best first."""
+        chosen = [
+            (hit, self._document(hit)) for hit in above(hits, request.score_threshold)[:limit]
+        ]
         results = [
             Result(
                 document=document,
@@ -43,7 +45,7 @@ class Presenter:
                 score=hit.score,
                 passage=passage(document.text, terms.idf, self._tokens),
             )
-            for hit, document in chosen[:limit]
+            for hit, document in chosen
         ]
         return SearchPage(
             query=request.query,
@@ -52,16 +54,8 @@ class Presenter:
             notes=notes(results, request, statuses),
         )
 
-    def _documents(self, hits: Iterable[Hit]) -> list[tuple[Hit, Document]]:
-        seen: set[tuple[str, PointId]] = set()
-        chosen = []
-        for hit in hits:
-            document = self._read(hit.collection, hit.id, hit.payload)
-            key = (hit.collection, document.document or document.id)
-            if key not in seen:
-                seen.add(key)
-                chosen.append((hit, document))
-        return chosen
+    def _document(self, hit: Hit) -> Document:
+        return self._read(hit.collection, hit.id, hit.payload)
 
 
 def above(hits: Iterable[Hit], threshold: float | None) -> list[Hit]:

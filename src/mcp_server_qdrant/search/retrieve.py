@@ -66,6 +66,10 @@ class Retrieved:
     found: Sequence[Found]
     statuses: Sequence[Status]
 
+    def cut_off(self, depth: int) -> bool:
+        """Whether a collection gave all the candidates it was asked for, and may have more."""
+        return any(len(found.candidates) >= depth for found in self.found)
+
 
 async def retrieve(
     engine: Engine, targets: Sequence[Target], vectors: QueryVectors, terms: Terms, plan: Plan

@@ -1,0 +1,80 @@
+"""BEIR folders and their vectors, made once with the real model and kept on disk."""
+
+import asyncio
+import csv
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One test collection: documents, queries, graded judgements."""
+
+    name: str
+    documents: dict[str, tuple[str, str]]
+    queries: dict[str, str]
+    judgements: dict[str, dict[str, int]]
+
+
+def read(folder: Path) -> Corpus:
+    """A BEIR folder: corpus.jsonl, queries.jsonl, qrels.tsv; queries without judgements left out."""
+    documents = {
+        row["_id"]: (row.get("title", ""), row["text"])
+        for row in map(json.loads, (folder / "corpus.jsonl").read_text("utf-8").splitlines())
+    }
+    judgements: dict[str, dict[str, int]] = {}
+    with (folder / "qrels.tsv").open(newline="") as lines:
+        rows = csv.reader(lines, delimiter="\t")
+        next(rows)
+        for query, document, grade in rows:
+            if int(grade) > 0 and document in documents:
+                judgements.setdefault(query, {})[document] = int(grade)
+    queries = {
+        row["_id"]: row["text"]
+        for row in map(json.loads, (folder / "queries.jsonl").read_text("utf-8").splitlines())
+        if row["_id"] in judgements
+    }
+    return Corpus(folder.name, documents, queries, judgements)
+
+
+def encoded(title: str, text: str) -> str:
+    """What the encoders read of a document: as the server's own write path makes it."""
+    return f"{title[:120]}\n{text}" if title else text
+
+
+async def vectors(corpus: Corpus, encoder: FastEmbedEncoder, cache: Path) -> np.ndarray:
+    """The documents' dense vectors, (documents, size), in the corpus's order."""
+    texts = [encoded(title, text) for title, text in corpus.documents.values()]
+    digest = hashlib.sha256("\x00".join([encoder.name, *texts]).encode()).hexdigest()[:16]
+    path = cache / f"{corpus.name}-{digest}.npy"
+    if path.exists():
+        return np.load(path)
+    rows = []
+    for first in range(0, len(texts), 512):
+        rows += await encoder.encode_documents(texts[first : first + 512])
+        print(f"{corpus.name}: {len(rows)}/{len(texts)} encoded", flush=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    made = np.asarray(rows, dtype=np.float32)
+    np.save(path, made)
+    return made
+
+
+async def main(data: Path, model: Path, cache: Path) -> None:
+    """Make and keep all vectors."""
+    encoder = FastEmbedEncoder("sentence-transformers/all-MiniLM-L6-v2", model_path=model)
+    encoder.start()
+    await encoder.ready(60)
+    for folder in sorted(path for path in data.iterdir() if path.is_dir()):
+        await vectors(read(folder), encoder, cache)
+
+
+if __name__ == "__main__":
+    import sys
+
+    asyncio.run(main(*map(Path, sys.argv[1:4])))

@@ -1,0 +1,175 @@
+"""Is the ranking right across collections? nDCG@10 of the server's own pipeline.
+
+    python benchmarks/ranking/run.py DATA --model MODEL_FOLDER [--queries 100]
+
+DATA holds BEIR folders; each becomes a collection of the embedded engine. Four figures per set:
+together (each query searches all collections at once), apart (only its own), merged (one big
+collection, plain server-side RRF), round-robin (RRF per collection, merged by RRF score); and the
+two legs alone.
+"""
+
+import argparse
+import asyncio
+import math
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from corpora import Corpus, encoded, read, vectors
+
+from mcp_server_qdrant.datatypes import (
+    Document,
+    LegQuery,
+    SearchRequest,
+    StoredPoint,
+    Target,
+)
+from mcp_server_qdrant.ingest.store import point_id
+from mcp_server_qdrant.qdrant.points import Points, stored_payload
+from mcp_server_qdrant.services import Services, _blueprint, open_services
+from mcp_server_qdrant.settings import Settings
+
+MERGED = "merged"
+Ranking = Sequence[str]
+
+
+def ndcg(ranking: Ranking, grades: dict[str, int], depth: int = 10) -> float:
+    """nDCG@depth with gains 2^grade - 1 (Burges et al. 2005)."""
+    gains = [2 ** grades.get(document, 0) - 1 for document in ranking[:depth]]
+    ideal = sorted((2**grade - 1 for grade in grades.values()), reverse=True)[:depth]
+    best = sum(gain / math.log2(place + 2) for place, gain in enumerate(ideal))
+    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains)) / best
+
+
+async def fill(services: Services, points: Points, corpus: Corpus, into: str, rows: np.ndarray):
+    """Write a corpus as whole documents (chunking off)."""
+    encoder = services.encoders.default
+    await points.create(into, await _blueprint(Settings(), encoder))
+    services.catalog.forget(into)
+    target = await services.catalog.target(into)
+    bm25 = services.store._bm25  # noqa: SLF001
+    batch = []
+    for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
+        key = f"{corpus.name}/{document}"
+        payload = stored_payload(
+            Document(id=key, collection=into, text=text, title=title or None, document=key)
+        )
+        sparse = bm25.encode_document(encoded(title, text))
+        batch.append(StoredPoint(point_id(into, key, 0), payload, row.tolist(), sparse))
+        if len(batch) == 200:
+            await points.upsert(target, batch)
+            batch = []
+    if batch:
+        await points.upsert(target, batch)
+    services.catalog.forget(into)
+
+
+class Search:
+    """Every way of searching that is compared, as query text -> ranked document keys."""
+
+    def __init__(self, services: Services, corpora: Sequence[Corpus]) -> None:
+        self.services = services
+        self.names = [corpus.name for corpus in corpora]
+
+    async def pipeline(self, query: str, collections: Sequence[str]) -> Ranking:
+        request = SearchRequest(query, tuple(collections), limit=10)
+        page = await self.services.pipeline.search(request)
+        return [result.document.document or "" for result in page.results]
+
+    async def plain(self, query: str, target: Target) -> list[tuple[str, float]]:
+        """Server-side RRF as it comes (k=60), no calibration."""
+        pipeline = self.services.pipeline
+        dense = await self.services.encoders.encode_query(target.dense.model, query)
+        sparse = pipeline.terms._bm25.encode_query(query)  # noqa: SLF001
+        found = await pipeline.engine.candidates(
+            target,
+            LegQuery(dense if target.dense else None, sparse if target.sparse else None),
+            depth=30,
+            condition=None,
+            with_payload=True,
+        )
+        return [(c.payload["doc"]["id"], c.rrf) for c in found]
+
+    async def together(self, query: str, own: str) -> Ranking:
+        return await self.pipeline(query, self.names)
+
+    async def apart(self, query: str, own: str) -> Ranking:
+        return await self.pipeline(query, [own])
+
+    async def merged(self, query: str, own: str) -> Ranking:
+        target = await self.services.catalog.target(MERGED)
+        return [document for document, _ in await self.plain(query, target)]
+
+    async def round_robin(self, query: str, own: str) -> Ranking:
+        pooled = []
+        for name in self.names:
+            pooled += await self.plain(query, await self.services.catalog.target(name))
+        pooled.sort(key=lambda pair: (-pair[1], pair[0]))
+        return [document for document, _ in pooled]
+
+    async def leg(self, query: str, own: str, which: str) -> Ranking:
+        """One leg alone, in the query's own collection."""
+        target = await self.services.catalog.target(own)
+        other = "sparse" if which == "dense" else "dense"
+        only = replace(target, **{other: None})
+        if which == "sparse":
+            sparse = self.services.pipeline.terms._bm25.encode_query(query)  # noqa: SLF001
+            found = await self.services.pipeline.engine.candidates(
+                only, LegQuery(None, sparse), depth=10, condition=None, with_payload=True
+            )
+            return [c.payload["doc"]["id"] for c in found]
+        return [document for document, _ in await self.plain(query, only)]
+
+
+async def measure(
+    search: Callable[[str, str], Awaitable[Ranking]], corpora: Sequence[Corpus], most: int
+) -> list[float]:
+    """Mean nDCG@10 per corpus."""
+    means = []
+    for corpus in corpora:
+        scores = []
+        for query, text in list(corpus.queries.items())[:most]:
+            ranking = await search(text, corpus.name)
+            grades = {f"{corpus.name}/{d}": g for d, g in corpus.judgements[query].items()}
+            scores.append(ndcg(ranking, grades))
+        means.append(float(np.mean(scores)))
+    return means
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
+    parser.add_argument("--queries", type=int, default=10_000)
+    arguments = parser.parse_args()
+    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
+        services = await open_services(settings)
+        await services.encoders.default.ready(60)
+        points = Points(services.client, settings.qdrant_content_fields)
+        for corpus in corpora:
+            rows = await vectors(corpus, services.encoders.default, arguments.cache)
+            await fill(services, points, corpus, corpus.name, rows)
+            await fill(services, points, corpus, MERGED, rows)
+        search = Search(services, corpora)
+        ways = {
+            "together": search.together,
+            "apart": search.apart,
+            "merged, plain RRF": search.merged,
+            "round-robin by RRF": search.round_robin,
+            "dense leg, apart": lambda q, own: search.leg(q, own, "dense"),
+            "keyword leg, apart": lambda q, own: search.leg(q, own, "sparse"),
+        }
+        print(f"{'nDCG@10':22}", *(f"{corpus.name:>10}" for corpus in corpora), "      mean")
+        for name, way in ways.items():
+            means = await measure(way, corpora, arguments.queries)
+            print(f"{name:22}", *(f"{mean:10.3f}" for mean in [*means, np.mean(means)]), flush=True)
+        await services.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,191 @@
+"""A client's line to the engine host: calls of one loop tick share a frame.
+
+The event loop never waits for the socket: a thread reads, and whatever might not fit into the
+socket's buffer is sent by another thread. When the host dies it is started again and the calls
+under way are repeated; every operation can be, since points are written by id.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.errors import EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.qdrant import edge_wire as wire
+from mcp_server_qdrant.qdrant.edge_connect import connect
+
+CONNECT_SECONDS = 20.0
+_RETRIES = 2
+# A socket buffer holds about 200 KB; a pipe of Windows far less.
+_DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
+
+Call = tuple[int, str, tuple[Any, ...]]
+
+
+class _Lost(Exception):  # noqa: N818 - never leaves this module
+    """The connection ended before the answer came."""
+
+
+class Link:
+    """Calls to the host, from one event loop."""
+
+    def __init__(self, folder: Path, options: wire.EdgeOptions, timeout: float) -> None:
+        self._folder, self._options, self._timeout = folder, options, timeout
+        self._loop = asyncio.get_running_loop()
+        self._numbers = itertools.count()
+        self._line: _Line | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def open(self) -> None:
+        """Find or start the host."""
+        async with self._connecting:
+            if self._closed:
+                raise EngineUnavailable("The engine's client is closed.")
+            if self._line is None or self._line.ended:
+                found = await asyncio.to_thread(
+                    connect, self._folder, self._options, CONNECT_SECONDS
+                )
+                self._line = _Line(found, self._loop)
+
+    async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
+        """The host's plain answer."""
+        limit = self._timeout if timeout is None else float(timeout)
+        try:
+            async with asyncio.timeout(limit):
+                for _ in range(_RETRIES + 1):
+                    if self._line is None or self._line.ended:
+                        await self.open()
+                    with contextlib.suppress(_Lost):
+                        return await self._once(operation, arguments)
+        except TimeoutError:
+            raise EngineTimeout(f"The engine did not answer within {limit:g} seconds.") from None
+        raise EngineUnavailable("The embedded engine stopped several times during this call.")
+
+    async def _once(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+        line = self._line
+        if line is None:
+            raise EngineUnavailable("The engine's client is closed.")
+        number = next(self._numbers)
+        answer = self._loop.create_future()
+        line.send((number, operation, arguments), answer)
+        try:
+            return await answer
+        finally:
+            line.forget(number)
+
+    async def close(self) -> None:
+        """Leave; the host goes on for others."""
+        self._closed = True
+        line, self._line = self._line, None
+        if line is not None:
+            await asyncio.to_thread(line.close)
+
+
+class _Line:
+    """One connection with its two threads."""
+
+    def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._connection, self._loop = connection, loop
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._tick: list[Call] = []
+        self._later: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._queued = 0  # frames the sender thread has not sent yet
+        self._unanswered = 0  # bytes that may still fill the socket's buffer
+        self._sizes: dict[int, int] = {}
+        self.ended = False
+        self._threads = [
+            threading.Thread(target=target, name=f"edge-{name}", daemon=True)
+            for name, target in (("reader", self._read), ("sender", self._send_later))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, call: Call, answer: "asyncio.Future[Any]") -> None:
+        """Queue the call for this tick's frame."""
+        if self.ended:
+            answer.set_exception(_Lost())
+            return
+        self._waiting[call[0]] = answer
+        if not self._tick:
+            self._loop.call_soon(self._send_tick)
+        self._tick.append(call)
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._waiting.pop(number, None)
+
+    def _send_tick(self) -> None:
+        calls, self._tick = self._tick, []
+        frame = wire.pack(calls)
+        self._sizes[calls[-1][0]] = len(frame)
+        self._unanswered += len(frame)
+        if self._queued == 0 and self._unanswered < _DIRECT_BYTES:
+            try:
+                self._connection.send_bytes(frame)
+            except (OSError, ValueError):
+                self._end()
+        else:
+            self._queued += 1
+            self._later.put(frame)
+
+    def _send_later(self) -> None:
+        while (frame := self._later.get()) is not None:
+            try:
+                self._connection.send_bytes(frame)
+            except (OSError, ValueError):
+                self._on_loop(self._end)
+                return
+            self._on_loop(self._sent)
+
+    def _sent(self) -> None:
+        self._queued -= 1
+
+    def _read(self) -> None:
+        try:
+            while True:
+                replies = wire.unpack(self._connection.recv_bytes())
+                self._on_loop(self._deliver, replies)
+        except (OSError, EOFError, ValueError, TypeError):
+            self._on_loop(self._end)
+
+    def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _deliver(self, replies: list[tuple[int, bool, Any]]) -> None:
+        for number, well, value in replies:
+            self._unanswered -= self._sizes.pop(number, 0)
+            answer = self._waiting.pop(number, None)
+            if answer is None or answer.done():
+                continue
+            if well:
+                answer.set_result(value)
+            else:
+                answer.set_exception(wire.error_in(value))
+
+    def _end(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self._later.put(None)
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(_Lost())
+        if threading.current_thread() not in self._threads:
+            self._connection.close()
+
+    def close(self) -> None:
+        """Say goodbye: wake both threads and wait for them."""
+        self.ended = True
+        self._later.put(None)
+        wire.hang_up(self._connection)
+        for thread in self._threads:
+            thread.join(timeout=2.0)
+        self._connection.close()
