@@ -61,7 +61,10 @@ def main() -> None:
 
 
 def over_collections(
-    cache: Path, vectors: np.ndarray, queries: int, fresh: bool  # noqa: FBT001
+    cache: Path,
+    vectors: np.ndarray,
+    queries: int,
+    fresh: bool,  # noqa: FBT001
 ) -> dict[str, float]:
     """p50 in ms by kind of query."""
     folder = BENCH / "collections"

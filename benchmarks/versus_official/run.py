@@ -26,7 +26,7 @@ import corpus
 import servers
 from processes import await_end, memory
 
-BLOCK = 20
+BLOCK = 10
 WARM_UP = 30
 BENCH = servers.BUILD / "bench"
 
@@ -177,7 +177,7 @@ def warm(contestants: list[servers.Contestant], count: int) -> dict[str, dict[st
             "memory RSS MB": used.rss,
             "memory PSS MB": used.pss,
             "memory": asdict(used),
-            "results": statistics.mean(len(a) for a in answers[contestant.name].values()),
+            "results": float(statistics.mean(map(len, answers[contestant.name].values()))),
         }
     if len(contestants) == 2:
         figures["ours"]["agreement"] = agreement(answers["official"], answers["ours"])

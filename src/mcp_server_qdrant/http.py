@@ -18,7 +18,6 @@ HttpTransport = Literal["sse", "streamable-http"]
 
 def register(mcp: MCPServer[Any]) -> None:
     """Add the routes beside /mcp."""
-
     mcp.custom_route("/healthz", methods=["GET"])(healthz)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
@@ -13,6 +14,7 @@ from mcp.types import (
     ResourceTemplateReference,
 )
 
+from mcp_server_qdrant.datatypes import CollectionInfo
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.tools import Services, collection
 
@@ -37,47 +39,50 @@ SEARCH_PROMPT = """Answer this from my collections: {question}
 5. Answer with the titles and ids you used, and say what you did not find."""
 
 
-def register(mcp: MCPServer, services: Callable[[], Awaitable[Services]]) -> None:
+def register(mcp: MCPServer[Any], services: Callable[[], Awaitable[Services]]) -> None:
     """Add the resources, the prompt and the completion of collection names."""
+    what = _Collections(services)
+    mcp.resource(LIST, title="Collections", mime_type="application/json")(what.all)
+    mcp.resource(ONE, title="Collection", mime_type="application/json")(what.one)
+    mcp.prompt(name="search-well", title="Search my collections")(search_well)
+    mcp.completion()(what.complete)  # type: ignore[no-untyped-call]
 
-    @mcp.resource(LIST, title="Collections", mime_type="application/json")
-    async def collections() -> str:
+
+def search_well(question: str) -> str:
+    """How to search many collections well."""
+    return SEARCH_PROMPT.format(question=question)
+
+
+class _Collections:
+    """The collections as resources."""
+
+    def __init__(self, services: Callable[[], Awaitable[Services]]) -> None:
+        self._services = services
+
+    async def all(self) -> str:
         """Every collection that can be searched."""
-        try:
-            infos = await (await services()).catalog.describe()
-        except QdrantMcpError as error:
-            raise ResourceError(str(error)) from error
-        return json.dumps([collection(info) for info in infos], ensure_ascii=False)
+        return json.dumps([collection(info) for info in await self._infos()], ensure_ascii=False)
 
-    @mcp.resource(ONE, title="Collection", mime_type="application/json")
-    async def one(name: str) -> str:
+    async def one(self, name: str) -> str:
         """One collection: points, model, what can be searched."""
-        try:
-            infos = await (await services()).catalog.describe()
-        except QdrantMcpError as error:
-            raise ResourceError(str(error)) from error
-        for info in infos:
+        for info in await self._infos():
             if info.name == name:
                 return json.dumps(collection(info), ensure_ascii=False)
         raise ResourceNotFoundError(f"There is no collection {name!r}.")
 
-    @mcp.prompt(name="search-well", title="Search my collections")
-    def search_well(question: str) -> str:
-        """How to search many collections well."""
-        return SEARCH_PROMPT.format(question=question)
-
     async def complete(
+        self,
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,
-        context: CompletionContext | None,  # noqa: ARG001
+        context: CompletionContext | None,  # noqa: ARG002
     ) -> Completion | None:
         """Collection names that begin with what was typed."""
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "name":
             return None
         try:
-            names = await (await services()).catalog.names()
+            names = await (await self._services()).catalog.names()
         except QdrantMcpError:
-            return Completion(values=[], total=0, has_more=False)
+            names = ()
         matching = [name for name in names if name.startswith(argument.value)]
         return Completion(
             values=matching[:MAX_COMPLETIONS],
@@ -85,4 +90,8 @@ def register(mcp: MCPServer, services: Callable[[], Awaitable[Services]]) -> Non
             has_more=len(matching) > MAX_COMPLETIONS,
         )
 
-    mcp.completion()(complete)  # type: ignore[no-untyped-call]
+    async def _infos(self) -> list[CollectionInfo]:
+        try:
+            return await (await self._services()).catalog.describe()
+        except QdrantMcpError as error:
+            raise ResourceError(str(error)) from error

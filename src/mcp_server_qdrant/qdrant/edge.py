@@ -275,18 +275,17 @@ class EdgeClient(AsyncQdrantBase):
         search_params: models.SearchParams | None = None,
         limit: int = 10,
         offset: int | None = None,
-        with_payload: Any = True,
-        with_vectors: Any = False,
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
         score_threshold: float | None = None,
+        lookup_from: Any = None,
         timeout: float | None = None,
-        **kwargs: Any,
+        **kwargs: Any,  # noqa: ARG002
     ) -> QueryResponse:
         """The best points; RequestError for an unknown vector name or a wrong size."""
-        if kwargs.get("lookup_from") is not None:
-            raise RequestError("The embedded engine looks up no vectors in other collections.")
         request = plain.QueryParts(
             *(query, using, prefetch, query_filter, search_params),
-            *(limit, offset, score_threshold, with_payload, with_vectors),
+            *(limit, offset, score_threshold, with_payload, with_vectors, lookup_from),
         )
         plain_requests = [plain.plain_request(request)]
         (rows,) = await self._ask("query", collection_name, plain_requests, timeout=timeout)
@@ -308,8 +307,8 @@ class EdgeClient(AsyncQdrantBase):
         self,
         collection_name: str,
         ids: Sequence[Any],
-        with_payload: Any = True,
-        with_vectors: Any = False,
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
         timeout: float | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[models.Record]:
@@ -317,7 +316,7 @@ class EdgeClient(AsyncQdrantBase):
         wanted = [plain.plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
         rows = await self._ask("retrieve", collection_name, wanted, *shown, timeout=timeout)
-        return [plain.record(row) for row in rows]
+        return plain.records(rows)
 
     async def scroll(
         self,
@@ -326,8 +325,8 @@ class EdgeClient(AsyncQdrantBase):
         limit: int = 10,
         order_by: Any = None,
         offset: Any = None,
-        with_payload: Any = True,
-        with_vectors: Any = False,
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
         timeout: float | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[list[models.Record], Any]:
@@ -337,7 +336,7 @@ class EdgeClient(AsyncQdrantBase):
             *(plain.plain_id(offset), plain.shown(with_payload, with_vectors)),
             timeout=timeout,
         )
-        return [plain.record(row) for row in rows], following
+        return plain.records(rows), following
 
     async def count(
         self,
@@ -358,6 +357,7 @@ class EdgeClient(AsyncQdrantBase):
         key: str,
         facet_filter: models.Filter | None = None,
         limit: int = 10,
+        exact: bool = False,  # noqa: ARG002, FBT001, FBT002
         timeout: float | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> models.FacetResponse:

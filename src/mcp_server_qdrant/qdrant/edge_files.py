@@ -127,10 +127,8 @@ def _remove(path: Path) -> None:
 
 def allocated(path: Path) -> int:
     """Bytes the tree really occupies (holes are free)."""
-    return sum(
-        getattr(found, "st_blocks", found.st_size / 512) * 512
-        for found in (file.stat() for file in path.rglob("*") if file.is_file())
-    )
+    found = [file.stat() for file in path.rglob("*") if file.is_file()]
+    return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
 
 
 def copy_sparse(source: Path, target: Path) -> None:
@@ -173,4 +171,5 @@ def _copy_range(source: int, target: int, start: int, end: int) -> None:
     left = end - start
     while left > 0 and (block := os.read(source, min(left, _BLOCK))):
         left -= len(block)
-        os.write(target, block)
+        if os.write(target, block) < len(block):
+            raise OSError(errno.ENOSPC, "the disk is full")

@@ -13,8 +13,10 @@ import signal
 import sys
 import threading
 import time
+from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -91,19 +93,20 @@ class Host:
                 continue
             threading.Thread(target=self._serve, args=(link,), daemon=True).start()
 
-    def _serve(self, link: mp.Connection) -> None:  # type: ignore[type-arg,unused-ignore]
+    def _serve(self, link: Any) -> None:
         session = Session(link, self._shards, self._gate, self._writer)
         try:
-            mp.deliver_challenge(link, self._key)  # type: ignore[attr-defined]
-            mp.answer_challenge(link, self._key)  # type: ignore[attr-defined]
+            mp.deliver_challenge(link, self._key)
+            mp.answer_challenge(link, self._key)
             with self._guard:
                 if self._closing:
                     return
                 self._sessions.add(session)
             session.run()
-        except (OSError, EOFError, mp.AuthenticationError) as error:  # type: ignore[attr-defined]
-            if not isinstance(error, OSError | EOFError):
-                log("a client without the key was refused")
+        except AuthenticationError:
+            log("a client without the key was refused")
+        except (OSError, EOFError):
+            pass  # the client has gone
         finally:
             link.close()
             with self._guard:

@@ -27,7 +27,7 @@ _DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
 Call = tuple[int, str, tuple[Any, ...]]
 
 
-class _Lost(Exception):  # noqa: N818 - never leaves this module
+class _Lost(Exception):
     """The connection ended before the answer came."""
 
 

@@ -299,15 +299,15 @@ def _sortable(value: Any) -> float | int | None:
 
 def _counted(engine: edge.EdgeShard, where: Any, key: str, limit: int) -> list[tuple[Any, int]]:
     seen: Counter[Any] = Counter()
-    points = _grouped(_values(engine, where, key))
-    for values in points:
+    for values in _grouped(_values(engine, where, key)):
         seen.update({(type(v), v) for v in values if isinstance(v, str | int)})
     ranked = sorted(seen.items(), key=lambda item: (-item[1], str(item[0][1])))
     return [(value, count) for (_, value), count in ranked[:limit]]
 
 
 def _grouped(values: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
-    last, group = object(), []
+    last: Any = object()
+    group: list[Any] = []
     for point_id, value in values:
         if point_id != last and group:
             yield group

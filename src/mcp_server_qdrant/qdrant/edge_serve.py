@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
@@ -34,7 +33,7 @@ class Session:
     """One client: its thread reads frames, answers reads, hands writes on."""
 
     def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
-        self._link: Connection = link
+        self._link = link
         self._reads = Reads(shards)
         self._gate = gate
         self._writer = writer

@@ -61,7 +61,7 @@ def _condition(plain: Mapping[str, Any]) -> Any:
 def _field(plain: Mapping[str, Any]) -> Any:
     """One condition per test: Edge evaluates only one of several in the same condition."""
     key = plain["key"]
-    tests = [
+    tests: list[Any] = [
         edge.FieldCondition(key, **{name: build(plain[name])})
         for name, build in _FIELD_TESTS.items()
         if plain.get(name) is not None

@@ -8,6 +8,7 @@ one after the other and flushes before it acknowledges.
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import qdrant_edge as edge
 
@@ -273,7 +274,7 @@ class Writes:
 
 
 def _canonical(point_id: int | str) -> str:
-    return str(check.UUID(point_id)) if isinstance(point_id, str) else str(point_id)
+    return str(UUID(point_id)) if isinstance(point_id, str) else str(point_id)
 
 
 def _vector_update(vector: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOperation:

@@ -20,6 +20,7 @@ from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 
 RRF_K = 60
+TIES = 8
 
 # Exact scores even where vectors are quantised or indexed: the candidates are few.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
@@ -47,8 +48,8 @@ class Queries:
     ) -> list[Candidate]:
         """The `depth` best points by server-side RRF (k=60) over both legs, best first.
 
-        RRF ties come back in random order, so the whole union of the legs is asked for and cut
-        here by (-score, id): the same request gives the same candidates.
+        RRF ties come back in random order, so a few more are asked for and cut here by
+        (-score, id): the same request gives the same candidates.
         """
         legs = _legs(target, query)
         if len(legs) == 1:
@@ -58,7 +59,7 @@ class Queries:
             prefetch = [models.Prefetch(query=v, using=u, limit=depth) for v, u in legs]
             for leg in prefetch:
                 leg.filter = condition
-            request = {"prefetch": prefetch, "query": _RRF, "limit": depth * len(legs)}
+            request = {"prefetch": prefetch, "query": _RRF, "limit": depth + TIES}
         with foreign_errors(target.collection):
             response = await self._client.query_points(
                 target.collection,
@@ -66,13 +67,13 @@ class Queries:
                 with_payload=with_payload,
                 **request,
             )
-        points = response.points
+        points: list[Any] = response.points
         if len(legs) == 1:
             return [
-                Candidate(_id(point.id), 1 / (RRF_K + rank), point.payload)
+                Candidate(point.id, 1 / (RRF_K + rank), point.payload)
                 for rank, point in enumerate(points)
             ]
-        found = [Candidate(_id(point.id), point.score, point.payload) for point in points]
+        found = [Candidate(point.id, point.score, point.payload) for point in points]
         found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
         return found[:depth]
 
@@ -92,9 +93,8 @@ class Queries:
         ]
         with foreign_errors(target.collection):
             answers = await self._client.query_batch_points(target.collection, requests)
-        scores: list[dict[PointId, float]] = [
-            {_id(point.id): point.score for point in answer.points} for answer in answers
-        ]
+        found: list[list[Any]] = [answer.points for answer in answers]
+        scores = [{point.id: point.score for point in points} for points in found]
         cosines: dict[PointId, float] = {}
         if target.dense is not None and query.dense is not None:
             leg = target.dense
@@ -131,8 +131,10 @@ class Queries:
     async def payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         """The payloads of the named points, by id."""
         with foreign_errors(target.collection):
-            records = await self._client.retrieve(target.collection, ids, with_payload=True)
-        return {_id(record.id): record.payload or {} for record in records}
+            records: list[Any] = await self._client.retrieve(
+                target.collection, ids, with_payload=True
+            )
+        return {record.id: record.payload or {} for record in records}
 
 
 def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
@@ -145,10 +147,6 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
         vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
         legs.append((vector, target.sparse.vector))
     return legs
-
-
-def _id(value: Any) -> PointId:
-    return value if isinstance(value, str | int) else str(value)
 
 
 def _stored(vector: Any, leg: SparseLeg, term: int) -> float:

@@ -24,7 +24,7 @@ async def embed(query: str, targets: Sequence[Target], encoders: Encoders) -> Qu
 
     async def one(model: str) -> Sequence[float] | str:
         try:
-            return await encoders.encode_query(model, query)
+            return list(await encoders.encode_query(model, query))
         except BackendError as error:
             return str(error)
 

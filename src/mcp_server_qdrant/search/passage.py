@@ -5,9 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 
 PASSAGE = 160
 LONGEST = 20_000
-_SENTENCE = re.compile(
-    "[^.!?\\n\u3002\uff01\uff1f]*(?:[.!?\u3002\uff01\uff1f]+|\\n+|$)\\s*"
-)  # with CJK stops
+# A stop ends a sentence before white space only: "renew.sh" and "0.18" are words.
+_SENTENCE = re.compile("[^\n]*?(?:[.!?]+(?=\\s)|[\u3002\uff01\uff1f]|\n|$)\\s*")
 
 Tokens = Callable[[str], Collection[int]]
 

@@ -105,8 +105,8 @@ class Pipeline:
     ) -> tuple[list[Hit], list[Status], bool]:
         """The hits, each collection's state, and whether chunks of few documents hide others."""
         found = await retrieve(self.engine, targets, vectors, terms, plan)
-        ranked = calibrate(found.found, terms)
-        pool, late = await hydrate(self.engine, targets, ranked[: max(POOL, plan.depth)])
+        ranked = calibrate(found.found, terms, most=max(POOL, plan.depth))
+        pool, late = await hydrate(self.engine, targets, ranked)
         hits = group(pool)
         hidden = len(hits) < min(limit, len(pool)) and found.cut_off(plan.depth)
         return hits, self._settle([*found.statuses, *late]), hidden

@@ -19,6 +19,7 @@ from mcp_server_qdrant.errors import QdrantMcpError
 CACHE_SECONDS = 60.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
+PROBE_SECONDS = 2.0
 
 
 class Bm25(Protocol):
@@ -81,8 +82,9 @@ class TermWeights:
         missing = [token for token in tokens if token not in known.idf]
         if missing:
             try:
-                probed = await self._prober.probe(target, missing)
-            except QdrantMcpError:
+                async with asyncio.timeout(PROBE_SECONDS):
+                    probed = await self._prober.probe(target, missing)
+            except (QdrantMcpError, TimeoutError):
                 return known.idf  # the search itself will say that this collection fails
             known.idf.update({token: probed.get(token, 0.0) for token in missing})
         return known.idf

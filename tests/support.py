@@ -1,0 +1,217 @@
+"""What several tests share: the services over qdrant-client's local mode, and what breaks it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fakes import FakeEncoder
+from mcp import Client
+from mcp.types import CallToolResult
+from qdrant_client import models
+
+from mcp_server_qdrant.datatypes import NewDocument, SearchPage, SearchRequest, Stored
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.server import make_server
+from mcp_server_qdrant.services import Services, wire
+from mcp_server_qdrant.settings import Settings
+
+SIZE = 64
+COSINE = models.VectorParams(size=SIZE, distance=models.Distance.COSINE)
+IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
+def make_settings(**values: Any) -> Settings:
+    """Settings of the trial engine, whatever `.env` lies about."""
+    return Settings(_env_file=None, **{"qdrant_url": ":memory:"} | values)
+
+
+class Clock:
+    """A clock that only the test moves, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Engine:
+    """The engine, failing where told to.
+
+    `broken` maps a collection ("" for calls that name none) to what its calls raise; those of a
+    collection in `hanging` never end. `calls` lists (method, collection).
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.broken: dict[str, Exception] = {}
+        self.broken_methods: dict[str, Exception] = {}
+        self.hanging: set[str] = set()
+        self.calls: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.client, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            collection = args[0] if args else ""
+            self.calls.append((name, collection))
+            if collection in self.hanging:
+                await asyncio.Event().wait()
+            if failure := self.broken_methods.get(name) or self.broken.get(collection):
+                raise failure
+            return await method(*args, **kwargs)
+
+        return call
+
+
+@asynccontextmanager
+async def memory_engine() -> AsyncIterator[Engine]:
+    """qdrant-client's local mode, empty."""
+    client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+    try:
+        yield Engine(client)
+    finally:
+        await client.close()
+
+
+def registry(*encoders: FakeEncoder) -> Registry:
+    """The encoders, the first of them the default."""
+    by_name = {encoder.name: encoder for encoder in encoders}
+    made = Registry(encoders[0], lambda name: by_name.get(name) or missing(name))  # type: ignore[arg-type,return-value]
+    return made
+
+
+def missing(name: str) -> FakeEncoder:
+    """An encoder whose model cannot be loaded."""
+    encoder = FakeEncoder(name)
+    encoder.be("failed")
+    return encoder
+
+
+@asynccontextmanager
+async def memory_services(
+    *encoders: FakeEncoder, engine: Engine | None = None, **values: Any
+) -> AsyncIterator[Services]:
+    """The services over the local mode; nothing runs in the background."""
+    if engine is None:
+        async with (
+            memory_engine() as engine,
+            memory_services(*encoders, engine=engine, **values) as services,
+        ):
+            yield services
+        return
+    settings = make_settings(**{"qdrant_read_only": True} | values)
+    services = wire(settings, engine, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
+    try:
+        yield services
+    finally:
+        await services.close()
+
+
+@asynccontextmanager
+async def memory_server(
+    *encoders: FakeEncoder, engine: Engine | None = None, **values: Any
+) -> AsyncIterator[Client]:
+    """An MCP client of the whole server over the local mode, or over `engine`."""
+    settings = make_settings(**values)
+
+    async def opened() -> Services:
+        client = engine or Engine(
+            await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        )
+        return wire(settings, client, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
+
+    async with served(settings, opened) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(
+    settings: Settings, opened: Callable[[], Awaitable[Any]] | None
+) -> AsyncIterator[Client]:
+    """An MCP client of the server over whatever `opened` opens."""
+    async with Client(make_server(settings, opened)) as client:
+        yield client
+
+
+def said(result: CallToolResult) -> str:
+    """What an agent reads."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def refusal(result: CallToolResult) -> str:
+    """The sentence of a call that was refused: one line, without anything of ours inside."""
+    assert result.is_error
+    text = said(result)
+    assert text
+    assert "\n" not in text
+    assert len(text) < 400
+    for leak in ("Traceback", "pydantic", "https://errors", "/src/", ".py", "mcp_server_qdrant"):
+        assert leak not in text
+    return text
+
+
+async def remember(services: Services, collection: str, *texts: str, **fields: Any) -> list[Stored]:
+    """Store the texts, one by one, whatever the collection's name is near to."""
+    return [
+        await services.store.store(NewDocument(text, **fields), collection, create=True)
+        for text in texts
+    ]
+
+
+async def find(services: Services, query: str, *collections: str, **fields: Any) -> SearchPage:
+    """Search these collections, or the default ones."""
+    return await services.pipeline.search(SearchRequest(query, collections or None, **fields))
+
+
+def texts(page: SearchPage) -> list[str]:
+    """The texts found, best first."""
+    return [result.document.text for result in page.results]
+
+
+def states(page: SearchPage) -> dict[str, str]:
+    """Collection -> how it fared."""
+    return {status.collection: status.state for status in page.statuses}
+
+
+async def foreign(
+    engine: Any,
+    name: str,
+    payloads: Mapping[int, Mapping[str, Any]],
+    *,
+    vectors: Any = None,
+    sparse: Mapping[str, models.SparseVectorParams] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    values: Callable[[int], Any] = lambda _: {},
+) -> None:
+    """A collection that another tool made: id -> payload; `values` makes the vectors of an id."""
+    await engine.create_collection(
+        name, vectors_config=vectors or {}, sparse_vectors_config=sparse, metadata=metadata
+    )
+    points = [
+        models.PointStruct(id=point, vector=values(point), payload=dict(payload))
+        for point, payload in payloads.items()
+    ]
+    await engine.upsert(name, points)
+
+
+def dense(text: str, size: int = SIZE) -> list[float]:
+    """FakeEncoder's vector of a text."""
+    return list(FakeEncoder(size=size)._vector(text))
+
+
+def sparse_vector(vector: Any) -> models.SparseVector:
+    """Ours as the engine wants it."""
+    return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def corpus(count: int) -> Sequence[str]:
+    """Distinct texts that share words: number n holds "alpha", and each word that n divides by."""
+    words = {2: "bridge", 3: "copper", 5: "delta", 7: "ember", 11: "falcon"}
+    return [
+        " ".join(["alpha", *(word for n, word in words.items() if number % n == 0), f"n{number}"])
+        for number in range(count)
+    ]
