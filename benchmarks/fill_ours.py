@@ -4,6 +4,7 @@ The collections are what `qdrant-store` would have made; only the dense vectors 
 beforehand, since one text after the other through the tool would take hours.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.store import point_id
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY
 from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 
 VECTOR = "fast-all-minilm-l6-v2"
@@ -64,13 +66,15 @@ def synthetic_notes(count: int, real: np.ndarray, seed: int) -> Notes:
 
 
 async def fill(folder: Path, collections: Mapping[str, Notes]) -> None:
-    """Make each collection in the embedded engine's folder and write its notes."""
-    client = await EdgeClient.open(folder, timeout=120)
+    """Make each collection in the embedded folder and write its notes; nothing is optimised."""
+    options = EdgeOptions(optimise_at=10**9, idle_seconds=0.2)
+    client = await EdgeClient.open(folder, timeout=120, options=options)
     try:
         for name, notes in collections.items():
             await write(client, name, notes)
     finally:
         await client.close()
+        await asyncio.sleep(2)  # its host ends, so that a server to be measured starts its own
 
 
 async def write(client: AsyncQdrantBase, collection: str, notes: Notes) -> None:

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,7 @@ def main() -> None:
     parser.add_argument("--official-python", type=Path, help="Python that has the official server")
     parser.add_argument("--model-cache", type=Path, help="fastembed cache that holds MiniLM")
     args = parser.parse_args()
+    warnings.simplefilter("ignore", UserWarning)  # what local mode leaves undone
     checks = Checks()
     cache = servers.model_cache(args.model_cache)
     with tempfile.TemporaryDirectory() as folder:

@@ -27,11 +27,18 @@ import numpy as np
 import servers
 from fill_ours import Notes, fill, notes_of, synthetic_notes
 from processes import await_end, memory
+from qdrant_client import models
+
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_files import copy_sparse
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 
 COUNTS = (1, 4, 16, 64)
 EACH = 1_000
 SMALL = 10_000
 TURN = 5
+NEVER = 10**9
+PATIENCE = 180.0
 BENCH = servers.BUILD / "bench"
 
 
@@ -55,7 +62,8 @@ def main() -> None:
     if "lag" in args.parts:
         import lag
 
-        report["lag"] = lag.measure(BENCH / "lag", cache, real)
+        folder = copied(large(args.large, real, fresh=args.fresh), BENCH / "lag")
+        report["lag"] = lag.measure(folder, cache, args.large)
     if args.json:
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -69,9 +77,7 @@ def over_collections(
     """p50 in ms by kind of query."""
     folder = BENCH / "collections"
     names = [f"notes-{number:02}" for number in range(max(COUNTS))]
-    notes = synthetic_notes(EACH * len(names), vectors, seed=21)
-    parts = {n: notes.part(i * EACH, (i + 1) * EACH) for i, n in enumerate(names)}
-    prepare(folder, parts, fresh=fresh)
+    prepare(folder, lambda: cut(names, vectors), fresh=fresh)
     contestant = servers.ours(folder, cache, {"limit": servers.LIMIT})
     server = contestant.start()
     server.handshake()
@@ -94,12 +100,99 @@ def over_collections(
     return {kind: p50(spent) for kind, spent in times.items()}
 
 
-def prepare(folder: Path, collections: Mapping[str, Notes], *, fresh: bool) -> None:
-    """Write the collections unless that was done."""
+def cut(names: list[str], vectors: np.ndarray) -> dict[str, Notes]:
+    """As many notes for each name."""
+    notes = synthetic_notes(EACH * len(names), vectors, seed=21)
+    return {name: notes.part(i * EACH, (i + 1) * EACH) for i, name in enumerate(names)}
+
+
+def over_sizes(cache: Path, real: Notes, args: argparse.Namespace) -> dict[str, float]:
+    """p50 in ms by size and state."""
+    small = BENCH / "size-small"
+    prepare(small, lambda: {servers.COLLECTION: real}, fresh=args.fresh)
+    folders = {
+        f"{SMALL:,}": copied(small, BENCH / "size-small-used"),
+        f"{args.large:,}": copied(large(args.large, real, fresh=args.fresh), BENCH / "size-used"),
+    }
+    print("\n| points in one collection | find p50 ms | p95 ms | to small |\n|---|---|---|---|")
+    figures = {}
+    for state, optimise_at in (("as written", NEVER), ("optimised", 1)):
+        contestants = {name: servers.ours(path, cache) for name, path in folders.items()}
+        times = asyncio.run(sized(contestants, optimise_at, args.queries))
+        for name, spent in times.items():
+            ratio = p50(spent) / p50(times[f"{SMALL:,}"])
+            print(f"| {name}, {state} | {p50(spent):.1f} | {p95(spent):.1f} | {ratio:.2f} |")
+            figures[f"{name}, {state}"] = p50(spent)
+    print("\ntarget: large at most 3.00 x small")
+    return figures
+
+
+async def sized(
+    contestants: Mapping[str, servers.Contestant], optimise_at: int, queries: int
+) -> dict[str, list[float]]:
+    """Find times by size, with hosts that optimise at so many points; waits until they have."""
+    holders, started = [], {}
+    for name, contestant in contestants.items():
+        options = EdgeOptions(optimise_at=optimise_at)
+        holder = await EdgeClient.open(contestant.folder, timeout=120, options=options)
+        holders.append(holder)
+        if optimise_at < NEVER:
+            await optimised(holder, name)
+        started[name] = contestant.start()
+        started[name].handshake()
+    asks = {
+        name: lambda query, name=name: contestants[name].find(started[name], query)
+        for name in contestants
+    }
+    times = await asyncio.to_thread(in_turns, asks, queries)
+    for name, contestant in contestants.items():
+        print(f"<!-- {name}: {memory(contestant.mark)} -->")
+        started[name].stop()
+    for holder in holders:
+        await holder.close()
+    await asyncio.sleep(EdgeOptions().idle_seconds + 2)  # the hosts end
+    return times
+
+
+async def optimised(client: EdgeClient, name: str) -> None:
+    """Wait until the background has optimised the collection."""
+    began, seen = time.monotonic(), False
+    while True:
+        info = await client.get_collection(servers.COLLECTION)
+        busy = info.status == models.CollectionStatus.YELLOW
+        spent = time.monotonic() - began
+        if (seen and not busy) or spent > PATIENCE:
+            print(f"<!-- {name}: optimised {seen and not busy} after {spent:.0f} s -->")
+            return
+        seen = seen or busy
+        await asyncio.sleep(0.02)
+
+
+def large(points: int, real: Notes, *, fresh: bool) -> Path:
+    """The folder of the large collection, as written."""
+    folder = BENCH / f"size-{points}"
+    prepare(
+        folder,
+        lambda: {servers.COLLECTION: synthetic_notes(points, real.vectors, seed=23)},
+        fresh=fresh,
+    )
+    return folder
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A fresh copy to use, so that the original stays as written."""
+    shutil.rmtree(target, ignore_errors=True)
+    copy_sparse(folder, target)
+    return target
+
+
+def prepare(folder: Path, make: Callable[[], Mapping[str, Notes]], *, fresh: bool) -> None:
+    """Write the collections that `make` makes unless that was done."""
     done = folder.with_name(f"{folder.name}.filled")
     if done.exists() and folder.exists() and not fresh:
         return
     shutil.rmtree(folder, ignore_errors=True)
+    collections = make()
     began = time.perf_counter()
     asyncio.run(fill(folder, collections))
     points = sum(len(notes.texts) for notes in collections.values())
@@ -128,3 +221,7 @@ def p50(values: list[float]) -> float:
 
 def p95(values: list[float]) -> float:
     return statistics.quantiles(values, n=20)[-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fakes import FakeEncoder
 from mcp import Client
 from mcp.types import CallToolResult
 from qdrant_client import models
+from tests.fakes import FakeEncoder
 
 from mcp_server_qdrant.datatypes import NewDocument, SearchPage, SearchRequest, Stored
 from mcp_server_qdrant.encoders.registry import Registry
@@ -52,6 +52,9 @@ class Engine:
         self.hanging: set[str] = set()
         self.calls: list[tuple[str, str]] = []
 
+    async def close(self) -> None:
+        await self.client.close()
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.client, name)
 
@@ -80,8 +83,7 @@ async def memory_engine() -> AsyncIterator[Engine]:
 def registry(*encoders: FakeEncoder) -> Registry:
     """The encoders, the first of them the default."""
     by_name = {encoder.name: encoder for encoder in encoders}
-    made = Registry(encoders[0], lambda name: by_name.get(name) or missing(name))  # type: ignore[arg-type,return-value]
-    return made
+    return Registry(encoders[0], lambda name: by_name.get(name) or missing(name))  # type: ignore[arg-type,return-value]
 
 
 def missing(name: str) -> FakeEncoder:
@@ -195,7 +197,8 @@ async def foreign(
         models.PointStruct(id=point, vector=values(point), payload=dict(payload))
         for point, payload in payloads.items()
     ]
-    await engine.upsert(name, points)
+    if points:
+        await engine.upsert(name, points)
 
 
 def dense(text: str, size: int = SIZE) -> list[float]:

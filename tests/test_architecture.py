@@ -57,7 +57,7 @@ HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers
 
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
-    first = path.split("/")[0].removesuffix(".py")
+    first = path.split("/", maxsplit=1)[0].removesuffix(".py")
     if first.startswith("tool_"):
         return "tools"
     return "server" if first == "resources" else first
@@ -122,7 +122,9 @@ def broad(node: ast.AST) -> bool:
         caught = ",".join(map(ast.unparse, node.args))
     else:
         return False
-    return bool({"Exception", "BaseException"} & set(caught.strip("()").replace(" ", "").split(",")))
+    return bool(
+        {"Exception", "BaseException"} & set(caught.strip("()").replace(" ", "").split(","))
+    )
 
 
 def broad_places(node: ast.AST, function: str = "") -> Iterator[str]:

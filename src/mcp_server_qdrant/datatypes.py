@@ -1,7 +1,7 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ class Target:
     """A collection resolved for one request: which legs it has and what it holds.
 
     `documents` is N_c, the points that carry the sparse vector (all points without one).
-    `note` says in a sentence why a leg is missing, if one is.
+    `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
     """
 
     collection: str
@@ -49,6 +49,7 @@ class Target:
     sparse: SparseLeg | None
     documents: int = 0
     note: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,15 @@ class Terms:
     """The query as BM25 sees it, weighed over all searched collections.
 
     `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
-    collection -> the query vector that makes the engine return BM25 under that idf.
+    collection -> the query vector that makes the engine return BM25 under that idf. `failures`
+    maps a collection whose own idf could not be read to the reason.
     """
 
     query: str
     idf: Mapping[int, float]
     sparse: Mapping[str, Sparse]
     unknown: frozenset[int] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,13 @@
 import asyncio
 import contextlib
 import importlib
+import io
+import json
 import os
+import re
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -14,13 +18,14 @@ from mcp.server.stdio import stdio_server
 
 from mcp_server_qdrant import __version__, http, resources
 from mcp_server_qdrant.settings import Settings
-from mcp_server_qdrant.tool_fields import FieldParameter
+from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.services import Services
 
 NAME = "mcp-server-qdrant"
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
@@ -122,6 +127,30 @@ def run(settings: Settings, transport: Transport) -> None:
         http.serve(mcp, transport, settings.host, settings.port, settings.log_level)
 
 
+class SoundLines:
+    """Lines of JSON without lone surrogates.
+
+    The SDK's parser refuses them and drops the message: the caller would wait for ever. Marked,
+    they reach the tool, which refuses them with a sentence.
+    """
+
+    def __init__(self, lines: AsyncIterable[str]) -> None:
+        self._lines = lines
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """The lines, mended where needed."""
+        async for line in self._lines:
+            yield mend(line) if "\\ud" in line or "\\uD" in line else line
+
+
+def mend(line: str) -> str:
+    """The same JSON with every lone surrogate replaced by the mark of broken text."""
+    try:
+        return LONE_SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
+    except ValueError:
+        return line
+
+
 async def _serve_stdio(mcp: MCPServer[Opening]) -> None:
     """The SDK's stdio loop, left cleanly on EOF and on signals.
 
@@ -129,7 +158,10 @@ async def _serve_stdio(mcp: MCPServer[Opening]) -> None:
     thread cannot be interrupted, hence the exit without waiting for it.
     """
     server = mcp._lowlevel_server  # noqa: SLF001
-    async with stdio_server() as (reader, writer), anyio.create_task_group() as group:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    stdin: Any = SoundLines(anyio.wrap_file(sys.stdin))
+    async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
         async def watch() -> None:

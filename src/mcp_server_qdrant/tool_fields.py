@@ -11,6 +11,9 @@ from pydantic import Field
 
 from mcp_server_qdrant.errors import RequestError
 
+# A noncharacter, which no text may hold: stands for what could not be decoded.
+BROKEN = "\uffff"
+
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
 _TYPES: dict[FieldType, type] = {"keyword": str, "integer": int, "float": float, "boolean": bool}
@@ -34,7 +37,7 @@ def sound(text: Any) -> Any:
         return text
     if "\x00" in text:
         raise ValueError("The text contains a NUL character: remove it.")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if BROKEN in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
     return text
 

@@ -93,19 +93,26 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets this name be read and named."""
-        return not self._allowed or any(fnmatchcase(name, glob) for glob in self._allowed)
+        if not self._allowed or name in self._allowed:
+            return True
+        return any(fnmatchcase(name, glob) for glob in self._allowed)
 
     async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
         """The targets of a search: names, globs, or the default where `wanted` is None.
 
         Raises UnknownCollection with the nearest names. A default collection that nobody has
         stored into yet, and a glob that matches none, are no errors: there is nothing to find.
+        Nor is one that nobody named and that was deleted just now.
         """
         if wanted is None:
             names = await self._default_names()
         else:
             names = await self._matching(wanted)
-        return list(await asyncio.gather(*map(self.target, names)))
+        targets = await asyncio.gather(*map(self._unless_gone, names))
+        for name, target in zip(names, targets, strict=True):
+            if target is None and name in (wanted or ()):
+                raise UnknownCollection(name, await self.near(name))
+        return [target for target in targets if target]
 
     async def _default_names(self) -> list[str]:
         if self._default is None:
@@ -115,7 +122,7 @@ class Catalog:
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}
         for pattern in wanted:
-            if any(mark in pattern for mark in "*?["):
+            if any(mark in pattern for mark in "*?[") and pattern not in await self.names():
                 chosen.update(
                     dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
                 )
@@ -158,12 +165,19 @@ class Catalog:
             except UnknownCollection:
                 raise UnknownCollection(name, await self.near(name)) from None
             except QdrantMcpError as error:
-                return Target(name, points=0, dense=None, sparse=None, note=str(error))
+                return Target(name, 0, dense=None, sparse=None, note=str(error), failed=True)
         if entry.expires <= self._clock() and name not in self._refreshing:
             task = asyncio.ensure_future(self._refresh(name))
             self._refreshing[name] = task
             task.add_done_callback(lambda _: self._refreshing.pop(name, None))
         return entry.target
+
+    async def _unless_gone(self, name: str) -> Target | None:
+        try:
+            return await self.target(name)
+        except UnknownCollection:
+            self.forget(name)
+            return None
 
     async def _refresh(self, name: str) -> Target | None:
         try:
@@ -217,7 +231,7 @@ class Catalog:
 
     async def describe(self) -> list[CollectionInfo]:
         """Every visible collection as a person wants to see it."""
-        targets = await self.resolve(await self.names())
+        targets = await self.resolve(["*"])
         return list(await asyncio.gather(*map(self._describe, targets)))
 
     async def _describe(self, target: Target) -> CollectionInfo:

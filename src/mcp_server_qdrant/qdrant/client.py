@@ -1,5 +1,6 @@
 """Open the engine, and turn its errors into ours: the one map of foreign errors."""
 
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,11 @@ import grpc
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from qdrant_client.http.exceptions import (
+    ApiException,
+    ResponseHandlingException,
+    UnexpectedResponse,
+)
 
 from mcp_server_qdrant.errors import (
     ConfigError,
@@ -25,6 +30,7 @@ from mcp_server_qdrant.qdrant.edge import EdgeClient
 LOCAL = ":memory:"
 MAX_REASON = 200
 UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?"
 FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 
 
@@ -79,7 +85,13 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
         raise _transport(error) from error
     except grpc.aio.AioRpcError as error:
         raise _grpc(error, collection) from error
-    except (ValueError, KeyError, QdrantException) as error:
+    except json.JSONDecodeError as error:
+        raise EngineFailure(UNREADABLE) from error
+    except AssertionError as error:
+        if "returned None" not in str(error):
+            raise
+        raise EngineFailure(UNREADABLE) from error  # qdrant-client's check of an answer
+    except (ValueError, KeyError, ApiException, QdrantException) as error:
         raise _refusal(str(error), collection) from error
 
 
@@ -108,7 +120,7 @@ def _transport(error: Exception) -> QdrantMcpError:
         return EngineTimeout("Qdrant did not answer in time.")
     if "HTTPError" in kinds or isinstance(cause, OSError):
         return EngineUnavailable(UNREACHABLE)
-    return EngineFailure("Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?")
+    return EngineFailure(UNREADABLE)
 
 
 def _refusal(text: str, collection: str | None) -> QdrantMcpError:

@@ -1,15 +1,12 @@
 """Finding the engine host of a folder, or starting one. Blocking: call it in a thread."""
 
-import contextlib
-import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection
+from multiprocessing import connection as mp
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,8 @@ from mcp_server_qdrant.qdrant import edge_wire as wire
 _HOST = "mcp_server_qdrant.qdrant.edge_host"
 _LOCKED = 3
 _HELLO_SECONDS = 5.0
-_SEND_SECONDS = 30
+_SEND_SECONDS = 120.0
+_LONGEST_LOG = 1 << 20
 
 
 def connect(folder: Path, options: wire.EdgeOptions, timeout: float) -> Any:
@@ -47,46 +45,54 @@ def _knock(folder: Path) -> Any:
     found = wire.Rendezvous.read(folder)
     if found is None:
         return None
-    if found.wire != wire.WIRE and _alive(found):
+    try:
+        link = _dial(found)
+    except (OSError, EOFError, AuthenticationError, ValueError):
+        return None
+    if found.wire == wire.WIRE and _hello(link):
+        wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
+        return link
+    link.close()
+    if found.wire != wire.WIRE:
         raise EngineUnavailable(
             "Another version of this server is using the folder; stop it or use the same version."
         )
-    try:
-        link = Client(found.address, authkey=found.key)
-    except (OSError, EOFError, AuthenticationError, ValueError):
-        return None
-    try:
-        if link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == wire.WIRE:
-            _limit_sends(link)
-            return link
-    except (OSError, EOFError):
-        pass
-    link.close()
     return None
 
 
-def _alive(found: wire.Rendezvous) -> bool:
-    """Whether someone listens there."""
-    try:
-        Client(found.address, authkey=found.key).close()
-    except (OSError, EOFError, AuthenticationError, ValueError):
-        return False
-    return True
-
-
-def _limit_sends(link: "Connection") -> None:
-    """Let a send to a host that hangs fail rather than wait for ever."""
+def _dial(found: wire.Rendezvous) -> Any:
+    """Connect and prove to each other that both know the key; a host that hangs is given up."""
     if sys.platform == "win32":
-        return
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(link.fileno())) as plain:
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_SECONDS, 0))
+        return mp.Client(found.address, authkey=found.key)
+    with socket.socket(socket.AF_UNIX) as plain:
+        plain.settimeout(_HELLO_SECONDS)
+        plain.connect(found.address)
+        plain.setblocking(True)  # noqa: FBT003
+        link = mp.Connection(plain.detach())
+    try:
+        wire.limit_waits(link, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
+        mp.answer_challenge(link, found.key)
+        mp.deliver_challenge(link, found.key)
+    except (OSError, EOFError, AuthenticationError):
+        link.close()
+        raise
+    return link
+
+
+def _hello(link: Any) -> bool:
+    try:
+        return bool(link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == wire.WIRE)
+    except (OSError, EOFError):
+        return False
 
 
 def _start(folder: Path, options: wire.EdgeOptions) -> "subprocess.Popen[bytes]":
     """Start a host that outlives this process if others use it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (folder / wire.LOG).open("ab") as log:
+        path = folder / wire.LOG
+        long = path.exists() and path.stat().st_size > _LONGEST_LOG
+        with path.open("wb" if long else "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", _HOST, str(folder), options.dumps()],
                 stdin=subprocess.DEVNULL,

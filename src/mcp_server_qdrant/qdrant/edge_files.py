@@ -13,6 +13,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from hashlib import sha256
@@ -87,11 +88,11 @@ class Folder:
             _remove(path / "temp_segments")
 
     def discard(self, path: Path) -> None:
-        """Remove a directory: out of sight at once, then from the disk."""
+        """Remove a directory: out of sight at once, from the disk by and by."""
         target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             path.rename(target)
-        _remove(target)
+            threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
     def swap(self, slug: str, copy: Path) -> None:
         """Put the copy in the shard's place; a crash leaves one of the two, whole."""
@@ -99,10 +100,12 @@ class Folder:
         copy.rename(following)
         try:
             shard.rename(old)
+            following.rename(shard)
         except OSError:
+            if not shard.exists() and old.exists():
+                old.rename(shard)
             _remove(following)
             raise
-        following.rename(shard)
         self.discard(old)
 
     def require_space(self, wanted: int) -> None:

@@ -34,3 +34,7 @@ class Gate:
             time.sleep(0.0002)
         with self._lock:
             yield
+
+    def shut(self) -> None:
+        """Let nobody through any more."""
+        self._lock.acquire()

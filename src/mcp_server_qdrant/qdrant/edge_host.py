@@ -29,6 +29,7 @@ from mcp_server_qdrant.qdrant.edge_shards import Shards, log
 LOCKED = 3  # exit code: another host has the folder
 _LOCK_SECONDS = 10.0
 _SWITCH_SECONDS = 0.0005
+_SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connect again
 
 
 class Host:
@@ -94,6 +95,7 @@ class Host:
             threading.Thread(target=self._serve, args=(link,), daemon=True).start()
 
     def _serve(self, link: Any) -> None:
+        wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
         session = Session(link, self._shards, self._gate, self._writer)
         try:
             mp.deliver_challenge(link, self._key)
@@ -115,8 +117,9 @@ class Host:
 
     def _end(self) -> None:
         self._writer.finish()
-        with self._gate.reading():
-            self._shards.close_all()
+        # For good: a shard opened by a late read would collide with the next host.
+        self._gate.shut()
+        self._shards.close_all()
 
 
 def _take_lock(root: Path) -> FileLock:

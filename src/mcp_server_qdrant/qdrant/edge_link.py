@@ -39,19 +39,27 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self._line: _Line | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
         self._closed = False
 
     async def open(self) -> None:
-        """Find or start the host."""
-        async with self._connecting:
-            if self._closed:
-                raise EngineUnavailable("The engine's client is closed.")
-            if self._line is None or self._line.ended:
-                found = await asyncio.to_thread(
-                    connect, self._folder, self._options, CONNECT_SECONDS
-                )
-                self._line = _Line(found, self._loop)
+        """Find or start the host; whoever asks meanwhile waits for the same connection."""
+        if self._closed:
+            raise EngineUnavailable("The engine's client is closed.")
+        if self._line is not None and not self._line.ended:
+            return
+        if self._opening is None or self._opening.done():
+            self._opening = self._loop.create_task(self._connect())
+            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        # A caller that gives up must not take the connection along.
+        await asyncio.shield(self._opening)
+
+    async def _connect(self) -> None:
+        found = await asyncio.to_thread(connect, self._folder, self._options, CONNECT_SECONDS)
+        if self._closed:
+            found.close()
+        else:
+            self._line = _Line(found, self._loop)
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer."""
@@ -59,8 +67,7 @@ class Link:
         try:
             async with asyncio.timeout(limit):
                 for _ in range(_RETRIES + 1):
-                    if self._line is None or self._line.ended:
-                        await self.open()
+                    await self.open()
                     with contextlib.suppress(_Lost):
                         return await self._once(operation, arguments)
         except TimeoutError:

@@ -50,16 +50,18 @@ class Optimiser:
     def tend(self, *, idle: bool = True) -> bool:
         """Finish or begin what is due; True while an optimisation is under way."""
         try:
-            if self._job is not None:
-                self._look_after(self._job)
-            elif idle and time.monotonic() >= self._not_before:
-                shard = self._due()
-                if shard is not None:
-                    self._begin(shard)
-        except (QdrantMcpError, OSError) as error:
+            with guarded("", "could not be optimised"):
+                self._step(idle=idle)
+        except QdrantMcpError as error:
             log(f"optimising was given up: {error}")
             self.stop()
         return self._job is not None
+
+    def _step(self, *, idle: bool) -> None:
+        if self._job is not None:
+            self._look_after(self._job)
+        elif idle and time.monotonic() >= self._not_before and (shard := self._due()):
+            self._begin(shard)
 
     def stop(self) -> None:
         """Give up what is under way; the shard stays as it is."""
@@ -133,8 +135,9 @@ class Optimiser:
             shard.count = None
             self._job = None
             self._shards.engine(shard)
+        with self._gate.writing():
             shard.sidecar["optimised_points"] = self._shards.exact_count(shard)
-            self._shards.save(shard)
+        self._shards.save(shard)
 
     def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> Iterator[None]:
         with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):

@@ -6,14 +6,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
+from mcp_server_qdrant.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
-from mcp_server_qdrant.qdrant.edge_shards import Shards, log
+from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
@@ -76,19 +77,12 @@ class Session:
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+    """Success and the result, or failure and the error as plain data."""
     try:
-        return True, function(*arguments)
+        with guarded(str(arguments[0]) if arguments else ""):
+            return True, function(*arguments)
     except QdrantMcpError as error:
         return False, wire.error_out(error)
-    except (OSError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        return False, wire.error_out(_unforeseen(error))
-
-
-def _unforeseen(error: Exception) -> QdrantMcpError:
-    log(f"{type(error).__name__}: {error}")
-    if isinstance(error, OSError):
-        return EngineFailure("The engine could not read or write its files.")
-    return RequestError("The engine does not understand this request.")
 
 
 class Writer(threading.Thread):
@@ -130,14 +124,17 @@ class Writer(threading.Thread):
             self.busy = self._optimiser.tend(idle=False)
 
     def _do(self, group: list[tuple[Session, int, str, tuple[Any, ...]]]) -> None:
-        outcomes = [(s, n, _outcome(self._all_steps, (op, args))) for s, n, op, args in group]
+        outcomes = [
+            (session, number, _outcome(partial(self._all_steps, operation), arguments))
+            for session, number, operation, arguments in group
+        ]
         flushed, failure = _outcome(self._flush, ())
         for session, number, (well, value) in outcomes:
             reply = (number, well, value) if flushed or not well else (number, False, failure)
             with contextlib.suppress(OSError):
                 session.send([reply])
 
-    def _all_steps(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+    def _all_steps(self, operation: str, *arguments: Any) -> Any:
         steps = getattr(self._writes, operation)(*arguments)
         while True:
             with self._gate.writing():

@@ -132,7 +132,7 @@ class Shards:
         if name in self._all:
             if self._all[name].sidecar.get("token") == sidecar["token"]:
                 return  # repeated by a client that did not hear the first answer
-            raise RequestError(f"The collection {name!r} exists already.")
+            raise RequestError(f"The collection {name!r} already exists.")
         config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
         created_at = datetime.now(UTC).isoformat()
         shard = Shard(slug_of(name), {**sidecar, "name": name, "created_at": created_at})
@@ -197,7 +197,7 @@ def guarded(name: str, failure: str = "answered with a failure") -> Iterator[Non
     """Turn whatever the engine raises, its panics too, into our errors."""
     try:
         yield
-    except (QdrantMcpError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+    except (QdrantMcpError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as fault:  # noqa: BLE001 - panics derive from BaseException
         raise _error_of(name, failure, fault) from None
@@ -212,7 +212,7 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
             kind = InvalidFilter if "path" in sentence else RequestError
             return kind(sentence.format(found.group(1)))
     log(f"{name}: {type(fault).__name__}: {text}")
-    if isinstance(fault, ValueError | TypeError):
+    if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")
     return EngineFailure(f"The collection {name!r} {failure}.")
 

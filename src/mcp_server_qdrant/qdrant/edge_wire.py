@@ -6,10 +6,12 @@ where a failed reply's value is `(error class name, arguments)`. Only plain data
 
 import contextlib
 import json
+import math
 import os
 import pickle
 import socket
 import stat
+import struct
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -154,3 +156,14 @@ def hang_up(connection: Any) -> None:
         return
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
         plain.shutdown(socket.SHUT_RDWR)
+
+
+def limit_waits(connection: Any, *, receive: float, send: float) -> None:
+    """Let a receive or send that takes longer (seconds; 0 is for ever) fail with OSError."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
+        for option, seconds in ((socket.SO_RCVTIMEO, receive), (socket.SO_SNDTIMEO, send)):
+            fraction, whole = math.modf(seconds)
+            packed = struct.pack("ll", int(whole), int(fraction * 1e6))
+            plain.setsockopt(socket.SOL_SOCKET, option, packed)

@@ -1,6 +1,6 @@
 """What callers may filter by, turned into Qdrant's own filter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -29,20 +29,51 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
     if _depth(raw) > MAX_DEPTH:
         raise InvalidFilter(f"query_filter is nested deeper than {MAX_DEPTH} levels: flatten it.")
     try:
-        return models.Filter.model_validate(raw)
+        parsed = models.Filter.model_validate(raw)
     except ValidationError as error:
-        raise InvalidFilter(_sentence(raw, error)) from error
+        raise InvalidFilter(_sentence(_fault(raw, error))) from error
+    for one in _conditions(parsed):
+        if isinstance(one, models.FieldCondition) and one.model_fields_set == {"key"}:
+            raise InvalidFilter(_sentence(f"nothing is asked of the field {one.key!r}"))
+    return parsed
 
 
-def _sentence(raw: Mapping[str, Any], error: ValidationError) -> str:
+def _conditions(parsed: models.Filter) -> Iterator[Any]:
+    """Every condition of a filter, those of filters inside it too."""
+    least = parsed.min_should.conditions if parsed.min_should else None
+    for clause in (parsed.must, parsed.should, parsed.must_not, least):
+        for one in clause if isinstance(clause, list) else [clause]:
+            if isinstance(one, models.Filter):
+                yield from _conditions(one)
+            elif isinstance(one, models.NestedCondition):
+                yield from _conditions(one.nested.filter)
+            else:
+                yield one
+
+
+def _sentence(fault: str) -> str:
     example = '{"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}'
+    return f"query_filter is not a Qdrant filter: {fault}. Example: {example}"
+
+
+def _fault(raw: Mapping[str, Any], error: ValidationError) -> str:
     unknown = sorted(set(raw) - set(models.Filter.model_fields))
     if unknown:
-        what = f"{unknown[0]!r} is not one of must, should, must_not, min_should"
-    else:
-        place = error.errors(include_input=False, include_url=False)[0]["loc"]
-        what = f"{'.'.join(str(part) for part in place[:2])} is not a condition Qdrant knows"
-    return f"query_filter is not a Qdrant filter: {what}. Example: {example}"
+        return f"{unknown[0]!r} is not one of must, should, must_not, min_should"
+    places = (_place(raw, one["loc"]) for one in error.errors(include_url=False))
+    deepest = max(places, key=len)
+    return f"{'.'.join(map(str, deepest))} is not a condition Qdrant knows"
+
+
+def _place(raw: Any, location: Sequence[str | int]) -> list[str | int]:
+    """The keys and places of `location` that the filter has; the rest are pydantic's types."""
+    place: list[str | int] = []
+    for part in location:
+        inside = isinstance(raw, Mapping) and part in raw
+        if inside or (isinstance(raw, list) and isinstance(part, int) and part < len(raw)):
+            raw = raw[part]
+            place.append(part)
+    return place
 
 
 def _depth(value: Any, level: int = 0) -> int:

@@ -38,23 +38,29 @@ def _around(
     sentence: str, idf: Mapping[int, float], tokens: Tokens, length: int, before: str
 ) -> str:
     """A long sentence cut so that its first query term is shown."""
-    place = 0
-    for match in re.finditer(r"\S+", sentence):
-        if any(token in idf for token in tokens(match.group())):
-            place = match.start()
-            break
+    place = _place(sentence, idf, tokens, max(length // 2, 2))
     start = max(0, min(place - length // 4, len(sentence) - length))
     cut = _cut(sentence, start, length)
     return cut if start or not before.strip() else _mark(cut, before=before, after="")
 
 
+def _place(sentence: str, idf: Mapping[int, float], tokens: Tokens, width: int) -> int:
+    """Where the first query term stands; an unspaced run is read in pieces of `width`."""
+    for match in re.finditer(r"\S+", sentence):
+        word = match.group()
+        for start in range(0, len(word), width // 2):
+            if any(token in idf for token in tokens(word[start : start + width])):
+                return match.start() + start
+    return 0
+
+
 def _cut(text: str, start: int, length: int) -> str:
-    """text[start:start + length], ends moved to word boundaries and marked."""
-    end = min(len(text), start + length)
-    if start and " " in text[start:end]:
-        start = text.index(" ", start) + 1
-    if end < len(text) and " " in text[start:end]:
-        end = text.rindex(" ", start, end)
+    """text[start:start + length], ends moved to word boundaries near by, and marked."""
+    end, reach = min(len(text), start + length), length // 4
+    if start:
+        start = max(start, text.find(" ", start, start + reach) + 1)
+    if end < len(text):
+        end = max(text.rfind(" ", end - reach, end), 0) or end
     return _mark(text[start:end], before=text[:start], after=text[end:])
 
 

@@ -84,9 +84,9 @@ async def retrieve(
             sparse=terms.sparse.get(target.collection),
         )
         if query.dense is None and query.sparse is None:
-            return None, _status(target, vectors)
+            return None, _status(target, query, vectors, terms)
         try:
-            async with gate, asyncio.timeout(plan.deadline):
+            async with asyncio.timeout(plan.deadline), gate:
                 found = await _search(engine, target, query, terms, plan)
         except TimeoutError:
             return None, Status(target.collection, "timeout", "It did not answer in time.")
@@ -94,7 +94,7 @@ async def retrieve(
             return None, Status(target.collection, "timeout", str(error))
         except QdrantMcpError as error:
             return None, Status(target.collection, "failed", str(error))
-        return found, _status(target, vectors)
+        return found, _status(target, query, vectors, terms)
 
     answers = await asyncio.gather(*map(one, targets))
     return Retrieved(
@@ -122,18 +122,24 @@ async def _search(
         sparse=sparse,
         dense_searched=query.dense is not None,
         # A collection that has the leg but none of the words was searched, and scored 0.
-        sparse_searched=target.sparse is not None and bool(terms.idf),
+        sparse_searched=target.sparse is not None
+        and bool(terms.idf)
+        and target.collection not in terms.failures,
     )
 
 
-def _status(target: Target, vectors: QueryVectors) -> Status:
-    failure = vectors.failures.get(target.dense.model) if target.dense else None
+def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
+    """How a collection fared that did not fail while it was searched."""
+    no_vector = vectors.failures.get(target.dense.model) if target.dense else None
+    no_terms = terms.failures.get(target.collection)
     state: State = "ok"
     if target.dense is None and target.sparse is None:
-        state = "skipped"
-    elif failure:
+        state = "failed" if target.failed else "skipped"
+    elif no_terms:
+        state = "failed" if query.dense is None else "degraded"
+    elif no_vector:
         state = "degraded" if target.sparse else "skipped"
-    return Status(target.collection, state, failure or target.note)
+    return Status(target.collection, state, no_terms or no_vector or target.note)
 
 
 async def hydrate(

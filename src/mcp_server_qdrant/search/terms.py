@@ -63,29 +63,37 @@ class TermWeights:
         if not tokens or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        local = await asyncio.gather(*(self._idf_of(target, tokens) for target in weighing))
-        idf = global_idf(tokens, [(t.documents, i) for t, i in zip(weighing, local, strict=True)])
-        by_name = dict(zip((target.collection for target in weighing), local, strict=True))
+        answers = await asyncio.gather(*(self._idf_of(target, tokens) for target in weighing))
+        known = list(zip(weighing, answers, strict=True))
+        failures = {t.collection: answer for t, answer in known if isinstance(answer, str)}
+        read = [(t, answer) for t, answer in known if not isinstance(answer, str)]
+        idf = global_idf(tokens, [(target.documents, local) for target, local in read])
+        by_name = {target.collection: local for target, local in read}
         return Terms(
             query=query,
             idf=idf,
             sparse={
                 target.collection: vector
                 for target in searched
-                if (vector := weights(idf, by_name.get(target.collection)))
+                if target.collection not in failures
+                and (vector := weights(idf, by_name.get(target.collection)))
             },
-            unknown=frozenset(t for t in tokens if not any(one.get(t) for one in local)),
+            unknown=frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values())),
+            failures=failures,
         )
 
-    async def _idf_of(self, target: Target, tokens: Sequence[int]) -> Mapping[int, float]:
+    async def _idf_of(self, target: Target, tokens: Sequence[int]) -> Mapping[int, float] | str:
+        """The collection's own idf of the tokens, or why it cannot be read."""
         known = self._fresh(target)
         missing = [token for token in tokens if token not in known.idf]
         if missing:
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
                     probed = await self._prober.probe(target, missing)
-            except (QdrantMcpError, TimeoutError):
-                return known.idf  # the search itself will say that this collection fails
+            except TimeoutError:
+                return "It did not answer in time."
+            except QdrantMcpError as error:
+                return str(error)
             known.idf.update({token: probed.get(token, 0.0) for token in missing})
         return known.idf
 

@@ -1,0 +1,15 @@
+"""Real servers in a folder of their own."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def env(tmp_path: Path, model_dir: Path) -> dict[str, str]:
+    """The embedded engine in a fresh folder, the real model."""
+    return {
+        "QDRANT_LOCAL_PATH": str(tmp_path / "engine"),
+        "EMBEDDING_MODEL_PATH": str(model_dir),
+        "FASTMCP_LOG_LEVEL": "WARNING",
+    }

@@ -1,0 +1,93 @@
+"""The real server over streamable-http and SSE."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from mcp.client import Client
+
+from tests.e2e.raw import clean_environment
+
+
+@contextlib.contextmanager
+def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, subprocess.Popen]]:
+    """A server process that answers, and its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcp_server_qdrant", "--transport", transport],
+        env=clean_environment(env | {"FASTMCP_PORT": str(port)}),
+        cwd=cwd,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _await(f"{address}/healthz", process)
+        yield address, process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        process.stderr.close()
+
+
+def _await(url: str, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+    pytest.fail("the server did not answer")
+
+
+@pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])
+async def test_a_text_stored_over_http_is_found_by_meaning(env, tmp_path, transport, path):
+    from mcp.client.sse import sse_client
+
+    with serving(env, transport, tmp_path) as (address, _):
+        target = sse_client(address + path) if transport == "sse" else address + path
+        async with Client(target) as client:
+            await client.call_tool(
+                "qdrant-store",
+                {"information": "The cellar floods in March.", "collection_name": "house"},
+            )
+            found = await client.call_tool(
+                "qdrant-find", {"query": "water in the basement", "collections": ["*"]}
+            )
+
+    assert "floods in March" in found.content[0].text
+    assert found.structured_content["collections"] == {"house": "ok"}
+
+
+async def test_a_foreign_host_header_is_refused_on_loopback(env, tmp_path):
+    with serving(env, "streamable-http", tmp_path) as (address, _):
+        headers = {
+            "Host": "evil.example",
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+        }
+        request = urllib.request.Request(f"{address}/mcp", data=b"{}", headers=headers)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+
+    assert refused.value.code == 421
+    refused.value.close()
+
+
+async def test_sigterm_ends_the_http_server_without_a_traceback(env, tmp_path):
+    with serving(env, "streamable-http", tmp_path) as (_, process):
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        log = process.stderr.read().decode()
+
+    assert "Traceback" not in log

@@ -1,0 +1,169 @@
+"""The real server over stdio, as a client's configuration starts it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from tests.e2e.raw import RawServer, clean_environment, host_pid, text_of
+
+
+async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp_path):
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "mcp_server_qdrant"],
+        env=clean_environment(env),
+        cwd=tmp_path,
+    )
+    async with Client(server) as client:
+        tools = await client.list_tools()
+        await client.call_tool(
+            "qdrant-store",
+            {
+                "information": "The bread needs 72 % water and a night in the fridge.",
+                "collection_name": "recipes",
+                "title": "Sourdough",
+            },
+        )
+        await client.call_tool(
+            "qdrant-store",
+            {
+                "information": "The router forgets its port forwarding after a power cut.",
+                "collection_name": "homelab",
+                "metadata": {"device": "router"},
+            },
+        )
+        found = await client.call_tool(
+            "qdrant-find", {"query": "how wet should the dough be", "collections": ["*"]}
+        )
+        full = await client.call_tool(
+            "qdrant-find", {"query": "port forwarding", "mode": "full", "limit": 1}
+        )
+
+    assert [tool.name for tool in tools.tools] == [
+        "qdrant-find",
+        "qdrant-store",
+        "qdrant-get",
+        "qdrant-collections",
+    ]
+    assert found.structured_content["results"][0]["title"] == "Sourdough"
+    assert found.structured_content["collections"] == {"homelab": "ok", "recipes": "ok"}
+    assert "72 % water" in found.content[0].text
+    assert full.structured_content["results"][0]["metadata"] == {"device": "router"}
+
+
+def test_the_handshake_is_answered_before_any_model_or_engine_is_loaded(env, tmp_path):
+    server = RawServer(env, tmp_path)
+
+    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+
+    assert server.hello["result"]["serverInfo"]["name"] == "mcp-server-qdrant"
+    assert "onnxruntime" not in maps
+    server.close()
+
+
+def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-store", information="A text.", collection_name="notes")
+
+    status, log = server.close()
+
+    assert (status, log) == (0, "")
+
+
+def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        server = RawServer(env, tmp_path)
+        server.call("qdrant-collections")
+        server.process.send_signal(signum)
+        server.process.wait(timeout=20)
+        status, log = server.close()
+
+        assert (status, log) == (0, "")
+
+
+def test_two_servers_on_one_folder_share_one_host_and_see_each_others_texts(env, tmp_path):
+    first, second = RawServer(env, tmp_path), RawServer(env, tmp_path)
+
+    first.call("qdrant-store", information="The key is under the pot.", collection_name="notes")
+    found = second.call("qdrant-find", query="where is the key", collections=["notes"])
+    pid = host_pid(tmp_path / "engine")
+    second.call("qdrant-store", information="The pot is green.", collection_name="notes")
+    both = first.call("qdrant-find", query="green pot", collections=["notes"])
+
+    assert "under the pot" in text_of(found)
+    assert "green" in text_of(both)
+    assert pid is not None
+    assert pid == host_pid(tmp_path / "engine")
+    first.close()
+    second.close()
+
+
+def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_server_qdrant"],
+        env=clean_environment(env | {"QDRANT_SEARCH_LIMIT": "many"}),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "QDRANT_SEARCH_LIMIT" in done.stderr
+
+
+def test_broken_unicode_and_garbage_lines_leave_the_server_alive(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    for line in ("not json", '{"jsonrpc": "2.0"}', "[]", "\x00"):
+        server.process.stdin.write(line + "\n")
+    server.process.stdin.flush()
+
+    lone = server.call("qdrant-find", query="a \ud800 b")
+    alive = server.call("qdrant-collections")
+
+    assert lone["isError"]
+    assert "Unicode" in text_of(lone)
+    assert not alive.get("isError")
+    server.close()
+
+
+def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env, tmp_path):
+    offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
+    offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
+    server = RawServer(offline, tmp_path)
+
+    stored = server.call("qdrant-store", information="Filter order 4711.", collection_name="notes")
+    found = server.call("qdrant-find", query="4711", collections=["notes"])
+
+    assert "keyword" in text_of(stored).lower()
+    assert "4711" in found["structuredContent"]["results"][0]["text"]
+    assert found["structuredContent"]["collections"]["notes"].startswith("degraded")
+    assert "Note:" in text_of(found)
+    server.close()
+
+
+def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tmp_path):
+    offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
+    offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
+    before = RawServer(offline, tmp_path)
+    before.call("qdrant-store", information="A cat sleeps on the sofa.", collection_name="pets")
+    before.close()
+
+    after = RawServer(env, tmp_path)
+    relevance = 0.0
+    for _ in range(200):  # the background fill has no other sign than its effect
+        found = after.call("qdrant-find", query="feline on furniture", collections=["pets"])
+        results = found["structuredContent"]["results"]
+        relevance = results[0]["relevance"] if results else 0.0
+        if relevance > 0.1:
+            break
+
+    assert relevance > 0.1
+    after.close()

@@ -1,0 +1,307 @@
+"""Foreign errors become ours, whatever answers at QDRANT_URL, or nothing does."""
+
+import inspect
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.common import client_exceptions
+from qdrant_client.http import exceptions
+
+from mcp_server_qdrant.errors import (
+    BackendError,
+    ConfigError,
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+    InvalidFilter,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.qdrant.catalog import Catalog, DefaultModel
+from mcp_server_qdrant.qdrant.client import FORBIDDEN, UNREACHABLE, foreign_errors, open_client
+
+WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"},"time":1e-6}'
+TEST_NAME = "notes"
+
+
+class Stub(ThreadingHTTPServer):
+    """A server on loopback that gives every request the same answer, or none."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.body, self.headers = 200, b"{}", dict[str, str]()
+        self.silent = False
+        self.closing = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Stub
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.server.silent:
+            self.server.closing.wait()
+            return
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    do_POST = do_PUT = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    server = Stub()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.closing.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpError:
+    """The error that one call at `url` ends with."""
+    client = await open_client(url=url, local_path=Path("unused"), timeout=1)
+    try:
+        with pytest.raises(QdrantMcpError) as caught, foreign_errors(collection):
+            await client.get_collection(TEST_NAME)
+    finally:
+        await client.close()
+    assert "127.0.0.1" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "text"),
+    [
+        (404, b'{"status":{"error":"Not found"}}', UnknownCollection, "no collection 'notes'"),
+        (400, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
+        (422, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
+        (401, b"Must provide an API key", EngineFailure, FORBIDDEN),
+        (403, b"forbidden", EngineFailure, FORBIDDEN),
+        (408, b"", EngineTimeout, "Qdrant did not answer in time."),
+        (504, b"", EngineTimeout, "Qdrant did not answer in time."),
+        (429, b"", EngineUnavailable, "overloaded or starting; try again"),
+        (502, b"", EngineUnavailable, "overloaded or starting; try again"),
+        (503, b"", EngineUnavailable, "overloaded or starting; try again"),
+        (507, b"", EngineFailure, "out of disk space or memory"),
+        (500, b"panicked\n at  x", EngineFailure, "Qdrant failed (HTTP 500): panicked at x"),
+        (301, b"", EngineFailure, "Qdrant failed (HTTP 301)"),
+    ],
+)
+async def test_a_status_becomes_the_error_that_says_what_to_do(stub, status, body, kind, text):
+    stub.status, stub.body = status, body
+
+    error = await asked(stub.url)
+
+    assert type(error) is kind
+    assert text in str(error)
+
+
+async def test_a_limit_with_a_time_to_wait_is_one_to_try_again_after(stub):
+    stub.status, stub.headers = 429, {"Retry-After": "3"}
+
+    assert "over its request limit; try again" in str(await asked(stub.url))
+
+
+async def test_a_404_that_names_no_collection_is_the_engines_failure(stub):
+    stub.status, stub.body = 404, b"nothing here"
+
+    error = await asked(stub.url, collection=None)
+
+    assert type(error) is EngineFailure
+
+
+async def test_a_long_reason_is_cut(stub):
+    stub.status, stub.body = 500, b"x" * 5000
+
+    assert len(str(await asked(stub.url))) < 300
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>hello</html>", b"{}", b"[]", b"\xff\xfe", b"", b'{"result": 7}']
+)
+async def test_an_answer_that_is_not_qdrants_is_told_apart(stub, body):
+    stub.body = body
+
+    error = await asked(stub.url)
+
+    assert type(error) is EngineFailure
+    assert "is QDRANT_URL really a Qdrant server?" in str(error)
+
+
+async def test_no_answer_within_the_timeout_is_a_timeout(stub):
+    stub.silent = True
+
+    error = await asked(stub.url)
+
+    assert type(error) is EngineTimeout
+    assert str(error) == "Qdrant did not answer in time."
+
+
+async def test_a_port_where_nobody_listens_is_unreachable(stub):
+    url = stub.url
+    stub.shutdown()
+    stub.server_close()
+
+    error = await asked(url)
+
+    assert type(error) is EngineUnavailable
+    assert str(error) == UNREACHABLE
+
+
+async def test_a_host_that_does_not_exist_is_unreachable():
+    assert type(await asked("http://nowhere.invalid:6333")) is EngineUnavailable
+
+
+async def test_a_server_that_comes_back_is_used_again(stub):
+    """Unreachable at start is no error of the client: each call says so, until one works."""
+
+    async def unknown() -> int | None:
+        return None
+
+    client = await open_client(url=stub.url, local_path=Path("unused"), timeout=1)
+    catalog = Catalog(client, DefaultModel("m", "fast-m", unknown))
+    stub.status = 503
+    with pytest.raises(EngineUnavailable):
+        await catalog.names()
+
+    stub.status = 200
+    stub.body = b'{"result":{"collections":[{"name":"notes"}]},"status":"ok","time":0.1}'
+
+    assert await catalog.names() == ("notes",)
+    await client.close()
+
+
+@pytest.mark.parametrize("url", ["host:port", "http://host:port"])
+async def test_an_url_that_is_none_is_a_wrong_setting(url):
+    with pytest.raises(ConfigError) as caught:
+        await open_client(url=url, local_path=Path("unused"), timeout=1)
+
+    assert str(caught.value) == f"QDRANT_URL: {url!r} is not a URL such as http://host:6333."
+
+
+async def test_a_slash_at_the_urls_end_does_no_harm(stub):
+    stub.status, stub.body = 404, b'{"status":{"error":"x"}}'
+
+    assert type(await asked(f"{stub.url}/")) is UnknownCollection
+
+
+async def test_memory_is_the_local_mode():
+    client = await open_client(url=":memory:", local_path=Path("unused"), timeout=1)
+
+    assert isinstance(client, AsyncQdrantClient)
+    assert (await client.get_collections()).collections == []
+    with pytest.raises(UnknownCollection), foreign_errors(TEST_NAME):
+        await client.get_collection(TEST_NAME)
+    await client.close()
+
+
+class Refused(grpc.aio.AioRpcError):
+    def __init__(self, code: grpc.StatusCode, details: str | None = "why") -> None:
+        super().__init__(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (grpc.StatusCode.NOT_FOUND, UnknownCollection),
+        (grpc.StatusCode.INVALID_ARGUMENT, RequestError),
+        (grpc.StatusCode.UNAUTHENTICATED, EngineFailure),
+        (grpc.StatusCode.PERMISSION_DENIED, EngineFailure),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, EngineTimeout),
+        (grpc.StatusCode.UNAVAILABLE, EngineUnavailable),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, EngineUnavailable),
+        (grpc.StatusCode.INTERNAL, EngineFailure),
+    ],
+)
+def test_grpc_says_the_same(code, kind):
+    with pytest.raises(QdrantMcpError) as caught, foreign_errors(TEST_NAME):
+        raise Refused(code)
+
+    assert type(caught.value) is kind
+
+
+def test_grpc_without_details_is_mapped_too():
+    with pytest.raises(EngineFailure, match="UNKNOWN"), foreign_errors():
+        raise Refused(grpc.StatusCode.UNKNOWN, None)
+
+
+def classes_of(module) -> list[type[Exception]]:
+    return [
+        one
+        for _, one in inspect.getmembers(module, inspect.isclass)
+        if issubclass(one, Exception) and one.__module__ == module.__name__
+    ]
+
+
+EXAMPLES = {
+    "ApiException": exceptions.ApiException("x"),
+    "UnexpectedResponse": exceptions.UnexpectedResponse(500, "Error", b"x", httpx.Headers()),
+    "ResponseHandlingException": exceptions.ResponseHandlingException(ValueError("x")),
+    "QdrantException": client_exceptions.QdrantException("x"),
+    "ResourceExhaustedResponse": client_exceptions.ResourceExhaustedResponse("x", 1),
+}
+
+
+@pytest.mark.parametrize("kind", classes_of(exceptions) + classes_of(client_exceptions))
+def test_every_exception_of_qdrant_client_is_mapped(kind):
+    """A new one upstream fails here until somebody decides what it means."""
+    example = EXAMPLES[kind.__name__]
+
+    assert type(example) is kind
+    with pytest.raises(BackendError), foreign_errors(TEST_NAME):
+        raise example
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (ValueError("Collection notes not found"), UnknownCollection),
+        (ValueError("Vector dim 3 is not 4"), EngineFailure),
+        (KeyError("x"), EngineFailure),
+        (ConnectionResetError("x"), EngineUnavailable),
+        (exceptions.ResponseHandlingException(httpx.ReadTimeout("x")), EngineTimeout),
+        (exceptions.ResponseHandlingException(httpx.ConnectError("x")), EngineUnavailable),
+    ],
+)
+def test_failures_of_the_local_mode_and_the_transports_are_mapped(failure, kind):
+    with pytest.raises(QdrantMcpError) as caught, foreign_errors(TEST_NAME):
+        raise failure
+
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("bug", [TypeError("x"), AssertionError("mine")])
+def test_what_can_only_be_a_bug_of_ours_stays_one(bug):
+    with pytest.raises(type(bug)), foreign_errors():
+        raise bug
+
+
+def test_our_own_errors_pass_unchanged():
+    mine = InvalidFilter("mine")
+    with pytest.raises(InvalidFilter) as caught, foreign_errors():
+        raise mine
+
+    assert caught.value is mine

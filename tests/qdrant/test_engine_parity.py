@@ -1,0 +1,717 @@
+"""The embedded engine answers as Qdrant does: one suite over EdgeClient and the local mode."""
+
+import math
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+from qdrant_client import AsyncQdrantClient, models
+
+from mcp_server_qdrant.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+NAME = "Books and more"
+UUID = str(uuid.UUID(int=7))
+COLOURS = ["red", "green", "blue"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("engine")
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def client(request, folder):
+    if request.param == "memory":
+        client = AsyncQdrantClient(":memory:")
+    else:
+        client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+        for found in (await client.get_collections()).collections:
+            await client.delete_collection(found.name)
+    client.is_edge = request.param == "edge"
+    yield client
+    await client.close()
+
+
+def point(i):
+    payload = {
+        "n": i,
+        "colour": COLOURS[i % 3],
+        "even": i % 2 == 0,
+        "tags": [COLOURS[i % 3], f"t{i % 5}"],
+        "text": f"the quick brown fox number {i} jumps",
+        "when": f"2024-01-{i + 1:02d}T00:00:00Z",
+        "place": {"lon": 10.0 + i, "lat": 50.0},
+        "parts": [{"kind": "a", "size": i}, {"kind": "b", "size": 100 - i}],
+        "deep": {"er": {"x": i % 4}},
+    }
+    if i % 4 == 0:
+        payload["nothing"] = None
+    if i % 4 == 1:
+        payload["nothing"] = []
+    if i % 4 == 2:
+        payload["nothing"] = "some"
+    vector = {"d": [math.cos(i / 7), math.sin(i / 7), 0.1, 0.0]}
+    if i % 6:
+        vector["bm25"] = models.SparseVector(
+            indices=[1, 10 + i % 3, 100 + i], values=[1.0 + i / 10, 2.0, 0.5]
+        )
+    return models.PointStruct(id=i, vector=vector, payload=payload)
+
+
+@pytest.fixture
+async def books(client):
+    await client.create_collection(
+        NAME,
+        {"d": models.VectorParams(size=4, distance=models.Distance.COSINE)},
+        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        metadata={"model": "tiny"},
+    )
+    await client.upsert(NAME, [point(i) for i in range(30)])
+    return client
+
+
+def field(key, **test):
+    return models.FieldCondition(key=key, **test)
+
+
+def must(*conditions):
+    return models.Filter(must=list(conditions))
+
+
+def fused(weights=None, k=60, limit=5, **more):
+    return {
+        "prefetch": [
+            models.Prefetch(query=[1.0, 0.2, 0.1, 0.0], using="d", limit=20),
+            models.Prefetch(
+                query=models.SparseVector(indices=[1, 11], values=[1.0, 1.0]),
+                using="bm25",
+                limit=20,
+            ),
+        ],
+        "query": models.RrfQuery(rrf=models.Rrf(k=k, weights=weights)),
+        "limit": limit,
+        **more,
+    }
+
+
+def ids(found):
+    return [p.id for p in getattr(found, "points", found)]
+
+
+FILTERS = {
+    "a keyword": (must(field("colour", match=models.MatchValue(value="red"))), 10),
+    "an integer": (must(field("n", match=models.MatchValue(value=7))), 1),
+    "true": (must(field("even", match=models.MatchValue(value=True))), 15),
+    "false": (must(field("even", match=models.MatchValue(value=False))), 15),
+    "any of texts": (must(field("colour", match=models.MatchAny(any=["red", "blue"]))), 20),
+    "any of integers": (must(field("n", match=models.MatchAny(any=[1, 2, 99]))), 2),
+    "any of nothing": (must(field("n", match=models.MatchAny(any=[]))), 0),
+    "none of texts": (must(field("colour", match=models.MatchExcept(**{"except": ["red"]}))), 20),
+    "an array element": (must(field("tags", match=models.MatchValue(value="t1"))), 6),
+    "an array element by []": (must(field("tags[]", match=models.MatchValue(value="t1"))), 6),
+    "a word": (must(field("text", match=models.MatchText(text="quick"))), 30),
+    "a range": (must(field("n", range=models.Range(gte=10, lt=20))), 10),
+    "a range of floats": (must(field("n", range=models.Range(gt=9.5, lte=12.5))), 3),
+    "dates": (
+        must(field("when", range=models.DatetimeRange(gte=datetime(2024, 1, 11, tzinfo=UTC)))),
+        20,
+    ),
+    "naive dates": (must(field("when", range=models.DatetimeRange(lt=datetime(2024, 1, 11)))), 10),
+    "match and range at once": (
+        must(field("n", match=models.MatchValue(value=7), range=models.Range(gte=8))),
+        0,
+    ),
+    "a nested key": (must(field("deep.er.x", match=models.MatchValue(value=2))), 7),
+    "a key of array items": (must(field("parts[].size", range=models.Range(gte=100))), 1),
+    "one array item": (
+        must(
+            models.NestedCondition(
+                nested=models.Nested(
+                    key="parts",
+                    filter=must(
+                        field("kind", match=models.MatchValue(value="b")),
+                        field("size", range=models.Range(lt=80)),
+                    ),
+                )
+            )
+        ),
+        9,
+    ),
+    "ids": (must(models.HasIdCondition(has_id=[1, 2, 2, 77])), 2),
+    "no ids": (must(models.HasIdCondition(has_id=[])), 0),
+    "a vector": (must(models.HasVectorCondition(has_vector="bm25")), 25),
+    "empty": (must(models.IsEmptyCondition(is_empty=models.PayloadField(key="nothing"))), 23),
+    "null": (must(models.IsNullCondition(is_null=models.PayloadField(key="nothing"))), 8),
+    "a number of values": (must(field("tags", values_count=models.ValuesCount(gte=2))), 30),
+    "a box": (
+        must(
+            field(
+                "place",
+                geo_bounding_box=models.GeoBoundingBox(
+                    top_left=models.GeoPoint(lon=9.0, lat=51.0),
+                    bottom_right=models.GeoPoint(lon=14.5, lat=49.0),
+                ),
+            )
+        ),
+        5,
+    ),
+    "a radius": (
+        must(
+            field(
+                "place",
+                geo_radius=models.GeoRadius(
+                    center=models.GeoPoint(lon=10.0, lat=50.0), radius=150_000.0
+                ),
+            )
+        ),
+        3,
+    ),
+    "a polygon": (
+        must(
+            field(
+                "place",
+                geo_polygon=models.GeoPolygon(
+                    exterior=models.GeoLineString(
+                        points=[
+                            models.GeoPoint(lon=lon, lat=lat)
+                            for lon, lat in [(9, 49), (12.5, 49), (12.5, 51), (9, 51), (9, 49)]
+                        ]
+                    )
+                ),
+            )
+        ),
+        3,
+    ),
+    "should": (
+        models.Filter(
+            should=[
+                field("n", match=models.MatchValue(value=1)),
+                field("colour", match=models.MatchValue(value="red")),
+            ]
+        ),
+        11,
+    ),
+    "must not": (models.Filter(must_not=[field("even", match=models.MatchValue(value=True))]), 15),
+    "two of three": (
+        models.Filter(
+            min_should=models.MinShould(
+                conditions=[
+                    field("even", match=models.MatchValue(value=True)),
+                    field("colour", match=models.MatchValue(value="red")),
+                    field("n", range=models.Range(lt=10)),
+                ],
+                min_count=2,
+            )
+        ),
+        10,
+    ),
+    "filters in filters": (
+        must(models.Filter(should=[field("n", range=models.Range(lt=2))]), models.Filter()),
+        2,
+    ),
+    "one condition without a list": (
+        models.Filter(must=field("n", match=models.MatchValue(value=3))),
+        1,
+    ),
+    "nothing": (models.Filter(), 30),
+}
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
+@pytest.mark.parametrize("kind", FILTERS)
+async def test_a_filter_finds_what_it_says(books, kind, indexed):
+    if not books.is_edge and (indexed or kind == "match and range at once"):
+        pytest.skip("the local mode has no indexes, and of two tests in a condition it takes one")
+    if indexed:
+        for key, schema in [
+            ("colour", "keyword"),
+            ("n", "integer"),
+            ("even", "bool"),
+            ("tags", "keyword"),
+            ("text", "text"),
+            ("when", "datetime"),
+            ("place", "geo"),
+            ("deep.er.x", "integer"),
+        ]:
+            await books.create_payload_index(NAME, key, schema)
+    chosen, expected = FILTERS[kind]
+
+    assert (await books.count(NAME, chosen)).count == expected
+    points, _ = await books.scroll(NAME, chosen, limit=100, with_payload=False)
+    assert len(points) == expected
+    found = await books.query_points(
+        NAME, [1.0, 0, 0, 0], using="d", query_filter=chosen, limit=100
+    )
+    assert sorted(ids(found)) == sorted(ids(points))
+
+
+async def test_nearest_comes_first_with_its_cosine(books):
+    found = await books.query_points(NAME, [1.0, 0.0, 0.0, 0.0], using="d", limit=3)
+
+    assert ids(found) == [0, 1, 2]
+    assert found.points[0].score == pytest.approx(1 / math.sqrt(1.01), abs=1e-5)
+    assert found.points[0].payload == point(0).payload
+
+
+async def test_offset_limit_and_threshold_cut_the_list(books):
+    whole = ids(await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=10))
+    part = await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=4, offset=3)
+    above = await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=30, score_threshold=0.9)
+
+    assert ids(part) == whole[3:7]
+    assert 0 < len(above.points) < 30
+    assert all(p.score >= 0.9 for p in above.points)
+
+
+async def test_a_point_id_as_query_means_its_vector_and_not_the_point(books):
+    found = await books.query_points(NAME, 3, using="d", limit=3)
+
+    assert set(ids(found)) <= {1, 2, 4, 5}
+    assert 3 not in ids(found)
+
+
+async def test_sparse_scores_carry_the_collections_idf(books):
+    found = await books.query_points(
+        NAME, models.SparseVector(indices=[105], values=[1.0]), using="bm25", limit=3
+    )
+
+    assert ids(found) == [5]
+    assert found.points[0].score == pytest.approx(0.5 * math.log((25 - 1 + 0.5) / 1.5 + 1), 1e-4)
+
+
+async def test_a_probe_of_one_term_brings_score_and_stored_value(books):
+    probe = models.QueryRequest(
+        query=models.SparseVector(indices=[11], values=[1.0]),
+        using="bm25",
+        limit=1,
+        with_vector=["bm25"],
+        with_payload=False,
+    )
+    none = models.QueryRequest(
+        query=models.SparseVector(indices=[999_999], values=[1.0]), using="bm25", limit=1
+    )
+    hit, miss = await books.query_batch_points(NAME, [probe, none])
+
+    vector = hit.points[0].vector["bm25"]
+    assert isinstance(vector, models.SparseVector)
+    stored = dict(zip(vector.indices, vector.values, strict=True))[11]
+    with_term = sum(i % 3 == 1 and i % 6 != 0 for i in range(30))
+    idf = math.log((25 - with_term + 0.5) / (with_term + 0.5) + 1)
+    assert hit.points[0].score / stored == pytest.approx(idf, 1e-4)
+    assert hit.points[0].payload in (None, {})
+    assert miss.points == []
+
+
+async def test_rrf_of_two_legs_has_the_servers_scores(books):
+    found = await books.query_points(NAME, **fused(limit=30))
+    dense = ids(await books.query_points(NAME, [1.0, 0.2, 0.1, 0.0], using="d", limit=20))
+    sparse = ids(
+        await books.query_points(
+            NAME,
+            models.SparseVector(indices=[1, 11], values=[1.0, 1.0]),
+            using="bm25",
+            limit=20,
+        )
+    )
+
+    for p in found.points:
+        expected = sum(1 / (leg.index(p.id) + 60) for leg in (dense, sparse) if p.id in leg)
+        assert p.score == pytest.approx(expected, abs=1e-6)
+
+
+async def test_rrf_weights_move_the_order_when_k_is_small(books):
+    dense = await books.query_points(NAME, **fused([1.0, 0.01], k=2, limit=1))
+    sparse = await books.query_points(NAME, **fused([0.01, 1.0], k=2, limit=1))
+
+    assert ids(dense) == [1]
+    assert ids(sparse) == [28]
+
+
+async def test_the_plain_fusion_query_is_rrf_with_k_two(books):
+    parts = fused(limit=5)
+    parts["query"] = models.FusionQuery(fusion=models.Fusion.RRF)
+    plain = await books.query_points(NAME, **parts)
+    explicit = await books.query_points(NAME, **fused(k=2, limit=5))
+
+    assert [p.score for p in plain.points] == pytest.approx([p.score for p in explicit.points])
+
+
+async def test_fused_ties_come_back_in_one_order(books):
+    first = [ids(await books.query_points(NAME, **fused(limit=6))) for _ in range(8)]
+
+    assert all(order == first[0] for order in first)
+
+
+async def test_filters_of_prefetch_and_root_both_count(books):
+    red = must(field("colour", match=models.MatchValue(value="red")))
+    parts = fused(limit=30, query_filter=red)
+    assert {i % 3 for i in ids(await books.query_points(NAME, **parts))} == {0}
+    parts = fused(limit=30)
+    for leg in parts["prefetch"]:
+        leg.filter = red
+    assert {i % 3 for i in ids(await books.query_points(NAME, **parts))} == {0}
+
+
+async def test_a_prefetch_can_be_rescored(books):
+    found = await books.query_points(
+        NAME,
+        prefetch=models.Prefetch(
+            query=models.SparseVector(indices=[11], values=[1.0]), using="bm25", limit=50
+        ),
+        query=[1.0, 0, 0, 0],
+        using="d",
+        limit=3,
+    )
+
+    assert ids(found) == [1, 4, 7]
+
+
+async def test_a_batch_answers_in_order(books):
+    requests = [
+        models.QueryRequest(query=[1.0, 0, 0, 0], using="d", limit=1),
+        models.QueryRequest(
+            query=[1.0, 0, 0, 0],
+            using="d",
+            limit=2,
+            filter=must(models.HasIdCondition(has_id=[5, 6])),
+            with_payload=["n"],
+        ),
+    ]
+    first, second = await books.query_batch_points(NAME, requests)
+
+    assert ids(first) == [0]
+    assert ids(second) == [5, 6]
+    assert second.points[0].payload == {"n": 5}
+
+
+async def test_an_ordered_query_follows_the_field(books):
+    await books.create_payload_index(NAME, "n", "integer")
+    order = models.OrderBy(key="n", direction=models.Direction.DESC)
+    found = await books.query_points(NAME, models.OrderByQuery(order_by=order), limit=3)
+
+    assert ids(found) == [29, 28, 27]
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
+async def test_a_scroll_can_be_ordered(books, indexed):
+    """The server wants an index for this; here it is only faster with one."""
+    if indexed:
+        await books.create_payload_index(NAME, "when", "datetime")
+    order = models.OrderBy(
+        key="when", direction="desc", start_from=datetime(2024, 1, 20, tzinfo=UTC)
+    )
+    points, following = await books.scroll(NAME, limit=3, order_by=order, with_payload=["n"])
+
+    assert [p.payload["n"] for p in points] == [19, 18, 17]
+    assert following is None
+
+
+async def test_a_sample_is_of_the_collection(books):
+    found = await books.query_points(NAME, models.SampleQuery(sample=models.Sample.RANDOM), limit=7)
+
+    assert len(set(ids(found))) == 7
+
+
+async def test_scrolling_visits_every_point_once(books):
+    seen, offset = [], None
+    while True:
+        points, offset = await books.scroll(NAME, limit=7, offset=offset, with_payload=False)
+        seen += ids(points)
+        if offset is None:
+            break
+
+    assert seen == list(range(30))
+
+
+async def test_retrieve_gives_the_points_that_exist(books):
+    found = await books.retrieve(
+        NAME, [3, 1, 999], with_payload=["colour"], with_vectors=["d", "bm25"]
+    )
+
+    assert sorted(ids(found)) == [1, 3]
+    three = next(p for p in found if p.id == 3)
+    assert three.payload == {"colour": "red"}
+    assert three.vector["d"] == pytest.approx(
+        [v / math.sqrt(1.01) for v in point(3).vector["d"]], abs=1e-5
+    )
+    assert sorted(three.vector["bm25"].indices) == [1, 10, 103]
+
+
+async def test_payload_can_be_selected_by_inclusion_and_exclusion(books):
+    (only,) = await books.retrieve(NAME, [3], models.PayloadSelectorInclude(include=["n"]))
+    (rest,) = await books.retrieve(NAME, [3], models.PayloadSelectorExclude(exclude=["n"]))
+    (bare,) = await books.retrieve(NAME, [3], with_payload=False)
+
+    assert only.payload == {"n": 3}
+    assert rest.payload == {k: v for k, v in point(3).payload.items() if k != "n"}
+    assert not bare.payload
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
+async def test_facets_count_the_values(books, indexed):
+    """The server wants an index for this; here it is only faster with one."""
+    if indexed:
+        await books.create_payload_index(NAME, "tags", "keyword")
+        await books.create_payload_index(NAME, "even", "bool")
+    tags = await books.facet(NAME, "tags", limit=4)
+    even = await books.facet(
+        NAME, "even", facet_filter=must(field("colour", match=models.MatchValue(value="red")))
+    )
+
+    counts = {hit.value: hit.count for hit in tags.hits}
+    assert len(counts) == 4
+    assert [counts[colour] for colour in COLOURS] == [10, 10, 10]
+    assert {hit.value: hit.count for hit in even.hits} == {True: 5, False: 5}
+
+
+async def test_a_uuid_is_an_id_like_any_other(books):
+    await books.upsert(
+        NAME, [models.PointStruct(id=UUID, vector={"d": [0, 0, 0, 1.0]}, payload={"x": 1})]
+    )
+
+    assert ids(await books.retrieve(NAME, [UUID])) == [UUID]
+    assert ids(await books.query_points(NAME, [0, 0, 0, 1.0], using="d", limit=1)) == [UUID]
+    one = must(models.HasIdCondition(has_id=[UUID]))
+    assert (await books.count(NAME, one)).count == 1
+
+
+async def test_an_upsert_replaces_the_whole_point(books):
+    new = models.PointStruct(id=3, vector={"d": [0, 0, 0, 1.0]}, payload={"new": True})
+    await books.upsert(NAME, [new])
+    (found,) = await books.retrieve(NAME, [3], with_vectors=True)
+
+    assert found.payload == {"new": True}
+    assert set(found.vector) == {"d"}
+    assert (await books.count(NAME)).count == 30
+
+
+async def test_a_batch_of_columns_is_upserted_too(books):
+    await books.upsert(
+        NAME,
+        models.Batch(
+            ids=[100, 101],
+            vectors={"d": [[0, 0, 1.0, 0], [0, 0, 0, 1.0]]},
+            payloads=[{"n": 100}, {"n": 101}],
+        ),
+    )
+    found = await books.retrieve(NAME, [100, 101], with_vectors=True)
+
+    assert [(p.payload["n"], p.vector["d"]) for p in found] == [
+        (100, [0, 0, 1.0, 0]),
+        (101, [0, 0, 0, 1.0]),
+    ]
+
+
+async def test_dates_in_a_payload_become_iso_texts(books):
+    """The local mode keeps the objects; the server, like this engine, stores JSON."""
+    when = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+    await books.upsert(
+        NAME, [models.PointStruct(id=1, vector={}, payload={"when": when, "many": (1, 2)})]
+    )
+    (found,) = await books.retrieve(NAME, [1])
+
+    if books.is_edge:
+        assert found.payload == {"when": "2024-05-06T07:08:09+00:00", "many": [1, 2]}
+
+
+async def test_payload_is_merged_overwritten_and_removed(books):
+    await books.set_payload(NAME, {"colour": "pink", "extra": 1}, [1, 2])
+    await books.set_payload(NAME, {"y": 2}, [1], key="deep.er")
+    await books.overwrite_payload(NAME, {"only": True}, [3])
+    chosen = models.Filter(must=[models.HasIdCondition(has_id=[4])])
+    await books.delete_payload(NAME, ["n", "text"], chosen)
+    await books.clear_payload(NAME, [5])
+    one, two, three, four, five = await books.retrieve(NAME, [1, 2, 3, 4, 5])
+
+    assert (one.payload["colour"], two.payload["extra"]) == ("pink", 1)
+    assert one.payload["deep"] == {"er": {"x": 1, "y": 2}}
+    assert three.payload == {"only": True}
+    assert {"n", "text"}.isdisjoint(four.payload)
+    assert five.payload == {}
+
+
+async def test_a_payload_for_a_missing_id_changes_only_the_others(books):
+    """The local mode raises a KeyError here; the server passes the id over."""
+    if not books.is_edge:
+        pytest.skip("the local mode differs from the server")
+    await books.set_payload(NAME, {"seen": 1}, [999, 2, 1])
+
+    assert [p.payload.get("seen") for p in await books.retrieve(NAME, [1, 2])] == [1, 1]
+    assert (await books.count(NAME)).count == 30
+
+
+async def test_points_are_deleted_by_id_and_by_filter(books):
+    await books.delete(NAME, [1, 2, 999])
+    await books.delete(NAME, models.PointIdsList(points=[3]))
+    by_colour = must(field("colour", match=models.MatchValue(value="red")))
+    await books.delete(NAME, models.FilterSelector(filter=by_colour))
+
+    left, _ = await books.scroll(NAME, limit=100)
+    assert ids(left) == [i for i in range(4, 30) if i % 3]
+    assert (await books.get_collection(NAME)).points_count == len(left)
+
+
+async def test_vectors_are_updated_and_deleted_one_by_one(books):
+    await books.update_vectors(NAME, [models.PointVectors(id=1, vector={"d": [0, 0, 0, 2.0]})])
+    await books.delete_vectors(NAME, ["bm25"], [2])
+    one, two = await books.retrieve(NAME, [1, 2], with_vectors=True)
+
+    assert one.vector["d"] == pytest.approx([0, 0, 0, 1.0])
+    assert set(one.vector) == {"d", "bm25"}
+    assert set(two.vector) == {"d"}
+    has = must(models.HasVectorCondition(has_vector="bm25"))
+    assert (await books.count(NAME, has)).count == 24
+
+
+async def test_a_collection_tells_its_parameters_and_metadata(books):
+    info = await books.get_collection(NAME)
+
+    assert info.points_count == 30
+    assert info.config.metadata == {"model": "tiny"}
+    params = info.config.params
+    assert params.vectors["d"].size == 4
+    assert params.vectors["d"].distance == models.Distance.COSINE
+    assert params.sparse_vectors["bm25"].modifier == models.Modifier.IDF
+
+
+async def test_metadata_is_merged(books):
+    """As in the server; the local mode replaces it."""
+    await books.update_collection(NAME, metadata={"owner": "me"})
+    metadata = (await books.get_collection(NAME)).config.metadata
+
+    assert metadata["owner"] == "me"
+    if books.is_edge:
+        assert metadata["model"] == "tiny"
+
+
+async def test_collections_are_listed_and_deleted(books):
+    assert await books.collection_exists(NAME)
+    assert [c.name for c in (await books.get_collections()).collections] == [NAME]
+    assert await books.delete_collection(NAME)
+    assert not await books.collection_exists(NAME)
+    assert (await books.get_collections()).collections == []
+
+
+async def test_an_unknown_collection_is_an_error_everywhere(client):
+    """Local mode raises ValueError; ours names the collection."""
+    kind = UnknownCollection if client.is_edge else ValueError
+    for call in (
+        client.get_collection("nope"),
+        client.query_points("nope", [1.0]),
+        client.upsert("nope", [models.PointStruct(id=1, vector=[1.0])]),
+        client.scroll("nope"),
+        client.count("nope"),
+        client.retrieve("nope", [1]),
+        client.facet("nope", "x"),
+        client.delete("nope", [1]),
+        client.set_payload("nope", {"a": 1}, [1]),
+    ):
+        with pytest.raises(kind, match="nope"):
+            await call
+
+
+async def test_an_existing_collection_is_not_made_again(books):
+    with pytest.raises(RequestError if books.is_edge else ValueError, match="already exists"):
+        await books.create_collection(NAME, models.VectorParams(size=2, distance="Dot"))
+
+
+async def test_an_unnamed_vector_needs_no_name(client):
+    await client.create_collection("u", models.VectorParams(size=2, distance="Dot"))
+    await client.upsert(
+        "u", [models.PointStruct(id=i, vector=[float(i), 1.0], payload={}) for i in range(5)]
+    )
+    found = await client.query_points("u", [1.0, 0.0], limit=2, with_vectors=True)
+
+    assert ids(found) == [4, 3]
+    assert found.points[0].vector == [4.0, 1.0]
+    assert found.points[0].score == 4.0
+    info = await client.get_collection("u")
+    assert info.config.params.vectors.size == 2
+    by_vector = must(models.HasVectorCondition(has_vector=""))
+    assert (await client.count("u", by_vector)).count == 5
+
+
+async def test_a_collection_may_be_sparse_only(client):
+    await client.create_collection("s", {}, {"bm25": models.SparseVectorParams()})
+    await client.upsert(
+        "s",
+        [
+            models.PointStruct(
+                id=i, vector={"bm25": models.SparseVector(indices=[1, i + 2], values=[i, 1.0])}
+            )
+            for i in range(1, 4)
+        ],
+    )
+    query = models.SparseVector(indices=[1], values=[2.0])
+    found = await client.query_points("s", query, using="bm25", limit=2)
+
+    assert [(p.id, p.score) for p in found.points] == [(3, 6.0), (2, 4.0)]
+    info = await client.get_collection("s")
+    assert not info.config.params.vectors
+    assert set(info.config.params.sparse_vectors) == {"bm25"}
+
+
+async def test_a_collection_may_be_dense_only(client):
+    await client.create_collection("d", {"v": models.VectorParams(size=2, distance="Euclid")})
+    await client.upsert(
+        "d", [models.PointStruct(id=i, vector={"v": [float(i), 0.0]}) for i in range(4)]
+    )
+
+    assert ids(await client.query_points("d", [0.9, 0.0], using="v", limit=2)) == [1, 0]
+
+
+async def test_an_unknown_vector_name_is_an_error(books):
+    with pytest.raises(RequestError if books.is_edge else ValueError, match="zz"):
+        await books.query_points(NAME, [1.0, 0, 0, 0], using="zz")
+
+
+async def test_payload_indexes_are_listed_and_forgotten(books):
+    """The local mode has no indexes to list."""
+    if not books.is_edge:
+        pytest.skip("the local mode has no payload indexes")
+    text = models.TextIndexParams(
+        type="text", tokenizer="word", lowercase=True, phrase_matching=True
+    )
+    await books.create_payload_index(NAME, "text", text)
+    await books.create_payload_index(NAME, "colour", models.PayloadSchemaType.KEYWORD)
+    schema = (await books.get_collection(NAME)).payload_schema
+    assert {key: index.data_type.value for key, index in schema.items()} == {
+        "text": "text",
+        "colour": "keyword",
+    }
+    assert schema["text"].params.phrase_matching
+    assert schema["colour"].points == 30
+    phrase = must(field("text", match=models.MatchPhrase(phrase="brown fox")))
+    assert (await books.count(NAME, phrase)).count == 30
+
+    await books.delete_payload_index(NAME, "text")
+    assert set((await books.get_collection(NAME)).payload_schema) == {"colour"}
+
+
+async def test_a_vector_can_be_added_and_removed_later(books):
+    """The local mode cannot."""
+    if not books.is_edge:
+        pytest.skip("the local mode has no such call")
+    config = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig(modifier="idf"))
+    await books.create_vector_name(NAME, "trigrams", config)
+    await books.update_vectors(
+        NAME,
+        [
+            models.PointVectors(
+                id=1, vector={"trigrams": models.SparseVector(indices=[5], values=[1.0])}
+            )
+        ],
+    )
+    query = models.SparseVector(indices=[5], values=[1.0])
+    assert ids(await books.query_points(NAME, query, using="trigrams")) == [1]
+    assert set((await books.get_collection(NAME)).config.params.sparse_vectors) == {
+        "bm25",
+        "trigrams",
+    }
+
+    await books.delete_vector_name(NAME, "trigrams")
+    assert set((await books.get_collection(NAME)).config.params.sparse_vectors) == {"bm25"}

@@ -1,0 +1,110 @@
+"""What callers may filter by."""
+
+import json
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.errors import InvalidFilter
+from mcp_server_qdrant.qdrant.filters import MAX_DEPTH, index_type, parse
+
+EXAMPLE = '{"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}'
+
+
+@pytest.mark.parametrize("raw", [None, {}])
+def test_nothing_is_no_filter(raw):
+    assert parse(raw) is None
+
+
+def test_qdrants_own_form_is_read():
+    raw = {
+        "must": [
+            {"key": "metadata.project", "match": {"value": "atlas"}},
+            {"key": "metadata.year", "range": {"gte": 2024}},
+            {"should": [{"key": "tags", "match": {"any": ["a", "b"]}}, {"is_null": {"key": "x"}}]},
+        ],
+        "must_not": [{"key": "done", "match": {"value": True}}],
+    }
+    parsed = parse(raw)
+
+    assert isinstance(parsed, models.Filter)
+    assert parsed.must[0].match == models.MatchValue(value="atlas")
+    assert parsed.must[1].range.gte == 2024
+    assert isinstance(parsed.must[2], models.Filter)
+    assert parsed.must_not[0].match.value is True
+
+
+def test_one_condition_needs_no_list():
+    assert parse({"must": {"key": "a", "match": {"value": 1}}}) is not None
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        ({"most": []}, "'most' is not one of must, should, must_not, min_should"),
+        ({"key": "a", "match": {"value": 1}}, "'key' is not one of must"),
+        ({"must": 1}, ": must is not a condition Qdrant knows"),
+        ({"must": ["a = 1"]}, ": must.0 is not a condition"),
+        ({"must": [{"key": "a", "equals": 1}]}, ": must.0.equals is not a condition"),
+        ({"should": {"key": "a", "range": {"from": 1}}}, ": should.range.from is not a condition"),
+        (
+            {"must": [{"key": "a", "match": {"value": 1}}, {"must_not": [{"key": 7}]}]},
+            ": must.1.must_not.0.key is not a condition",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_an_example_that_works(raw, what):
+    with pytest.raises(InvalidFilter) as caught:
+        parse(raw)
+
+    text = str(caught.value)
+    assert text.startswith("query_filter is not a Qdrant filter: ")
+    assert what in text
+    assert "union[" not in text
+    assert text.endswith(f"Example: {EXAMPLE}")
+
+
+NOTHING = {"key": "metadata.project"}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"must": [NOTHING]},
+        {"must_not": NOTHING},
+        {"should": [{"must": [{"must": NOTHING}]}]},
+        {"min_should": {"conditions": [NOTHING], "min_count": 1}},
+        {"must": [{"nested": {"key": "list", "filter": {"must": [NOTHING]}}}]},
+    ],
+)
+def test_a_condition_that_asks_nothing_is_refused(raw):
+    """Engines disagree on it: a server refuses it, the local mode lets every point pass."""
+    with pytest.raises(InvalidFilter, match="nothing is asked of the field"):
+        parse(raw)
+
+
+def nested(levels: int) -> dict:
+    """A filter of this many mappings and lists, one in the other."""
+    raw: dict = {"must": [{"key": "a", "match": {"value": 1}}]}
+    for _ in range(levels // 2):
+        raw = {"must": [raw]}
+    return raw
+
+
+def test_deep_filters_are_refused_before_they_can_hurt():
+    assert parse(nested(MAX_DEPTH - 4)) is not None
+    for levels in (MAX_DEPTH, 200, 100_000):
+        with pytest.raises(InvalidFilter, match="nested deeper than 16 levels"):
+            parse(nested(levels))
+
+
+def test_the_example_in_the_error_is_a_filter():
+    assert parse(json.loads(EXAMPLE)) is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("keyword", "keyword"), ("integer", "integer"), ("float", "float"), ("boolean", "bool")],
+)
+def test_fields_are_indexed_by_their_type(kind, expected):
+    assert index_type(kind).value == expected

@@ -1,0 +1,144 @@
+"""Payloads, whoever wrote them, as documents."""
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Document
+from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.points import stored_payload
+from mcp_server_qdrant.settings import CONTENT_FIELDS
+
+WHOLE = Document(
+    id="6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7",
+    collection="notes",
+    text="the text",
+    title="Title",
+    source="file.md",
+    metadata={"project": "atlas", "n": 3},
+    tags=("a", "b"),
+    created_at="2026-01-01T00:00:00Z",
+    updated_at="2026-02-01T00:00:00Z",
+    document="d1",
+    chunk=1,
+    chunks=3,
+    start=10,
+    end=18,
+)
+
+
+def of(payload, fields=CONTENT_FIELDS) -> Document:
+    return read("notes", 1, payload, fields)
+
+
+def test_what_is_written_is_read_back():
+    assert read("notes", WHOLE.id, stored_payload(WHOLE), CONTENT_FIELDS) == WHOLE
+
+
+def test_the_payload_is_the_official_one_and_more():
+    payload = stored_payload(WHOLE)
+
+    assert payload["document"] == "the text"
+    assert payload["metadata"] == {"project": "atlas", "n": 3}
+    assert payload["doc"] == {"id": "d1", "chunk": 1, "chunks": 3, "start": 10, "end": 18}
+
+
+def test_what_is_not_there_is_not_written_except_metadata():
+    """The official server writes `metadata: null`, and filters by it."""
+    payload = stored_payload(Document(id=1, collection="notes", text="t", document="d"))
+
+    assert set(payload) == {"document", "metadata", "doc"}
+    assert payload["metadata"] is None
+
+
+def test_the_official_payload_is_read():
+    document = of({"document": "text", "metadata": {"a": 1}})
+
+    assert (document.text, document.metadata) == ("text", {"a": 1})
+    assert (document.document, document.chunk, document.chunks) == (None, 0, 1)
+
+
+def test_null_metadata_is_none():
+    assert of({"document": "text", "metadata": None}).metadata is None
+
+
+@pytest.mark.parametrize("key", CONTENT_FIELDS)
+def test_the_text_is_found_under_the_names_that_tools_use(key):
+    document = of({key: "text", "page": 3})
+
+    assert document.text == "text"
+    assert document.metadata == {"page": 3}
+
+
+def test_the_first_of_several_texts_is_taken():
+    assert of({"body": "last", "text": "second", "page_content": "first"}).text == "first"
+
+
+def test_a_text_that_is_no_string_is_passed_over():
+    assert of({"document": {"a": 1}, "text": "found"}).text == "found"
+    assert of({"document": None, "content": "found"}).text == "found"
+
+
+def test_the_configured_field_is_read():
+    assert of({"story": "found", "text": "not this"}, ("story",)).text == "found"
+
+
+def test_a_flat_payload_is_its_own_metadata():
+    document = of({"text": "t", "author": "Ada", "year": 1843, "tags": ["x"], "source": "s"})
+
+    assert document.metadata == {"author": "Ada", "year": 1843}
+    assert (document.tags, document.source) == (("x",), "s")
+
+
+def test_metadata_that_is_no_object_is_kept():
+    assert of({"text": "t", "metadata": "loose"}).metadata == {"metadata": "loose"}
+
+
+@pytest.mark.parametrize("payload", [None, {}])
+def test_a_point_without_payload_says_so(payload):
+    assert of(payload).text == "(this point has no payload)"
+
+
+def test_a_point_without_text_names_what_it_has():
+    text = of({"image": 3, "size": 2}).text
+
+    assert text == (
+        "(no text here; payload keys: image, size. QDRANT_CONTENT_FIELDS may name the one to show)"
+    )
+
+
+def test_no_more_than_eight_keys_are_named():
+    assert of({f"k{n}": n for n in range(100)}).text.count(", k") == 7
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "value"),
+    [
+        ({"metadata": {"title": "T"}}, "title", "T"),
+        ({"name": "N"}, "title", "N"),
+        ({"title": "T", "metadata": {"title": "other"}}, "title", "T"),
+        ({"title": 7}, "title", None),
+        ({"metadata": {"url": "http://x"}}, "source", "http://x"),
+        ({"metadata": {"created_at": "2026"}}, "created_at", "2026"),
+        ({"tags": "one"}, "tags", ("one",)),
+        ({"metadata": {"tags": ["a", 2]}}, "tags", ("a", "2")),
+        ({"tags": []}, "tags", ()),
+        ({"tags": {"a": 1}}, "tags", ()),
+    ],
+)
+def test_title_source_dates_and_tags_are_found_where_tools_put_them(payload, field, value):
+    assert getattr(of({"text": "t"} | payload), field) == value
+
+
+@pytest.mark.parametrize("doc", ["text", 3, ["a"], {"id": 5}, {"chunk": "x", "start": "y"}, {}])
+def test_a_foreign_doc_field_does_no_harm(doc):
+    document = of({"text": "t", "doc": doc})
+
+    assert (document.document, document.chunk, document.chunks, document.start) == (
+        None,
+        0,
+        1,
+        None,
+    )
+
+
+def test_integer_ids_stay_integers():
+    assert read("notes", 42, {"text": "t"}, CONTENT_FIELDS).id == 42

@@ -1,0 +1,346 @@
+"""The read path as a whole, over the local engine."""
+
+import math
+
+import pytest
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    IDF,
+    corpus,
+    dense,
+    find,
+    foreign,
+    memory_engine,
+    memory_services,
+    remember,
+    sparse_vector,
+    states,
+    texts,
+)
+
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.errors import BackendError, EngineFailure, InvalidFilter, UnknownCollection
+from mcp_server_qdrant.search.calibrate import K1
+
+BM25 = Bm25Encoder()
+LONG = " ".join(f"Zeppelin sentence {n} tells of the harbour and of word{n}." for n in range(60))
+
+
+async def test_collections_are_searched_together_and_the_best_come_first():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses need sun", "moss needs shade")
+        await remember(services, "kitchen", "bread needs time", "roses on a cake")
+        await remember(services, "office", "the printer needs toner")
+        page = await find(services, "roses need sun", "*")
+
+    assert texts(page)[0] == "roses need sun"
+    assert page.results[0].relevance > page.results[1].relevance
+    assert {r.document.collection for r in page.results} == {"garden", "kitchen", "office"}
+    assert states(page) == {"garden": "ok", "kitchen": "ok", "office": "ok"}
+    assert page.notes == []
+
+
+async def test_relevance_is_the_published_formula():
+    """cos = 1 for the same words; BM25 by hand from the stored weights and the idf."""
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun", "moss shade")
+        await remember(services, "kitchen", "roses cake", "bread")
+        page = await find(services, "roses sun", "*")
+
+    idf = [math.log(5 / 2.5), math.log(5 / 1.5)]  # roses in 2 of 4, sun in 1 of 4
+    weights = BM25.encode_document("roses sun").values
+    bm25 = sum(i * w for i, w in zip(idf, weights, strict=True))
+    expected = 0.5 * 1 + 0.5 * bm25 / ((K1 + 1) * sum(idf))
+
+    assert page.results[0].relevance == pytest.approx(expected, abs=1e-4)
+    second = 0.5 * 0.5 + 0.5 * idf[0] * weights[0] / ((K1 + 1) * sum(idf))
+    assert page.results[1].document.text == "roses cake"
+    assert page.results[1].relevance == pytest.approx(second, abs=1e-4)
+
+
+async def test_a_hit_keeps_its_relevance_whoever_else_is_searched_with_the_same_idf():
+    """The rest of the order changes through the shared idf only: dense hits do not."""
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun", "moss shade")
+        await remember(services, "kitchen", "roses cake", "bread")
+        alone = await find(services, "the", "garden")
+        together = await find(services, "the", "*")
+
+    by_text = {r.document.text: r.relevance for r in together.results}
+    assert all(by_text[r.document.text] == r.relevance for r in alone.results)
+
+
+async def test_the_default_collection_serves_where_none_is_named():
+    async with memory_services(collection_name="garden") as services:
+        await remember(services, "garden", "roses")
+        await remember(services, "kitchen", "roses too")
+        page = await find(services, "roses")
+
+    assert states(page) == {"garden": "ok"}
+
+
+async def test_all_collections_serve_where_there_is_no_default():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses")
+        await remember(services, "kitchen", "roses too")
+        page = await find(services, "roses")
+
+    assert states(page) == {"garden": "ok", "kitchen": "ok"}
+
+
+async def test_a_default_collection_that_is_not_there_yet_is_no_error():
+    async with memory_services(collection_name="garden") as services:
+        page = await find(services, "roses")
+
+    assert (page.results, page.statuses) == ([], [])
+    assert page.notes == [
+        "There is no collection to search yet: store something with qdrant-store."
+    ]
+
+
+async def test_an_unknown_collection_is_an_error_and_not_an_empty_answer():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses")
+        with pytest.raises(UnknownCollection, match="Did you mean 'garden'"):
+            await find(services, "roses", "gardens")
+
+
+async def test_an_invalid_filter_is_refused_before_anything_is_searched():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "garden", "roses")
+        engine.calls.clear()
+        with pytest.raises(InvalidFilter):
+            await find(services, "roses", "garden", query_filter={"most": []})
+
+        assert engine.calls == []
+
+
+async def test_a_filter_holds_for_both_legs():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses red", metadata={"bed": 1})
+        await remember(services, "garden", "roses white", metadata={"bed": 2})
+        condition = {"must": [{"key": "metadata.bed", "match": {"value": 2}}]}
+        page = await find(services, "roses red", "garden", query_filter=condition)
+
+    assert texts(page) == ["roses white"]
+
+
+@pytest.mark.parametrize("names", [1, 5])
+async def test_one_that_fails_is_told_and_the_others_answer(names):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        for name in ["broken", *"abcde"[:names]]:
+            await remember(services, name, f"roses of {name}")
+        await services.catalog.resolve(None)
+        engine.broken["broken"] = EngineFailure("Its files are damaged.")
+        page = await find(services, "roses")
+
+    assert len(page.results) == names
+    assert states(page) == {"broken": "failed"} | dict.fromkeys("abcde"[:names], "ok")
+    assert page.notes == ["broken: Its files are damaged."]
+
+
+async def test_a_collection_that_recovers_is_searched_again():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "a", "roses")
+        await remember(services, "b", "roses")
+        engine.broken["b"] = EngineFailure("down")
+        assert states(await find(services, "roses")) == {"a": "ok", "b": "failed"}
+
+        engine.broken.clear()
+
+        assert states(await find(services, "roses")) == {"a": "ok", "b": "ok"}
+
+
+async def test_all_failed_is_an_error_that_says_why():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        for name in ("a", "b"):
+            await remember(services, name, "roses")
+            engine.broken[name] = EngineFailure("The disk is gone.")
+        with pytest.raises(BackendError) as caught:
+            await find(services, "roses", "*")
+
+    assert str(caught.value) == "No collection could be searched (a, b): The disk is gone."
+
+
+async def test_all_failed_for_different_reasons_names_each():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        for name in ("a", "b"):
+            await remember(services, name, "roses")
+            engine.broken[name] = EngineFailure(f"{name} is gone.")
+        with pytest.raises(BackendError) as caught:
+            await find(services, "roses", "*")
+
+    assert str(caught.value) == "No collection could be searched: a: a is gone.; b: b is gone."
+
+
+async def test_without_a_model_keywords_serve_and_every_result_says_so():
+    encoder = FakeEncoder()
+    async with memory_services(encoder) as services:
+        await remember(services, "garden", "roses need sun", "moss needs shade")
+        encoder.be("downloading")
+        page = await find(services, "moss", "garden")
+
+    assert texts(page) == ["moss needs shade"]
+    assert states(page) == {"garden": "degraded"}
+    assert page.notes == ["garden: The model fake/Bag-of-Words is downloading."]
+
+
+async def test_a_long_document_is_one_result_by_its_best_chunk():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "ships", LONG)
+        await remember(services, "ships", "another harbour")
+        page = await find(services, "zeppelin word42", "ships")
+
+    assert len(stored.ids) > 5
+    assert len(page.results) == 2
+    assert "word42" in page.results[0].document.text
+    assert "word42" in page.results[0].passage
+
+
+async def test_chunks_of_few_documents_do_not_hide_the_others():
+    """Three documents have more chunks that match better than are looked at first."""
+    async with memory_services() as services:
+        for number in range(3):
+            text = " ".join(f"Zeppelin harbour {number} line {n}. " * 4 for n in range(60))
+            (stored,) = await remember(services, "ships", text)
+            assert 15 <= len(stored.ids) <= 35
+        await remember(services, "ships", *(f"a boat n{n} and a harbour" for n in range(8)))
+        page = await find(services, "zeppelin harbour", "ships", limit=8)
+
+    assert len(page.results) == 8
+    assert len({r.document.document for r in page.results}) == 8
+
+
+@pytest.mark.parametrize(("threshold", "count"), [(None, 2), (0.0, 2), (0.5, 1), (1.0, 0)])
+async def test_the_threshold_is_on_relevance(threshold, count):
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun", "moss shade")
+        page = await find(services, "roses sun", "garden", score_threshold=threshold)
+
+    assert len(page.results) == count
+    assert bool(page.notes) == (count == 0)
+
+
+@pytest.mark.parametrize(("collections", "expected"), [(1, 4), (2, 8), (3, 12), (5, 12)])
+async def test_the_default_limit_grows_with_the_collections_up_to_three_times(
+    collections, expected
+):
+    async with memory_services(qdrant_search_limit=4) as services:
+        for name in "abcde"[:collections]:
+            await remember(services, name, *(f"{text} {name}" for text in corpus(20)))
+        page = await find(services, "alpha", "*")
+
+    assert len(page.results) == expected
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60])
+async def test_a_limit_that_is_given_holds_for_the_whole_answer(limit):
+    async with memory_services() as services:
+        for name in "abcd":
+            await remember(services, name, *(f"{text} {name}" for text in corpus(20)))
+        page = await find(services, "alpha copper", "*", limit=limit)
+
+    assert len(page.results) == limit
+
+
+async def test_the_same_request_gives_the_same_answer():
+    async with memory_services() as services:
+        for name in "abc":
+            await remember(services, name, *(f"{text} {name}" for text in corpus(40)))
+        first = await find(services, "alpha ember falcon", "*")
+        again = await find(services, "alpha ember falcon", "*")
+
+    assert first == again
+
+
+async def test_the_order_in_which_collections_are_named_changes_nothing():
+    async with memory_services() as services:
+        for name in "abc":
+            await remember(services, name, *(f"{text} {name}" for text in corpus(20)))
+        one = await find(services, "ember falcon", "a", "b", "c")
+        other = await find(services, "ember falcon", "c", "a", "b")
+
+    assert one.results == other.results
+
+
+async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun")
+        page = await find(services, "zeppelin", "garden")
+
+    assert states(page) == {"garden": "ok"}
+    assert texts(page) == ["roses sun"]
+
+
+async def test_collections_of_every_shape_are_searched_in_one_call():
+    sentences = dict(enumerate(corpus(12)))
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "ours", *(f"{text} ours" for text in sentences.values()))
+        await foreign(
+            engine,
+            "official",
+            {n: {"document": text, "metadata": None} for n, text in sentences.items()},
+            vectors={"fast-bag-of-words": COSINE},
+            values=lambda n: {"fast-bag-of-words": dense(sentences[n])},
+        )
+        await foreign(
+            engine,
+            "unnamed",
+            {n: {"page_content": text} for n, text in sentences.items()},
+            vectors=COSINE,
+            values=lambda n: dense(sentences[n]),
+        )
+        await foreign(
+            engine,
+            "keywords",
+            {n: {"text": text} for n, text in sentences.items()},
+            sparse={"bm25": IDF},
+            values=lambda n: {"bm25": sparse_vector(BM25.encode_document(sentences[n]))},
+        )
+        await foreign(
+            engine,
+            "other-size",
+            {1: {"text": "alpha"}},
+            vectors=COSINE.model_copy(update={"size": 8}),
+            values=lambda n: [1.0] * 8,
+        )
+        page = await find(services, "alpha bridge copper", "*", limit=40)
+
+    assert states(page) == dict.fromkeys(("keywords", "official", "ours", "unnamed"), "ok") | {
+        "other-size": "skipped"
+    }
+    assert {r.document.collection for r in page.results} == {
+        "keywords",
+        "official",
+        "ours",
+        "unnamed",
+    }
+    assert all("alpha" in r.document.text for r in page.results)
+    assert page.notes == [
+        "other-size: its dense vectors do not fit the model: it has unnamed (8), "
+        "fake/Bag-of-Words makes 64 dimensions"
+    ]
+
+
+async def test_collections_of_other_models_get_vectors_of_their_own():
+    small = FakeEncoder("other/Small", size=8)
+    async with (
+        memory_engine() as engine,
+        memory_services(FakeEncoder(), small, engine=engine) as services,
+    ):
+        await remember(services, "ours", "roses sun")
+        await foreign(
+            engine,
+            "small",
+            {1: {"text": "roses sun"}, 2: {"text": "moss shade"}},
+            vectors={"v": COSINE.model_copy(update={"size": 8})},
+            metadata={"embedding_model": "other/Small"},
+            values=lambda n: {"v": dense("roses sun" if n == 1 else "moss shade", 8)},
+        )
+        page = await find(services, "roses sun", "*")
+
+    assert small.queries == ["roses sun"]
+    assert states(page) == {"ours": "ok", "small": "ok"}
+    by_name = {r.document.collection: r for r in reversed(page.results)}
+    assert by_name["small"].relevance == pytest.approx(1.0)  # the cosine alone

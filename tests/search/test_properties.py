@@ -1,0 +1,127 @@
+"""What holds of the formula for all numbers."""
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
+from mcp_server_qdrant.search.calibrate import calibrate, relevance
+from mcp_server_qdrant.search.passage import passage
+from mcp_server_qdrant.search.terms import document_frequency, global_idf, weights
+
+few = settings(max_examples=60, deadline=None)
+cosines = st.floats(-1.001, 1.001)
+scores = st.floats(0, 50)
+limits = st.floats(0, 50)
+alphas = st.floats(0, 1)
+maybe_cosines = st.none() | cosines
+maybe_scores = st.none() | scores
+counts = st.integers(0, 100_000)
+idfs = st.dictionaries(st.integers(1, 9), st.just(0.0) | st.floats(1e-9, 25))
+
+
+@few
+@given(maybe_cosines, maybe_scores, limits, alphas)
+def test_relevance_is_between_0_and_1(dense, sparse, limit, alpha):
+    assert 0 <= relevance(dense, sparse, limit, alpha) <= 1
+
+
+@few
+@given(cosines, cosines, scores, limits, alphas)
+def test_a_higher_cosine_never_lowers_relevance(one, other, sparse, limit, alpha):
+    low, high = sorted((one, other))
+
+    assert relevance(low, sparse, limit, alpha) <= relevance(high, sparse, limit, alpha)
+
+
+@few
+@given(maybe_cosines, scores, scores, limits, alphas)
+def test_a_higher_bm25_never_lowers_relevance(dense, one, other, limit, alpha):
+    low, high = sorted((one, other))
+
+    assert relevance(dense, low, limit, alpha) <= relevance(dense, high, limit, alpha)
+
+
+@few
+@given(cosines, scores, st.floats(0.1, 50), alphas)
+def test_two_legs_lie_between_either_alone(dense, sparse, limit, alpha):
+    """A leg more is a mean: it raises relevance only where it is the better of the two."""
+    one = relevance(dense, None, limit, alpha)
+    other = relevance(None, sparse, limit, alpha)
+
+    both = relevance(dense, sparse, limit, alpha)
+    assert min(one, other) - 1e-12 <= both <= max(one, other) + 1e-12
+
+
+@few
+@given(counts, counts)
+def test_document_frequency_inverts_qdrants_idf_for_all_collections(one, other):
+    df, documents = sorted((one, other))
+    documents = max(documents, 1)
+    df = max(df, 1)
+    idf = math.log((documents - df + 0.5) / (df + 0.5) + 1)
+
+    assert abs(document_frequency(documents, idf) - df) < 0.01
+
+
+@few
+@given(st.lists(st.tuples(st.integers(1, 5000), st.floats(0, 1)), min_size=1, max_size=6))
+def test_a_cut_corpus_has_the_idf_of_the_whole(parts):
+    """However the documents are spread over collections, idf is that of one big collection."""
+    pairs = [(n, max(1, round(n * share))) for n, share in parts]
+    total, df = sum(n for n, _ in pairs), sum(d for _, d in pairs)
+
+    def idf(n: int, d: int) -> float:
+        return math.log((n + 1) / (d + 0.5))
+
+    cut = global_idf([1], [(n, {1: idf(n, d)}) for n, d in pairs])
+
+    assert math.isclose(cut[1], idf(total, df), abs_tol=1e-9)
+
+
+@few
+@given(idfs, idfs)
+def test_weights_are_finite_positive_and_of_known_terms(idf, local):
+    vector = weights(idf, local)
+    if vector is not None:
+        assert set(vector.indices) <= set(idf) & set(local)
+        assert all(value >= 0 and math.isfinite(value) for value in vector.values)
+
+
+@st.composite
+def found(draw):
+    name = draw(st.sampled_from("abc"))
+    ids = draw(st.lists(st.integers(0, 30), unique=True, max_size=8))
+    target = Target(name, 10, DenseLeg("v", 4, "cosine", "m"), SparseLeg("bm25", idf=True))
+    return Found(
+        target,
+        [Candidate(point, 0.01) for point in ids],
+        dense={p: draw(cosines) for p in ids if draw(st.booleans())},
+        sparse={p: draw(scores) for p in ids if draw(st.booleans())},
+    )
+
+
+@few
+@given(st.lists(found(), max_size=3, unique_by=lambda f: f.target.collection), st.integers(0, 9))
+def test_calibrating_orders_everything_and_loses_nothing(parts, most):
+    terms = Terms("q", {1: 2.0, 2: 1.0}, {})
+    hits = calibrate(parts, terms)
+
+    assert {(h.collection, h.id) for h in hits} == {
+        (f.target.collection, c.id) for f in parts for c in f.candidates
+    }
+    assert hits == sorted(hits, key=lambda h: (-h.relevance, h.collection, str(h.id)))
+    assert calibrate(parts[::-1], terms) == hits
+    assert calibrate(parts, terms, most=most) == hits[:most]
+
+
+@few
+@given(st.text(alphabet="ab \n.!?。备份-", max_size=600), st.integers(1, 60))
+def test_a_passage_is_a_stretch_of_the_text_and_fits(text, length):
+    cut = passage(
+        text, {1: 1.0}, lambda piece: [1] if "b" in piece or "备" in piece else [], length
+    )
+
+    assert len(cut) <= length + 2
+    assert cut.strip("…").strip() in " ".join(text.split())

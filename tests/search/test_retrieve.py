@@ -1,0 +1,297 @@
+"""Candidates and their exact leg scores, from several collections at once."""
+
+import asyncio
+import math
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    IDF,
+    Engine,
+    corpus,
+    dense,
+    foreign,
+    memory_engine,
+    memory_services,
+    remember,
+    sparse_vector,
+)
+
+from mcp_server_qdrant.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.errors import EngineFailure, EngineTimeout
+from mcp_server_qdrant.qdrant.query import RRF_K, Queries
+from mcp_server_qdrant.search.embed import embed
+from mcp_server_qdrant.search.retrieve import (
+    PAYLOADS_WITH_CANDIDATES,
+    Plan,
+    Retrieved,
+    hydrate,
+    retrieve,
+)
+from mcp_server_qdrant.services import Services
+
+BM25 = Bm25Encoder()
+FIVE = ("north", "south", "east", "west", "middle")
+PLAN = Plan(depth=30, deadline=5.0, concurrency=64)
+
+
+@dataclass
+class Fixture:
+    """Collections, and what a query for `delta ember` needs to search them."""
+
+    engine: Engine
+    services: Services
+    targets: list[Target]
+    vectors: QueryVectors
+    terms: Terms
+
+    async def retrieve(self, **plan) -> Retrieved:
+        return await retrieve(
+            Queries(self.engine), self.targets, self.vectors, self.terms, replace(PLAN, **plan)
+        )
+
+
+@asynccontextmanager
+async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "delta ember"):
+    async with memory_engine() as engine:
+        encoder = encoder or FakeEncoder()
+        async with memory_services(encoder, engine=engine) as services:
+            for name in names:
+                await remember(services, name, *(f"{text} {name}" for text in corpus(12)))
+            targets = await services.catalog.resolve(None)
+            vectors = await embed(query, targets, services.encoders)
+            terms = await services.pipeline.terms.of(query, targets)
+            yield Fixture(engine, services, targets, vectors, terms)
+
+
+def by_collection(retrieved: Retrieved) -> dict[str, tuple[str, str | None]]:
+    return {status.collection: (status.state, status.reason) for status in retrieved.statuses}
+
+
+async def test_candidates_come_with_their_exact_scores_on_both_legs():
+    async with filled("north") as fixture:
+        (found,) = (await fixture.retrieve()).found
+        records = await fixture.engine.retrieve(
+            "north", [c.id for c in found.candidates], with_payload=True
+        )
+        text = {record.id: record.payload["document"] for record in records}
+
+    query = dense("delta ember")
+    assert len(found.candidates) == 12
+    assert found.dense == pytest.approx(
+        {point: sum(map(math.prod, zip(query, dense(text[point]), strict=True))) for point in text},
+        abs=1e-5,
+    )
+    assert {text[point] for point in found.sparse} == {
+        f"{corpus(12)[n]} north" for n in (0, 5, 7, 10)
+    }
+
+
+async def test_the_one_that_breaks_among_five_is_reported_and_the_others_answer():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.broken["east"] = EngineFailure("Its files are damaged.")
+        retrieved = await fixture.retrieve()
+
+    assert {found.target.collection for found in retrieved.found} == set(FIVE) - {"east"}
+    assert by_collection(retrieved) == dict.fromkeys(FIVE, ("ok", None)) | {
+        "east": ("failed", "Its files are damaged.")
+    }
+
+
+async def test_statuses_keep_the_order_of_the_targets():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.broken["east"] = EngineFailure("broken")
+        retrieved = await fixture.retrieve()
+
+    assert [s.collection for s in retrieved.statuses] == [t.collection for t in fixture.targets]
+
+
+async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.hanging = {"west"}
+        retrieved = await fixture.retrieve(deadline=0.05)
+
+    assert by_collection(retrieved)["west"] == ("timeout", "It did not answer in time.")
+    assert len(retrieved.found) == 4
+
+
+async def test_the_engines_own_timeout_is_one_too():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.broken["west"] = EngineTimeout("Qdrant did not answer in time.")
+        retrieved = await fixture.retrieve()
+
+    assert by_collection(retrieved)["west"] == ("timeout", "Qdrant did not answer in time.")
+
+
+async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_for_each_other():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.hanging = set(FIVE)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        retrieved = await fixture.retrieve(deadline=0.2, concurrency=1)
+
+        assert loop.time() - begun < 0.6
+
+    assert {status.state for status in retrieved.statuses} == {"timeout"}
+
+
+async def test_no_more_collections_are_searched_at_once_than_allowed():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.hanging = set(FIVE)
+        fixture.engine.calls.clear()
+        await fixture.retrieve(deadline=0.05, concurrency=2)
+
+    assert len(fixture.engine.calls) == 2
+
+
+async def test_a_dense_only_collection_is_searched_by_meaning():
+    texts = dict(enumerate(corpus(12)))
+    async with filled() as fixture:
+        await foreign(
+            fixture.engine,
+            "old",
+            {n: {"document": text} for n, text in texts.items()},
+            vectors={"fast-bag-of-words": COSINE},
+            values=lambda n: {"fast-bag-of-words": dense(texts[n])},
+        )
+        fixture.targets = await fixture.services.catalog.resolve(["old"])
+        fixture.vectors = await embed("delta ember", fixture.targets, fixture.services.encoders)
+        (found,) = (await fixture.retrieve()).found
+
+    assert (found.dense_searched, found.sparse_searched, found.sparse) == (True, False, {})
+    assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
+    best = max(found.dense, key=found.dense.__getitem__)
+    assert found.candidates[0].id == best
+    assert found.candidates[0].payload == {"document": texts[best]}
+
+
+async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kept():
+    texts = dict(enumerate(corpus(12)))
+    async with filled() as fixture:
+        await foreign(
+            fixture.engine,
+            "words",
+            {n: {"text": text} for n, text in texts.items()},
+            sparse={"keywords-bm25": IDF},
+            values=lambda n: {"keywords-bm25": sparse_vector(BM25.encode_document(texts[n]))},
+        )
+        fixture.targets = await fixture.services.catalog.resolve(["words"])
+        fixture.terms = await fixture.services.pipeline.terms.of("delta ember", fixture.targets)
+        retrieved = await fixture.retrieve()
+
+    (found,) = retrieved.found
+    assert (found.dense_searched, found.sparse_searched, found.dense) == (False, True, {})
+    assert set(found.sparse) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
+    assert by_collection(retrieved) == {"words": ("ok", "keywords only: it has no dense vector")}
+
+
+async def test_keywords_serve_where_the_model_failed_and_that_is_said():
+    encoder = FakeEncoder()
+    async with filled("north", encoder=encoder) as fixture:
+        encoder.be("failed")
+        fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
+        retrieved = await fixture.retrieve()
+
+    (found,) = retrieved.found
+    assert not found.dense_searched
+    assert len(found.sparse) == 4
+    assert by_collection(retrieved) == {
+        "north": ("degraded", "The model fake/Bag-of-Words is failed.")
+    }
+
+
+async def test_without_model_and_keywords_a_collection_is_skipped_with_the_reason():
+    encoder = FakeEncoder()
+    async with filled(encoder=encoder) as fixture:
+        await foreign(fixture.engine, "old", {}, vectors={"fast-bag-of-words": COSINE})
+        fixture.targets = await fixture.services.catalog.resolve(["old"])
+        encoder.be("downloading")
+        fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
+        retrieved = await fixture.retrieve()
+
+    assert retrieved.found == []
+    assert by_collection(retrieved) == {
+        "old": ("skipped", "The model fake/Bag-of-Words is downloading.")
+    }
+
+
+async def test_a_collection_whose_probe_failed_is_not_called_searched():
+    """By keywords alone: nothing was asked of it, so nothing may be concluded."""
+    encoder = FakeEncoder()
+    async with filled("north", "south", encoder=encoder) as fixture:
+        encoder.be("failed")
+        fixture.engine.broken["north"] = EngineFailure("Its files are damaged.")
+        fixture.vectors = await embed("copper", fixture.targets, fixture.services.encoders)
+        fixture.terms = await fixture.services.pipeline.terms.of("copper", fixture.targets)
+        retrieved = await fixture.retrieve()
+
+    assert by_collection(retrieved)["north"] == ("failed", "Its files are damaged.")
+    assert by_collection(retrieved)["south"][0] == "degraded"
+
+
+@pytest.mark.parametrize("count", [1, PAYLOADS_WITH_CANDIDATES, PAYLOADS_WITH_CANDIDATES + 1])
+async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_only(count):
+    async with filled(*FIVE[:count]) as fixture:
+        found = (await fixture.retrieve()).found
+        candidates = [(one.target.collection, c) for one in found for c in one.candidates]
+        with_payload = count <= PAYLOADS_WITH_CANDIDATES
+
+        assert all((c.payload is not None) == with_payload for _, c in candidates)
+
+        hits = [
+            Hit(name, c.id, 0.5, 0.5, c.rrf, None, None, c.payload) for name, c in candidates[::7]
+        ]
+        fixture.engine.calls.clear()
+        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, hits)
+
+    assert statuses == []
+    assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
+    assert all(hit.payload["document"].endswith(hit.collection) for hit in kept)
+    asked = [("retrieve", name) for name in dict.fromkeys(hit.collection for hit in hits)]
+    assert fixture.engine.calls == ([] if with_payload else asked)
+
+
+async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_said():
+    async with filled(*FIVE) as fixture:
+        found = (await fixture.retrieve()).found
+        hits = [
+            Hit(one.target.collection, one.candidates[0].id, 0.5, 0.5, 0.0, None, None)
+            for one in found
+        ]
+        fixture.engine.broken["east"] = EngineFailure("gone")
+        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, hits)
+
+    assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
+    assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
+
+
+async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
+    async with filled("north") as fixture:
+        gone = Hit("north", 4711, 0.5, 0.5, 0.0, None, None)
+        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, [gone])
+
+    assert (kept, statuses) == ([], [])
+
+
+async def test_the_depth_cuts_the_candidates_and_says_that_there_are_more():
+    async with filled("north") as fixture:
+        cut = await fixture.retrieve(depth=5)
+        whole = await fixture.retrieve(depth=30)
+
+    assert len(cut.found[0].candidates) == 5
+    assert cut.cut_off(5)
+    assert not whole.cut_off(30)
+
+
+async def test_a_query_without_legs_asks_nothing():
+    async with filled("north") as fixture:
+        fixture.vectors = QueryVectors(dense={}, failures={})
+        fixture.terms = Terms(query="", idf={}, sparse={})
+        fixture.engine.calls.clear()
+        retrieved = await fixture.retrieve()
+
+    assert (retrieved.found, fixture.engine.calls) == ([], [])
