@@ -2,11 +2,11 @@
 
 import pytest
 from qdrant_client import models
-from tests.support import COSINE, IDF, SIZE, Clock, Engine, dense, foreign, memory_engine
 
 from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable, UnknownCollection
 from mcp_server_qdrant.qdrant.catalog import NAMES_SECONDS, TARGET_SECONDS, Catalog, DefaultModel
+from tests.support import COSINE, IDF, SIZE, Clock, Engine, dense, foreign, memory_engine
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NAME = "fast-all-minilm-l6-v2"
@@ -383,7 +383,20 @@ async def test_a_collection_deleted_a_moment_ago_does_not_spoil_the_search_of_al
         await catalog.names()
         await engine.delete_collection("a")
 
-        assert [t.collection for t in await catalog.resolve(["*"]) if not t.failed] == ["b"]
+        assert await names_of(catalog, ["*"]) == ["b"]
+        assert [info.name for info in await catalog.describe()] == ["b"]
+
+
+async def test_a_collection_that_is_named_and_was_deleted_is_unknown():
+    async with memory_engine() as engine:
+        await made(engine, "a", "b")
+        catalog = catalog_of(engine)
+        await catalog.names()
+        await engine.delete_collection("a")
+        with pytest.raises(UnknownCollection) as caught:
+            await catalog.resolve(["a", "b"])
+
+    assert caught.value.near == ()
 
 
 async def test_a_collection_that_was_made_a_moment_ago_is_found_by_name():

@@ -24,6 +24,7 @@ async def test_a_query_is_encoded_once_for_each_model():
     assert vectors.failures == {}
     assert (one.queries, other.queries) == (["some words"], ["some words"])
     assert len(vectors.dense["other"]) == 8
+    assert isinstance(vectors.dense["one"], list)  # qdrant-client takes no tuple
 
 
 async def test_models_encode_at_the_same_time():

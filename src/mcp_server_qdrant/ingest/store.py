@@ -16,7 +16,7 @@ from mcp_server_qdrant.datatypes import (
     StoredPoint,
     Target,
 )
-from mcp_server_qdrant.errors import EncoderUnavailable, RequestError
+from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
 
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 LOAD_SECONDS = 30.0
@@ -134,6 +134,8 @@ class Store:
         """
         made = await self._ensure(collection, create=create)
         target = await self._collections.target(collection)
+        if target.failed:
+            raise EngineFailure(target.note)
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
         encoder = self._encoders.of(target.dense.model if target.dense else None)

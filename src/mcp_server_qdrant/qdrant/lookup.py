@@ -85,5 +85,5 @@ def joined(chunks: Sequence[Document], like: Document) -> Document:
         if start > end:
             text += "\n\n" if start - end > 1 else " "
         text += chunk.text[max(end - start, 0) :]
-        end = chunk.end or start + len(chunk.text)
+        end = max(end, chunk.end or start + len(chunk.text))
     return replace(like, text=text, start=chunks[0].start, end=end)

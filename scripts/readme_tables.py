@@ -1,0 +1,60 @@
+"""Fill the generated tables of README.md: `python scripts/readme_tables.py` rewrites them.
+
+tests/test_readme.py fails while they differ from the code.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.server import make_server
+from mcp_server_qdrant.settings import Settings, environment_names
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def settings_table() -> str:
+    """One row per setting: variables, default, what it does."""
+    names = environment_names()
+    rows = ["| variable | default | meaning |", "|---|---|---|"]
+    for field, info in Settings.model_fields.items():
+        variables = ", ".join(f"`{name}`" for name in names[field])
+        rows.append(f"| {variables} | {shown(info.default)} | {info.description} |")
+    return "\n".join(rows)
+
+
+def shown(value: Any) -> str:
+    """A default as the table shows it."""
+    if value is None or value == ():
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
+    return f"`{value}`"
+
+
+def tools_table() -> str:
+    """One row per tool: parameters with the required ones in bold, and its description."""
+    rows = ["| tool | parameters | |", "|---|---|---|"]
+    server = make_server(Settings.model_construct())
+    for tool in server._tool_manager.list_tools():  # noqa: SLF001
+        required = tool.parameters.get("required", [])
+        parameters = ", ".join(
+            f"**{name}**" if name in required else name for name in tool.parameters["properties"]
+        )
+        rows.append(f"| `{tool.name}` | {parameters} | {tool.description} |")
+    return "\n".join(rows)
+
+
+def filled(text: str) -> str:
+    """README's text with both tables as the code has them now."""
+    for mark, table in (("tools", tools_table()), ("settings", settings_table())):
+        pattern = re.compile(rf"<!-- {mark} -->.*?<!-- /{mark} -->", re.DOTALL)
+        block = f"<!-- {mark} -->\n{table}\n<!-- /{mark} -->"
+        text = pattern.sub(lambda _, block=block: block, text)
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text("utf-8")), "utf-8")

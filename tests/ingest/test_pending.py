@@ -1,0 +1,165 @@
+"""Points that were stored without a model get their vector later."""
+
+import asyncio
+
+import pytest
+
+from mcp_server_qdrant.datatypes import NewDocument
+from mcp_server_qdrant.errors import EncoderUnavailable, EngineUnavailable
+from mcp_server_qdrant.ingest.pending import BATCH, Backfill
+from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.services import Services, wire
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    Engine,
+    find,
+    foreign,
+    make_settings,
+    memory_engine,
+    memory_services,
+    registry,
+    remember,
+    states,
+)
+
+
+def backfill_of(services: Services) -> Backfill:
+    return Backfill(
+        services.catalog,
+        Points(services.client, ("document",)),
+        services.encoders,  # type: ignore[arg-type]
+    )
+
+
+async def pending(engine: Engine, collection: str = "notes") -> int:
+    records, _ = await engine.scroll(collection, limit=1000, with_payload=True, with_vectors=True)
+    marked = [record for record in records if "pending" in (record.payload.get("doc") or {})]
+    assert all("fast-bag-of-words" not in record.vector for record in marked)
+    return len(marked)
+
+
+async def test_they_are_filled_once_the_model_is_there():
+    encoder = FakeEncoder()
+    encoder.be("downloading")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", "roses need sun", "moss needs shade", title="Garden")
+        await remember(services, "recipes", "bread")
+        encoder.be("ready")
+
+        assert await backfill_of(services).fill_all() == 3
+        assert await pending(engine) == 0
+
+        page = await find(services, "Garden roses need sun", "*")
+
+    assert states(page) == {"notes": "ok", "recipes": "ok"}
+    assert page.results[0].relevance > 0.8
+    assert set(encoder.documents) == {"Garden\nroses need sun", "Garden\nmoss needs shade", "bread"}
+
+
+async def test_more_than_one_batch_is_filled():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 5)))
+        encoder.be("ready")
+
+        assert await backfill_of(services).fill_all() == BATCH + 5
+        assert await pending(engine) == 0
+
+
+async def test_points_that_have_their_vector_are_left_alone():
+    encoder = FakeEncoder()
+    async with memory_services(encoder) as services:
+        await remember(services, "notes", "roses")
+        encoder.documents.clear()
+
+        assert await backfill_of(services).fill_all() == 0
+        assert encoder.documents == []
+
+
+async def test_without_the_model_they_wait_and_nothing_is_lost():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", "roses")
+        with pytest.raises(EncoderUnavailable):
+            await backfill_of(services).fill_all()
+
+        assert await pending(engine) == 1
+
+
+async def test_those_in_a_collection_of_another_tool_are_found_after_a_restart():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors={"fast-bag-of-words": COSINE})
+        encoder.be("failed")
+        await remember(services, "notes", "roses")
+        # The local mode keeps no payload indexes, by which the mark is found on real engines.
+        info = services.catalog._entries
+        services.catalog.forget("notes")
+        await services.catalog.target("notes")
+        info["notes"].info.payload_schema["doc.pending"] = "keyword"
+        encoder.be("ready")
+
+        assert await backfill_of(services).fill_all() == 1
+        assert await pending(engine) == 0
+
+
+async def test_collections_without_the_mark_are_not_searched_for_it():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "old", {1: {"text": "t"}}, vectors={"fast-bag-of-words": COSINE})
+        engine.calls.clear()
+
+        assert await backfill_of(services).fill_all() == 0
+        assert ("scroll", "old") not in engine.calls
+
+
+async def test_storing_without_a_model_wakes_the_background_fill():
+    """The whole of it: the server's own background task, from a store to the filled vector."""
+    encoder = FakeEncoder()
+    async with memory_engine() as engine:
+        services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
+        await settled(services)
+        encode = encoder.encode_documents
+
+        async def once_unavailable(texts):
+            encoder.encode_documents = encode
+            raise EncoderUnavailable("not yet")
+
+        encoder.encode_documents = once_unavailable
+        done = await services.store.store(NewDocument("roses"), "notes")
+        await settled(services)
+
+        assert done.pending
+        assert await pending(engine) == 0
+
+        await services.close()
+
+
+async def settled(services: Services) -> None:
+    """Until the background task waits for something to do."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert services.filling is not None
+    assert not services.filling.done()
+
+
+async def test_the_background_fill_outlives_an_engine_that_fails():
+    async with memory_engine() as engine:
+        engine.broken[""] = EngineUnavailable("down")
+        services = wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+        await settled(services)
+        await services.close()
+
+        assert services.filling.cancelled()
+
+
+async def test_a_read_only_server_fills_nothing():
+    async with memory_engine() as engine:
+        settings = make_settings(qdrant_read_only=True)
+        services = wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+
+        assert services.filling is None
+
+        await services.close()

@@ -1,0 +1,347 @@
+"""The write path, on the local engine."""
+
+import uuid
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.datatypes import Document, NewDocument
+from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
+from mcp_server_qdrant.ingest.store import NAMESPACE, encoded_text, point_id
+from mcp_server_qdrant.qdrant.payload import PENDING_KEY
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    IDF,
+    find,
+    foreign,
+    memory_engine,
+    memory_services,
+    remember,
+    states,
+    texts,
+)
+
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+SHORTER = LONG[: len(LONG) // 2]
+OFFICIAL = {"fast-bag-of-words": COSINE}
+
+
+async def stored(engine, collection: str = "notes") -> list[models.Record]:
+    records, _ = await engine.scroll(collection, limit=1000, with_payload=True, with_vectors=True)
+    return records
+
+
+def at(services, when: datetime) -> None:
+    """Set the clock of the write path."""
+    services.store._now = lambda: when
+
+
+def test_a_points_id_is_a_uuid5_of_collection_document_and_chunk():
+    expected = uuid.uuid5(NAMESPACE, "notes\x00d1\x003")
+
+    assert point_id("notes", "d1", 3) == str(expected)
+    assert str(NAMESPACE) == "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"  # never to be changed
+
+
+def test_ids_of_different_places_differ():
+    assert len({point_id(*place) for place in [("a", "b", 1), ("ab", "", 1), ("a", "b", 11)]}) == 3
+
+
+async def test_a_text_is_written_in_the_official_format_with_both_vectors():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        at(services, datetime(2026, 3, 1, 12, 30, 15, 999, tzinfo=UTC))
+        (done,) = await remember(
+            services,
+            "notes",
+            "roses need sun",
+            metadata={"bed": 1},
+            title="Roses",
+            source="garden.md",
+            tags=("plants",),
+        )
+        (record,) = await stored(engine)
+
+    assert record.id == done.ids[0] == point_id("notes", done.document, 0)
+    assert record.payload == {
+        "document": "roses need sun",
+        "metadata": {"bed": 1},
+        "title": "Roses",
+        "source": "garden.md",
+        "tags": ["plants"],
+        "created_at": "2026-03-01T12:30:15Z",
+        "updated_at": "2026-03-01T12:30:15Z",
+        "doc": {"id": done.document, "chunk": 0, "chunks": 1, "start": 0, "end": 14},
+    }
+    assert set(record.vector) == {"fast-bag-of-words", "bm25"}
+    assert (done.created_collection, done.updated, done.pending) == (True, False, False)
+
+
+async def test_the_title_is_encoded_with_the_text():
+    encoder = FakeEncoder()
+    async with memory_services(encoder) as services:
+        await remember(services, "notes", "need sun", title="Roses " * 40)
+        page = await find(services, "roses", "notes")
+
+    assert encoder.documents == [("Roses " * 40)[:120] + "\nneed sun"]
+    assert page.results[0].relevance > 0.5
+
+
+def test_a_text_without_title_is_encoded_as_it_is():
+    assert encoded_text(Document(id=1, collection="c", text="t")) == "t"
+
+
+async def test_the_same_text_twice_is_one_memory():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        first, again = await remember(services, "notes", "roses", "roses")
+
+        assert first.ids == again.ids
+        assert (first.updated, again.updated) == (False, True)
+        assert len(await stored(engine)) == 1
+
+
+async def test_the_same_text_in_two_collections_is_two():
+    async with memory_services() as services:
+        (one,) = await remember(services, "notes", "roses")
+        (other,) = await remember(services, "garden", "roses")
+
+    assert one.document == other.document
+    assert one.ids != other.ids
+
+
+async def test_an_id_updates_what_it_names():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses", id="plan", metadata={"v": 1})
+        (done,) = await remember(services, "notes", "moss", id="plan")
+        (record,) = await stored(engine)
+
+    assert done.updated
+    assert (record.payload["document"], record.payload["metadata"]) == ("moss", None)
+
+
+async def test_a_long_text_becomes_chunks_that_name_their_document():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        (done,) = await remember(services, "notes", LONG, id="d")
+        records = sorted(await stored(engine), key=lambda r: r.payload["doc"]["chunk"])
+
+    docs = [record.payload["doc"] for record in records]
+    assert [record.id for record in records] == list(done.ids)
+    assert len(docs) > 5
+    assert [doc["chunk"] for doc in docs] == list(range(len(docs)))
+    assert {(doc["id"], doc["chunks"]) for doc in docs} == {("d", len(docs))}
+    assert all(
+        record.payload["document"] == LONG[doc["start"] : doc["end"]]
+        for record, doc in zip(records, docs, strict=True)
+    )
+
+
+async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        (before,) = await remember(services, "notes", LONG, id="d")
+        await remember(services, "notes", "another", id="other")
+        (after,) = await remember(services, "notes", SHORTER, id="d")
+        ids = {record.id for record in await stored(engine)}
+
+    assert len(after.ids) < len(before.ids)
+    assert after.ids == before.ids[: len(after.ids)]
+    assert ids == {*after.ids, point_id("notes", "other", 0)}
+
+
+async def test_a_longer_text_adds_chunks():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", SHORTER, id="d")
+        (after,) = await remember(services, "notes", LONG, id="d")
+
+        assert {record.id for record in await stored(engine)} == set(after.ids)
+
+
+async def test_an_update_keeps_when_it_was_created():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        at(services, datetime(2026, 1, 1, tzinfo=UTC))
+        await remember(services, "notes", "roses", id="d")
+        at(services, datetime(2026, 2, 1, tzinfo=UTC))
+        await remember(services, "notes", "moss", id="d")
+        (record,) = await stored(engine)
+
+    assert record.payload["created_at"] == "2026-01-01T00:00:00Z"
+    assert record.payload["updated_at"] == "2026-02-01T00:00:00Z"
+
+
+async def test_a_caller_may_say_when_it_was_created():
+    when = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses", created_at=when)
+        (record,) = await stored(engine)
+
+    assert record.payload["created_at"] == "2020-05-01T00:00:00Z"
+
+
+async def test_a_new_collection_knows_its_model():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses")
+        info = await engine.get_collection("notes")
+
+    assert info.config.metadata["embedding_model"] == "fake/Bag-of-Words"
+    assert info.config.metadata["embedding_provider"] == "fastembed"
+    assert info.config.metadata["created_by"].startswith("mcp-server-qdrant ")
+
+
+async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses")
+        with pytest.raises(RequestError) as caught:
+            await services.store.store(NewDocument("moss"), "noets")
+
+        assert not await engine.collection_exists("noets")
+
+    assert str(caught.value) == (
+        "There is no collection 'noets', but there is 'notes'. Store into that one, or pass "
+        "create=true to make 'noets'."
+    )
+
+
+async def test_a_near_name_is_made_where_that_is_said():
+    async with memory_services() as services:
+        await remember(services, "notes", "roses")
+        done = await services.store.store(NewDocument("moss"), "notes2", create=True)
+
+    assert done.created_collection
+
+
+async def test_a_name_unlike_all_others_is_simply_made():
+    async with memory_services() as services:
+        await remember(services, "notes", "roses")
+        done = await services.store.store(NewDocument("moss"), "recipes")
+
+    assert done.created_collection
+
+
+async def test_no_collection_is_made_outside_the_allow_list():
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, qdrant_collections=("team-*",)) as services,
+    ):
+        with pytest.raises(RequestError, match="may not use a collection named 'private'"):
+            await services.store.store(NewDocument("x"), "private", create=True)
+        done = await services.store.store(NewDocument("x"), "team-a")
+
+        assert [c.name for c in (await engine.get_collections()).collections] == ["team-a"]
+
+    assert done.created_collection
+
+
+async def test_the_officials_collection_is_written_with_its_own_vector_only():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=OFFICIAL)
+        await remember(services, "notes", "roses need sun")
+        (record,) = await stored(engine)
+        page = await find(services, "roses need sun", "notes")
+
+    assert set(record.vector) == {"fast-bag-of-words"}
+    assert texts(page) == ["roses need sun"]
+
+
+async def test_an_unnamed_vector_is_written_unnamed():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=COSINE)
+        await remember(services, "notes", "roses need sun")
+        (record,) = await stored(engine)
+
+    assert len(record.vector) == 64
+
+
+async def test_a_collection_of_keywords_alone_is_written_without_the_model():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await foreign(engine, "notes", {}, sparse={"bm25": IDF})
+        (done,) = await remember(services, "notes", "roses need sun")
+        page = await find(services, "roses", "notes")
+
+    assert not done.pending
+    assert states(page) == {"notes": "ok"}
+    assert len(page.results) == 1
+
+
+async def test_a_collection_of_another_size_is_not_written_to():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=COSINE.model_copy(update={"size": 3}))
+        with pytest.raises(RequestError, match=r"'notes' cannot be written to: its dense vectors"):
+            await remember(services, "notes", "roses")
+
+
+async def test_a_collection_that_cannot_be_read_is_the_engines_failure():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=OFFICIAL)
+        engine.broken_methods["get_collection"] = EngineFailure("Its files are damaged.")
+        with pytest.raises(EngineFailure, match=r"^Its files are damaged\.$"):
+            await remember(services, "notes", "roses")
+
+
+async def test_without_a_model_the_text_is_found_by_keywords_and_marked():
+    encoder = FakeEncoder()
+    encoder.be("downloading")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        (done,) = await remember(services, "notes", "roses need sun")
+        (record,) = await stored(engine)
+        page = await find(services, "roses", "notes")
+
+    assert done.pending
+    assert set(record.vector) == {"bm25"}
+    assert record.payload["doc"]["pending"] == "dense"
+    assert texts(page) == ["roses need sun"]
+    assert states(page) == {"notes": "degraded"}
+
+
+async def test_an_update_without_a_model_leaves_no_stale_vector():
+    """The old vector would find the new text by the old one's meaning."""
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", "roses need sun", id="d")
+        encoder.be("failed")
+        await remember(services, "notes", "moss needs shade", id="d")
+        (record,) = await stored(engine)
+
+    assert set(record.vector) == {"bm25"}
+    assert record.payload["doc"]["pending"] == "dense"
+
+
+async def test_an_unnamed_vector_cannot_wait_for_the_model():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=COSINE)
+        encoder.be("failed")
+        with pytest.raises(EncoderUnavailable, match="is failed"):
+            await remember(services, "notes", "roses")
+
+        assert await stored(engine) == []
+
+
+async def test_the_mark_is_indexed_where_another_tool_made_the_collection():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=OFFICIAL)
+        encoder.be("failed")
+        await remember(services, "notes", "roses")
+        indexed = [call for call in engine.calls if call[0] == "create_payload_index"]
+
+    assert indexed == [("create_payload_index", "notes")]
+    assert PENDING_KEY == "doc.pending"
+
+
+async def test_what_was_stored_is_found_at_once():
+    async with memory_services() as services:
+        await remember(services, "notes", "roses need sun")
+        assert texts(await find(services, "moss shade", "notes")) == ["roses need sun"]
+        await remember(services, "notes", "moss needs shade")
+        page = await find(services, "moss shade", "notes")
+
+    assert texts(page)[0] == "moss needs shade"
+
+
+async def test_texts_without_any_word_are_stored_too():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "!!! ??? ...", "🦄🦄")
+
+        assert len(await stored(engine)) == 2

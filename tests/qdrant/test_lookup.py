@@ -1,0 +1,173 @@
+"""Documents by id, with their neighbours."""
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Document
+from mcp_server_qdrant.errors import EngineFailure, UnknownCollection
+from mcp_server_qdrant.qdrant.lookup import as_point_id, joined
+from tests.support import foreign, memory_engine, memory_services, remember
+
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
+
+
+def part(text: str, start: int, end: int, number: int = 0) -> Document:
+    return Document(
+        id=number, collection="c", text=text, document="d", chunk=number, start=start, end=end
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("42", 42),
+        ("0", 0),
+        (str(2**64 - 1), 2**64 - 1),
+        (str(2**64), None),
+        ("-1", None),
+        ("٤٢", None),
+        (UUID, UUID),
+        (UUID.upper(), UUID),
+        (UUID.replace("-", ""), UUID),
+        ("homelab/ups", None),
+        ("", None),
+    ],
+)
+def test_an_id_is_an_integer_or_a_uuid_or_a_callers_own(text, expected):
+    assert as_point_id(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([("abcdef", 0, 6)], "abcdef"),
+        ([("abcdef", 0, 6), ("efgh", 4, 8)], "abcdefgh"),  # what they share once
+        ([("abcdef", 0, 6), ("ghi", 6, 9)], "abcdefghi"),
+        ([("abc", 0, 3), ("def", 4, 7)], "abc def"),  # a space lay between
+        ([("abc", 0, 3), ("def", 5, 8)], "abc\n\ndef"),  # more than one
+        ([("abcdef", 0, 6), ("bcd", 1, 4), ("efgh", 4, 8)], "abcdefgh"),  # one inside another
+    ],
+)
+def test_chunks_are_joined_without_what_they_share(chunks, expected):
+    parts = [part(text, start, end, n) for n, (text, start, end) in enumerate(chunks)]
+    whole = joined(parts, parts[0])
+
+    assert whole.text == expected
+    assert (whole.start, whole.end) == (parts[0].start, max(p.end for p in parts))
+
+
+def test_the_rest_of_a_joined_document_is_the_asked_ones():
+    parts = [part("abc", 0, 3, 0), part("def", 3, 6, 1)]
+
+    assert joined(parts, parts[1]).id == 1
+
+
+async def test_a_point_id_gives_the_point():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, title="Harbours")
+        (found,) = await services.lookup.get([stored.ids[1]])
+
+    assert (found.id, found.chunk, found.chunks) == (stored.ids[1], 1, len(stored.ids))
+    assert found.title == "Harbours"
+    assert found.text in LONG
+
+
+@pytest.mark.parametrize("neighbours", [1, 2, 20])
+async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG)
+        middle = len(stored.ids) // 2
+        (alone,) = await services.lookup.get([stored.ids[middle]])
+        (found,) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
+
+    assert len(stored.ids) > 4
+    assert found.id == stored.ids[middle]
+    assert alone.text in found.text
+    assert found.text in LONG
+    assert found.text == LONG[found.start : found.end]
+    assert len(found.text) > len(alone.text)
+    if neighbours == 20:
+        assert found.text == LONG
+
+
+async def test_a_document_id_gives_the_whole_text():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        (found,) = await services.lookup.get(["harbours"])
+
+    assert found.text == LONG
+    assert (found.document, found.id) == ("harbours", stored.ids[0])
+
+
+async def test_the_hash_that_stands_for_an_id_is_one_too():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "a short text")
+        (found,) = await services.lookup.get([stored.document])
+
+    assert found.text == "a short text"
+
+
+async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out():
+    async with memory_services() as services:
+        await remember(services, "a", "one", id="first")
+        await remember(services, "b", "two", id="second")
+        (stored,) = await remember(services, "a", "three")
+        found = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
+
+    assert [d.text for d in found] == ["two", "three", "one"]
+
+
+async def test_the_same_document_id_in_two_collections_is_two_documents():
+    async with memory_services() as services:
+        await remember(services, "a", "one", id="same")
+        await remember(services, "b", "two", id="same")
+
+        assert {d.text for d in await services.lookup.get(["same"])} == {"one", "two"}
+        assert [d.text for d in await services.lookup.get(["same"], collection="b")] == ["two"]
+
+
+async def test_integer_ids_of_other_tools_are_found():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "old", {7: {"text": "seven"}, 8: {"text": "eight"}})
+        found = await services.lookup.get(["8", "7"], neighbours=2)
+
+    assert [(d.id, d.text) for d in found] == [(8, "eight"), (7, "seven")]
+
+
+@pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
+async def test_a_uuid_is_found_however_it_is_written(write):
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "text")
+        (found,) = await services.lookup.get([write(stored.ids[0])])
+
+    assert found.id == stored.ids[0]
+
+
+async def test_an_unknown_collection_is_an_error():
+    async with memory_services() as services:
+        await remember(services, "notes", "text")
+        with pytest.raises(UnknownCollection, match="Did you mean 'notes'"):
+            await services.lookup.get(["x"], collection="note")
+
+
+async def test_nothing_is_found_outside_the_allow_list():
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine) as services,
+        memory_services(engine=engine, qdrant_collections=("team",)) as narrow,
+    ):
+        (stored,) = await remember(services, "private", "secret", id="key")
+
+        assert len(await services.lookup.get([stored.ids[0], "key"])) >= 1
+        assert await narrow.lookup.get([stored.ids[0], "key"]) == []
+        with pytest.raises(UnknownCollection):
+            await narrow.lookup.get(["key"], collection="private")
+
+
+async def test_a_collection_that_cannot_be_read_hides_no_others():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "a", "one", id="x")
+        await remember(services, "b", "two", id="y")
+        engine.broken["a"] = EngineFailure("damaged")
+
+        assert [d.text for d in await services.lookup.get(["y"])] == ["two"]

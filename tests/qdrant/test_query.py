@@ -1,0 +1,257 @@
+"""One collection's native queries, on the local engine."""
+
+import math
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
+from mcp_server_qdrant.errors import InvalidFilter, UnknownCollection
+from mcp_server_qdrant.qdrant.query import RRF_K, Queries, cosine
+from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
+
+COUNT = 20
+ANGLE = math.pi / 2 / COUNT
+QUERY = [1.0, 0.0]
+WORDS = Sparse((7,), (1.0,))
+
+
+def at(n: int) -> list[float]:
+    """The unit vector number n: its cosine with the query is cos(n * ANGLE)."""
+    return [math.cos(n * ANGLE), math.sin(n * ANGLE)]
+
+
+def words_of(n: int) -> Sparse:
+    """Odd points hold the term 7, the more of it the higher their number; all hold the term 1."""
+    return Sparse((1, 7), (0.5, n / 10)) if n % 2 else Sparse((1,), (0.5,))
+
+
+async def filled(
+    engine: Engine,
+    *,
+    named: bool = True,
+    dense: bool = True,
+    sparse: bool = True,
+    distance: models.Distance = models.Distance.COSINE,
+) -> Target:
+    """Twenty points; the target that finds them."""
+    params = models.VectorParams(size=2, distance=distance)
+
+    def values(n: int):
+        if dense and not named:
+            return at(n)
+        return ({"v": at(n)} if dense else {}) | (
+            {"bm25": sparse_vector(words_of(n))} if sparse else {}
+        )
+
+    await foreign(
+        engine,
+        "c",
+        {n: {"n": n, "odd": bool(n % 2)} for n in range(COUNT)},
+        vectors=({"v": params} if named else params) if dense else {},
+        sparse={"bm25": IDF} if sparse else None,
+        values=values,
+    )
+    kind = {"Cosine": "cosine", "Dot": "dot", "Euclid": "euclid", "Manhattan": "manhattan"}
+    leg = DenseLeg("v" if named else "", 2, kind[distance.value], "m")  # type: ignore[arg-type]
+    return Target(
+        "c", COUNT, leg if dense else None, SparseLeg("bm25", idf=True) if sparse else None, COUNT
+    )
+
+
+async def candidates(engine, target, query, **options):
+    asked = {"depth": 5, "condition": None, "with_payload": True} | options
+    return await Queries(engine).candidates(target, query, **asked)
+
+
+BOTH = LegQuery(QUERY, WORDS)
+
+
+async def test_both_legs_are_fused_by_rrf_at_60():
+    """The dense leg gives 0, 1, 2 ..., the sparse one 19, 17, 15 ...; ranks count from 0."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        found = await candidates(engine, target, BOTH, depth=10)
+
+    scores = {candidate.id: candidate.rrf for candidate in found}
+    by_hand = {n: 1 / (RRF_K + n) for n in range(10)}
+    for rank, n in enumerate(range(19, 0, -2)):
+        by_hand[n] = by_hand.get(n, 0.0) + 1 / (RRF_K + rank)
+    best = sorted(by_hand, key=lambda n: (-by_hand[n], str(n)))[:10]
+    assert RRF_K == 60
+    assert scores == pytest.approx({n: by_hand[n] for n in best}, abs=1e-6)
+    assert [candidate.id for candidate in found] == best
+
+
+async def test_candidates_of_equal_score_are_ordered_by_id():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        first = await candidates(engine, target, BOTH, depth=7)
+        again = await candidates(engine, target, BOTH, depth=7)
+
+    assert first == again
+    pairs = [(-candidate.rrf, str(candidate.id)) for candidate in first]
+    assert pairs == sorted(pairs)
+    assert len({candidate.rrf for candidate in first}) < 7  # there are ties
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_the_dense_leg_alone(named):
+    async with memory_engine() as engine:
+        target = await filled(engine, named=named, sparse=False)
+        found = await candidates(engine, target, LegQuery(QUERY, None))
+
+    assert [(c.id, c.rrf) for c in found] == [(n, 1 / (60 + n)) for n in range(5)]
+    assert found[3].payload == {"n": 3, "odd": True}
+
+
+async def test_the_sparse_leg_alone():
+    async with memory_engine() as engine:
+        target = await filled(engine, dense=False)
+        found = await candidates(engine, target, LegQuery(None, WORDS))
+
+    assert [c.id for c in found] == [19, 17, 15, 13, 11]
+
+
+async def test_a_leg_that_the_collection_lacks_is_not_asked_for():
+    async with memory_engine() as engine:
+        target = await filled(engine, sparse=False)
+
+        assert [c.id for c in await candidates(engine, target, BOTH)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("query", [BOTH, LegQuery(QUERY, None), LegQuery(None, WORDS)])
+async def test_the_filter_holds_for_every_leg(query):
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        condition = Queries(engine).prepare(
+            {"must": [{"key": "odd", "match": {"value": True}}, {"key": "n", "range": {"lt": 8}}]}
+        )
+        found = await candidates(engine, target, query, condition=condition, depth=20)
+
+    assert {c.id for c in found} == {1, 3, 5, 7}
+
+
+async def test_payloads_can_be_left_for_later():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        found = await candidates(engine, target, BOTH, with_payload=False)
+        payloads = await Queries(engine).payloads(target, [c.id for c in found[:2]] + [999])
+
+    assert all(c.payload is None for c in found)
+    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found[:2]}
+
+
+async def test_leg_scores_are_exact_and_of_the_named_points_only():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        dense, sparse = await Queries(engine).leg_scores(target, BOTH, [0, 3, 8, 999])
+
+    idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 3, 8)}, abs=1e-6)
+    assert sparse == pytest.approx({3: 0.3 * idf}, abs=1e-6)
+
+
+async def test_a_point_without_the_vector_has_no_score():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        await engine.upsert("c", [models.PointStruct(id=50, vector={}, payload={})])
+        dense, sparse = await Queries(engine).leg_scores(target, BOTH, [50, 1])
+
+    assert (set(dense), set(sparse)) == ({1}, {1})
+
+
+@pytest.mark.parametrize(
+    ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 1))]
+)
+async def test_scores_of_one_leg(query, legs):
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        scores = await Queries(engine).leg_scores(target, query, [2, 3, 4])
+
+    assert tuple(map(len, scores)) == legs
+
+
+@pytest.mark.parametrize("distance", [models.Distance.COSINE, models.Distance.DOT, "Euclid"])
+async def test_whatever_the_distance_the_score_is_a_cosine(distance):
+    async with memory_engine() as engine:
+        target = await filled(engine, distance=models.Distance(distance), sparse=False)
+        dense, _ = await Queries(engine).leg_scores(target, LegQuery(QUERY, None), [0, 5, 19])
+
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 5, 19)}, abs=1e-5)
+
+
+async def test_manhattan_keeps_its_order_within_0_and_1():
+    async with memory_engine() as engine:
+        target = await filled(engine, distance=models.Distance.MANHATTAN, sparse=False)
+        dense, _ = await Queries(engine).leg_scores(
+            target, LegQuery(QUERY, None), list(range(COUNT))
+        )
+
+    assert dense[0] == pytest.approx(1.0)
+    assert sorted(dense, key=dense.__getitem__, reverse=True) == list(range(COUNT))
+    assert all(0 < value <= 1 for value in dense.values())
+
+
+@pytest.mark.parametrize(
+    ("distance", "score", "expected"),
+    [
+        ("cosine", 1.0000001, 1.0),
+        ("cosine", -0.3, -0.3),
+        ("dot", 17.0, 1.0),
+        ("cosine", math.nan, 0.0),
+        ("dot", math.inf, 0.0),
+        ("euclid", 0.0, 1.0),
+        ("euclid", math.sqrt(2), 0.0),
+        ("euclid", 2.0, -1.0),
+        ("manhattan", 0.0, 1.0),
+        ("manhattan", 3.0, 0.25),
+    ],
+)
+def test_a_distance_becomes_a_cosine(distance, score, expected):
+    assert cosine(score, DenseLeg("v", 2, distance, "m")) == pytest.approx(expected)
+
+
+async def test_probes_tell_the_idf_of_all_terms_in_one_trip():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        engine.calls.clear()
+        found = await Queries(engine).probe(target, [7, 1, 12345])
+
+    assert engine.calls[:1] == [("query_batch_points", "c")]
+    assert set(found) == {7, 1}
+    assert found[7] == pytest.approx(math.log(10.5 / 10.5 + 1), abs=1e-6)
+    assert found[1] == pytest.approx(math.log(0.5 / 20.5 + 1), abs=1e-6)
+
+
+async def test_a_probe_reads_the_value_stored_with_the_term():
+    """The idf is the score divided by it, whatever the point is that comes first."""
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "c",
+            {1: {}, 2: {}},
+            sparse={"bm25": IDF},
+            values=lambda n: {"bm25": models.SparseVector(indices=[3, 9], values=[0.1, 4.0 * n])},
+        )
+        target = Target("c", 2, None, SparseLeg("bm25", idf=True), 2)
+
+        assert await Queries(engine).probe(target, [9]) == pytest.approx(
+            {9: math.log(0.5 / 2.5 + 1)}, abs=1e-6
+        )
+
+
+async def test_errors_are_ours():
+    gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
+    async with memory_engine() as engine:
+        queries = Queries(engine)
+        with pytest.raises(UnknownCollection):
+            await candidates(engine, gone, BOTH)
+        with pytest.raises(UnknownCollection):
+            await queries.leg_scores(gone, BOTH, [1])
+        with pytest.raises(UnknownCollection):
+            await queries.probe(gone, [1])
+        with pytest.raises(UnknownCollection):
+            await queries.payloads(gone, [1])
+        with pytest.raises(InvalidFilter):
+            queries.prepare({"x": 1})
