@@ -9,7 +9,6 @@ from typing import Any
 from mcp import Client
 from mcp.types import CallToolResult
 from qdrant_client import models
-from tests.fakes import FakeEncoder
 
 from mcp_server_qdrant.datatypes import NewDocument, SearchPage, SearchRequest, Stored
 from mcp_server_qdrant.encoders.registry import Registry
@@ -17,6 +16,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import Services, wire
 from mcp_server_qdrant.settings import Settings
+from tests.fakes import FakeEncoder
 
 SIZE = 64
 COSINE = models.VectorParams(size=SIZE, distance=models.Distance.COSINE)
@@ -41,19 +41,21 @@ class Clock:
 class Engine:
     """The engine, failing where told to.
 
-    `broken` maps a collection ("" for calls that name none) to what its calls raise; those of a
-    collection in `hanging` never end. `calls` lists (method, collection).
+    `broken` maps a collection ("" for calls that name none) to what its calls raise,
+    `broken_methods` a method; `down` is what all raise. Calls of a collection in `hanging` never
+    end. `calls` lists (method, collection).
     """
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.broken: dict[str, Exception] = {}
         self.broken_methods: dict[str, Exception] = {}
+        self.down: Exception | None = None
         self.hanging: set[str] = set()
         self.calls: list[tuple[str, str]] = []
 
     async def close(self) -> None:
-        await self.client.close()
+        """What `memory_engine` opened it closes: several services may share one engine."""
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.client, name)
@@ -63,7 +65,8 @@ class Engine:
             self.calls.append((name, collection))
             if collection in self.hanging:
                 await asyncio.Event().wait()
-            if failure := self.broken_methods.get(name) or self.broken.get(collection):
+            failure = self.down or self.broken_methods.get(name) or self.broken.get(collection)
+            if failure:
                 raise failure
             return await method(*args, **kwargs)
 
@@ -118,13 +121,17 @@ async def memory_server(
     *encoders: FakeEncoder, engine: Engine | None = None, **values: Any
 ) -> AsyncIterator[Client]:
     """An MCP client of the whole server over the local mode, or over `engine`."""
+    if engine is None:
+        async with (
+            memory_engine() as engine,
+            memory_server(*encoders, engine=engine, **values) as client,
+        ):
+            yield client
+        return
     settings = make_settings(**values)
 
     async def opened() -> Services:
-        client = engine or Engine(
-            await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
-        )
-        return wire(settings, client, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
+        return wire(settings, engine, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
 
     async with served(settings, opened) as client:
         yield client

@@ -5,6 +5,7 @@ Every field's description is the README's settings table (tests/test_readme.py k
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -36,7 +37,7 @@ class FilterableField(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
     description: str
     field_type: Literal["keyword", "integer", "float", "boolean"]
     condition: Operator | None = None
@@ -116,7 +117,7 @@ class Settings(BaseSettings):
         None,
         "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
     )
-    filterable_fields: tuple[FilterableField, ...] = _variable(
+    filterable_fields: Annotated[tuple[FilterableField, ...], NoDecode] = _variable(
         "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
     )
     # embedding
@@ -170,8 +171,24 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         if value.lstrip().startswith("["):
-            return tuple(json.loads(value))
+            try:
+                return tuple(json.loads(value))
+            except ValueError:
+                raise ValueError("it must be names by comma, or a JSON list of them") from None
         return tuple(part.strip() for part in value.split(",") if part.strip())
+
+    @field_validator("filterable_fields", mode="before")
+    @classmethod
+    def _json_list(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            held = json.loads(value)
+        except ValueError:
+            held = None
+        if not isinstance(held, list):
+            raise ValueError("it must be a JSON list of objects")  # noqa: TRY004
+        return tuple(held)
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -183,6 +200,25 @@ class Settings(BaseSettings):
     def _at_least_one(cls, value: int) -> int:
         if value < 1:
             raise ValueError("must be at least 1")
+        return value
+
+    @field_validator("embedding_threads")
+    @classmethod
+    def _at_least_one_or_none(cls, value: int | None) -> int | None:
+        return value if value is None else cls._at_least_one(value)
+
+    @field_validator("embedding_cache_size")
+    @classmethod
+    def _not_negative(cls, value: int) -> int:
+        if value < 0:
+            raise ValueError("must be at least 0")
+        return value
+
+    @field_validator("port")
+    @classmethod
+    def _port(cls, value: int) -> int:
+        if not 0 <= value <= 65_535:
+            raise ValueError("must be between 0 and 65535")
         return value
 
     @field_validator("qdrant_timeout", "search_timeout")
@@ -228,11 +264,18 @@ def load() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        names = environment_names()
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = str(first["loc"][0]) if first["loc"] else ""
-        variable = names.get(place, (place,))[0]
-        text = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{variable}: {text}." if variable else f"{text}.") from error
+        raise ConfigError(_sentence(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
+
+
+def _sentence(error: ValidationError) -> str:
+    """What is wrong first, after the variable that was set."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    text = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return f"{text}."
+    name, *inside = map(str, first["loc"])
+    aliases = next((names for names in environment_names().values() if name in names), (name,))
+    variable = next((alias for alias in aliases if alias in os.environ), aliases[0])
+    return f"{': '.join([variable, *inside[-1:], text])}."

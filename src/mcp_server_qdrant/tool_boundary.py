@@ -55,13 +55,15 @@ class ClosedTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Any, convert_result: bool = False
     ) -> Any:
-        """Run the tool; see the base class."""
+        """Run the tool; see the base class. An argument that is null is as good as omitted."""
+        known = self.parameters["properties"]
+        given = {k: value for k, value in arguments.items() if value is not None or k not in known}
         try:
-            return await super().run(arguments, context, convert_result)
+            return await super().run(given, context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            return failure(explain(error.__cause__, list(self.parameters["properties"])))
+            return failure(explain(error.__cause__, list(known)))
 
     @classmethod
     def of(cls, fn: AsyncTool, name: str, description: str, *, write: bool) -> "ClosedTool":

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.errors import ConfigError, RequestError
 
 # A noncharacter, which no text may hold: stands for what could not be decoded.
 BROKEN = "\uffff"
@@ -31,27 +31,38 @@ class FieldParameter:
     required: bool = False
 
 
-def sound(text: Any) -> Any:
-    """The text, refused where it holds what no index, file or terminal should see."""
-    if not isinstance(text, str):
-        return text
+def sound(value: Any) -> Any:
+    """The value, refused where a text in it holds what no index, file or terminal should see."""
+    inside = [value]
+    while inside:
+        one = inside.pop()
+        if isinstance(one, str):
+            _check(one)
+        elif isinstance(one, dict):
+            inside += [*one, *one.values()]
+        elif isinstance(one, list):
+            inside += one
+    return value
+
+
+def _check(text: str) -> None:
     if "\x00" in text:
         raise ValueError("The text contains a NUL character: remove it.")
     if BROKEN in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
-    return text
 
 
 def json_object(value: Any) -> Any:
     """Many agents send an object as a JSON string; it is taken for what it holds."""
     if not isinstance(value, str):
-        return value
+        return sound(value)
     if not value.strip():
         return None
     try:
-        return json.loads(value)
-    except ValueError:
+        held = json.loads(value)
+    except (ValueError, RecursionError):
         raise ValueError("An object was expected, and this string is not one in JSON.") from None
+    return sound(held)
 
 
 def with_fields(
@@ -61,6 +72,9 @@ def with_fields(
     if not fields and keep_filter:
         return find
     signature = inspect.signature(find)
+    taken = [*signature.parameters, *(field.name for field in fields)]
+    if twice := next((name for name in taken if taken.count(name) > 1), None):
+        raise ConfigError(f"FILTERABLE_FIELDS: qdrant-find has an argument {twice!r} already.")
     kept = [p for n, p in signature.parameters.items() if n != "query_filter" or keep_filter]
     added = [_parameter(field) for field in fields]
     ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*kept, *added)]
@@ -101,11 +115,10 @@ def conditions(field: FieldParameter, value: Any) -> tuple[str, dict[str, Any]]:
 
     Fields are those of `metadata`, as in the official server.
     """
-    if isinstance(value, str):
-        try:
-            sound(value)
-        except ValueError as error:
-            raise RequestError(str(error)) from None
+    try:
+        sound(value)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
     key = f"metadata.{field.name}"
     if field.condition in _RANGES:
         return "must", {"key": key, "range": {_RANGES[field.condition]: value}}

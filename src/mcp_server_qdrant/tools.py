@@ -107,9 +107,10 @@ class Services(Protocol):
         """What there is."""
 
 
-Query = Annotated[str, BeforeValidator(sound), Field(description="What to look for, in words")]
+Text = Annotated[str, BeforeValidator(sound)]
+Query = Annotated[Text, Field(description="What to look for, in words")]
 Names = Annotated[
-    list[str] | None, Field(description='Names, globs or ["*"]; default: the default collection')
+    list[Text] | None, Field(description='Names, globs or ["*"]; default: the default collection')
 ]
 Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
 ModeName = Annotated[
@@ -119,13 +120,10 @@ Threshold = Annotated[float | None, Field(ge=0, le=1, description="Least relevan
 Filter = Annotated[
     dict[str, Any] | None, BeforeValidator(json_object), Field(description="Qdrant filter")
 ]
-OneName = Annotated[str | None, BeforeValidator(sound)]
-Information = Annotated[str, BeforeValidator(sound), Field(description="The text to remember")]
+Information = Annotated[Text, Field(description="The text to remember")]
 Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
-DocumentId = Annotated[
-    str | None, BeforeValidator(sound), Field(description="Your own id; storing again updates it")
-]
-Ids = Annotated[list[str], Field(min_length=1, max_length=MAX_IDS)]
+DocumentId = Annotated[Text | None, Field(description="Your own id; storing again updates it")]
+Ids = Annotated[list[Text], Field(min_length=1, max_length=MAX_IDS)]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -148,7 +146,7 @@ class Tools:
         mode: ModeName = "minimal",
         score_threshold: Threshold = None,
         query_filter: Filter = None,
-        collection_name: OneName = None,
+        collection_name: Text | None = None,
     ) -> Annotated[CallToolResult, FindOutput]:
         """Search."""
         if not query.strip():
@@ -170,10 +168,10 @@ class Tools:
         self,
         information: Information,
         metadata: Metadata = None,
-        collection_name: OneName = None,
+        collection_name: Text | None = None,
         id: DocumentId = None,  # noqa: A002
-        tags: list[str] | None = None,
-        title: OneName = None,
+        tags: list[Text] | None = None,
+        title: Text | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
     ) -> CallToolResult:
         """Remember a text."""
@@ -191,7 +189,7 @@ class Tools:
             metadata=metadata,
             id=id,
             title=title,
-            tags=tuple(sound(tag) for tag in tags or ()),
+            tags=tuple(tags or ()),
             created_at=moment((metadata or {}).get("created_at")),
         )
         done = await services.store.store(new, collection, create=create)
@@ -201,14 +199,14 @@ class Tools:
         )
 
     async def get(
-        self, ids: Ids, neighbours: Neighbours = 0, collection_name: OneName = None
+        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Text | None = None
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
-        wanted = [sound(one) for one in ids]
-        found = await services.lookup.get(wanted, neighbours=neighbours, collection=collection_name)
-        known = {str(document.id) for document in found} | {d.document for d in found}
-        missing = [one for one in wanted if one not in known]
+        found = await services.lookup.get(ids, neighbours=neighbours, collection=collection_name)
+        points = {_plain(str(document.id)) for document in found}
+        documents = {document.document for document in found}
+        missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
             raise RequestError(tool_text.documents([], missing))
         structured = {"documents": [_document(one) for one in found], "missing": missing}
@@ -228,7 +226,12 @@ def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ..
     if collections is not None and not collections:
         raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
     names = (one,) if one else collections
-    return tuple(sound(name) for name in names) if names else None
+    return tuple(names) if names else None
+
+
+def _plain(point: str) -> str:
+    """A point's id in the one of its spellings that tells it from others."""
+    return point.replace("-", "").lower()
 
 
 def moment(value: Any) -> datetime | None:

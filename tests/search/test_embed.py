@@ -2,11 +2,10 @@
 
 import asyncio
 
-from tests.fakes import FakeEncoder
-from tests.support import missing, registry
-
 from mcp_server_qdrant.datatypes import DenseLeg, Target
 from mcp_server_qdrant.search.embed import embed
+from tests.fakes import FakeEncoder
+from tests.support import missing, registry
 
 
 def target(name: str, model: str | None) -> Target:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.support import find, memory_services
 
 from mcp_server_qdrant.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.services import Services
+from tests.support import find, memory_services
 
 DEMO = Path(__file__).parent.parent.parent / "demo"
 TEXTS = [

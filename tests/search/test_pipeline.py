@@ -3,6 +3,10 @@
 import math
 
 import pytest
+
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.errors import BackendError, EngineFailure, InvalidFilter, UnknownCollection
+from mcp_server_qdrant.search.calibrate import K1
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -18,10 +22,6 @@ from tests.support import (
     states,
     texts,
 )
-
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import BackendError, EngineFailure, InvalidFilter, UnknownCollection
-from mcp_server_qdrant.search.calibrate import K1
 
 BM25 = Bm25Encoder()
 LONG = " ".join(f"Zeppelin sentence {n} tells of the harbour and of word{n}." for n in range(60))

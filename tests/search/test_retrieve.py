@@ -6,6 +6,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import pytest
+
+from mcp_server_qdrant.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.errors import EngineFailure, EngineTimeout
+from mcp_server_qdrant.qdrant.query import RRF_K, Queries
+from mcp_server_qdrant.search.embed import embed
+from mcp_server_qdrant.search.retrieve import (
+    PAYLOADS_WITH_CANDIDATES,
+    Plan,
+    Retrieved,
+    hydrate,
+    retrieve,
+    saturated,
+)
+from mcp_server_qdrant.services import Services
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -20,23 +35,8 @@ from tests.support import (
     sparse_vector,
 )
 
-from mcp_server_qdrant.datatypes import Hit, QueryVectors, Target, Terms
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import EngineFailure, EngineTimeout
-from mcp_server_qdrant.qdrant.query import RRF_K, Queries
-from mcp_server_qdrant.search.embed import embed
-from mcp_server_qdrant.search.retrieve import (
-    PAYLOADS_WITH_CANDIDATES,
-    Plan,
-    Retrieved,
-    hydrate,
-    retrieve,
-)
-from mcp_server_qdrant.services import Services
-
 BM25 = Bm25Encoder()
 FIVE = ("north", "south", "east", "west", "middle")
-PLAN = Plan(depth=30, deadline=5.0, concurrency=64)
 
 
 @dataclass
@@ -50,9 +50,8 @@ class Fixture:
     terms: Terms
 
     async def retrieve(self, **plan) -> Retrieved:
-        return await retrieve(
-            Queries(self.engine), self.targets, self.vectors, self.terms, replace(PLAN, **plan)
-        )
+        whole = replace(Plan.of(len(self.targets), 10, 5.0, 64, None), **plan)
+        return await retrieve(Queries(self.engine), self.targets, self.vectors, self.terms, whole)
 
 
 @asynccontextmanager
@@ -69,12 +68,14 @@ async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "
 
 
 def by_collection(retrieved: Retrieved) -> dict[str, tuple[str, str | None]]:
-    return {status.collection: (status.state, status.reason) for status in retrieved.statuses}
+    return {
+        status.collection: (status.state, status.reason) for status in retrieved.statuses.values()
+    }
 
 
 async def test_candidates_come_with_their_exact_scores_on_both_legs():
     async with filled("north") as fixture:
-        (found,) = (await fixture.retrieve()).found
+        (found,) = (await fixture.retrieve()).found.values()
         records = await fixture.engine.retrieve(
             "north", [c.id for c in found.candidates], with_payload=True
         )
@@ -96,7 +97,7 @@ async def test_the_one_that_breaks_among_five_is_reported_and_the_others_answer(
         fixture.engine.broken["east"] = EngineFailure("Its files are damaged.")
         retrieved = await fixture.retrieve()
 
-    assert {found.target.collection for found in retrieved.found} == set(FIVE) - {"east"}
+    assert set(retrieved.found) == set(FIVE) - {"east"}
     assert by_collection(retrieved) == dict.fromkeys(FIVE, ("ok", None)) | {
         "east": ("failed", "Its files are damaged.")
     }
@@ -107,7 +108,7 @@ async def test_statuses_keep_the_order_of_the_targets():
         fixture.engine.broken["east"] = EngineFailure("broken")
         retrieved = await fixture.retrieve()
 
-    assert [s.collection for s in retrieved.statuses] == [t.collection for t in fixture.targets]
+    assert list(retrieved.statuses) == [t.collection for t in fixture.targets]
 
 
 async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
@@ -136,7 +137,7 @@ async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_
 
         assert loop.time() - begun < 0.6
 
-    assert {status.state for status in retrieved.statuses} == {"timeout"}
+    assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
 
 
 async def test_no_more_collections_are_searched_at_once_than_allowed():
@@ -160,7 +161,7 @@ async def test_a_dense_only_collection_is_searched_by_meaning():
         )
         fixture.targets = await fixture.services.catalog.resolve(["old"])
         fixture.vectors = await embed("delta ember", fixture.targets, fixture.services.encoders)
-        (found,) = (await fixture.retrieve()).found
+        (found,) = (await fixture.retrieve()).found.values()
 
     assert (found.dense_searched, found.sparse_searched, found.sparse) == (True, False, {})
     assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
@@ -183,7 +184,7 @@ async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kep
         fixture.terms = await fixture.services.pipeline.terms.of("delta ember", fixture.targets)
         retrieved = await fixture.retrieve()
 
-    (found,) = retrieved.found
+    (found,) = retrieved.found.values()
     assert (found.dense_searched, found.sparse_searched, found.dense) == (False, True, {})
     assert set(found.sparse) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
     assert by_collection(retrieved) == {"words": ("ok", "keywords only: it has no dense vector")}
@@ -196,7 +197,7 @@ async def test_keywords_serve_where_the_model_failed_and_that_is_said():
         fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
         retrieved = await fixture.retrieve()
 
-    (found,) = retrieved.found
+    (found,) = retrieved.found.values()
     assert not found.dense_searched
     assert len(found.sparse) == 4
     assert by_collection(retrieved) == {
@@ -213,7 +214,7 @@ async def test_without_model_and_keywords_a_collection_is_skipped_with_the_reaso
         fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
         retrieved = await fixture.retrieve()
 
-    assert retrieved.found == []
+    assert retrieved.found == {}
     assert by_collection(retrieved) == {
         "old": ("skipped", "The model fake/Bag-of-Words is downloading.")
     }
@@ -237,7 +238,7 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
 async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_only(count):
     async with filled(*FIVE[:count]) as fixture:
         found = (await fixture.retrieve()).found
-        candidates = [(one.target.collection, c) for one in found for c in one.candidates]
+        candidates = [(one.target.collection, c) for one in found.values() for c in one.candidates]
         with_payload = count <= PAYLOADS_WITH_CANDIDATES
 
         assert all((c.payload is not None) == with_payload for _, c in candidates)
@@ -246,7 +247,7 @@ async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_on
             Hit(name, c.id, 0.5, 0.5, c.rrf, None, None, c.payload) for name, c in candidates[::7]
         ]
         fixture.engine.calls.clear()
-        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, hits)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits)
 
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
@@ -260,10 +261,10 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
         found = (await fixture.retrieve()).found
         hits = [
             Hit(one.target.collection, one.candidates[0].id, 0.5, 0.5, 0.0, None, None)
-            for one in found
+            for one in found.values()
         ]
         fixture.engine.broken["east"] = EngineFailure("gone")
-        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, hits)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits)
 
     assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
     assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
@@ -271,20 +272,36 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
 
 async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     async with filled("north") as fixture:
+        found = (await fixture.retrieve()).found
         gone = Hit("north", 4711, 0.5, 0.5, 0.0, None, None)
-        kept, statuses = await hydrate(Queries(fixture.engine), fixture.targets, [gone])
+        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone])
 
     assert (kept, statuses) == ([], [])
 
 
-async def test_the_depth_cuts_the_candidates_and_says_that_there_are_more():
-    async with filled("north") as fixture:
-        cut = await fixture.retrieve(depth=5)
-        whole = await fixture.retrieve(depth=30)
+async def test_a_collection_whose_every_candidate_is_shown_may_have_more_to_give():
+    async with filled("north", "south") as fixture:
+        plan = replace(Plan.of(2, 10, 5.0, 64, None), depth=5)
+        found = (await fixture.retrieve(depth=5)).found
+        ranked = [
+            Hit(name, c.id, score, score, c.rrf, None, None)
+            for name, score in (("north", 0.9), ("south", 0.5))
+            for c in found[name].candidates
+        ]
 
-    assert len(cut.found[0].candidates) == 5
-    assert cut.cut_off(5)
-    assert not whole.cut_off(30)
+    assert [t.collection for t in saturated(found, ranked, ranked, plan, 5)] == ["north"]
+    assert saturated(found, ranked, ranked, plan, 4) != []
+    assert saturated(found, ranked, ranked, replace(plan, depth=6), 5) == []
+    # Grouping left too few hits: everything that was cut off may hide others.
+    assert len(saturated(found, ranked, ranked[:3], plan, 5)) == 2
+
+
+def test_over_many_collections_fewer_candidates_of_each_are_fetched_at_first():
+    depths = [Plan.of(count, 10, 5.0, 64, None).depth for count in (1, 8, 9, 16, 64)]
+
+    assert depths == [30, 30, 27, 15, 12]
+    assert Plan.of(2, 50, 5.0, 64, None).depth == 60
+    assert Plan.of(64, 10, 5.0, 64, None).deeper().depth == 48
 
 
 async def test_a_query_without_legs_asks_nothing():
@@ -294,4 +311,4 @@ async def test_a_query_without_legs_asks_nothing():
         fixture.engine.calls.clear()
         retrieved = await fixture.retrieve()
 
-    assert (retrieved.found, fixture.engine.calls) == ([], [])
+    assert (retrieved.found, fixture.engine.calls) == ({}, [])

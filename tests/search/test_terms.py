@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
 from mcp_server_qdrant.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -19,6 +18,7 @@ from mcp_server_qdrant.search.terms import (
     global_idf,
     weights,
 )
+from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
 DEMO = Path(__file__).parent.parent.parent / "demo"
 BM25 = Bm25Encoder()

@@ -21,6 +21,7 @@ from mcp_server_qdrant.qdrant.edge_connect import connect
 
 CONNECT_SECONDS = 20.0
 _RETRIES = 2
+_SWEEP_SECONDS = 0.05
 # A socket buffer holds about 200 KB; a pipe of Windows far less.
 _DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
 
@@ -64,23 +65,25 @@ class Link:
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer."""
         limit = self._timeout if timeout is None else float(timeout)
+        until = self._loop.time() + limit
         try:
-            async with asyncio.timeout(limit):
-                for _ in range(_RETRIES + 1):
-                    await self.open()
-                    with contextlib.suppress(_Lost):
-                        return await self._once(operation, arguments)
+            for _ in range(_RETRIES + 1):
+                if self._line is None or self._line.ended:
+                    async with asyncio.timeout_at(until):
+                        await self.open()
+                with contextlib.suppress(_Lost):
+                    return await self._once(operation, arguments, until)
         except TimeoutError:
             raise EngineTimeout(f"The engine did not answer within {limit:g} seconds.") from None
         raise EngineUnavailable("The embedded engine stopped several times during this call.")
 
-    async def _once(self, operation: str, arguments: tuple[Any, ...]) -> Any:
+    async def _once(self, operation: str, arguments: tuple[Any, ...], until: float) -> Any:
         line = self._line
         if line is None:
             raise EngineUnavailable("The engine's client is closed.")
         number = next(self._numbers)
         answer = self._loop.create_future()
-        line.send((number, operation, arguments), answer)
+        line.send((number, operation, arguments), answer, until)
         try:
             return await answer
         finally:
@@ -99,7 +102,8 @@ class _Line:
 
     def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._connection, self._loop = connection, loop
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Any], float]] = {}
+        self._sweep: asyncio.TimerHandle | None = None
         self._tick: list[Call] = []
         self._later: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._queued = 0  # frames the sender thread has not sent yet
@@ -113,12 +117,14 @@ class _Line:
         for thread in self._threads:
             thread.start()
 
-    def send(self, call: Call, answer: "asyncio.Future[Any]") -> None:
-        """Queue the call for this tick's frame."""
+    def send(self, call: Call, answer: "asyncio.Future[Any]", until: float) -> None:
+        """Queue the call for this tick's frame; it fails with TimeoutError at `until`."""
         if self.ended:
             answer.set_exception(_Lost())
             return
-        self._waiting[call[0]] = answer
+        self._waiting[call[0]] = answer, until
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._give_up_late)
         if not self._tick:
             self._loop.call_soon(self._send_tick)
         self._tick.append(call)
@@ -126,6 +132,15 @@ class _Line:
     def forget(self, number: int) -> None:
         """Nobody waits for this answer any more."""
         self._waiting.pop(number, None)
+
+    def _give_up_late(self) -> None:
+        """Fail what is overdue. One timer for all calls: a timer for each costs more than it."""
+        now = self._loop.time()
+        for answer, until in list(self._waiting.values()):
+            if until <= now and not answer.done():
+                answer.set_exception(TimeoutError())
+        again = self._waiting and not self.ended
+        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._give_up_late) if again else None
 
     def _send_tick(self) -> None:
         calls, self._tick = self._tick, []
@@ -168,7 +183,7 @@ class _Line:
     def _deliver(self, replies: list[tuple[int, bool, Any]]) -> None:
         for number, well, value in replies:
             self._unanswered -= self._sizes.pop(number, 0)
-            answer = self._waiting.pop(number, None)
+            answer, _ = self._waiting.pop(number, (None, 0.0))
             if answer is None or answer.done():
                 continue
             if well:
@@ -182,7 +197,9 @@ class _Line:
         self.ended = True
         self._later.put(None)
         waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for answer, _ in waiting.values():
             if not answer.done():
                 answer.set_exception(_Lost())
         if threading.current_thread() not in self._threads:

@@ -14,28 +14,37 @@ from qdrant_client.http.models.models import QueryResponse
 from mcp_server_qdrant.errors import InvalidPoint, RequestError
 from mcp_server_qdrant.qdrant.edge_check import plain_payload
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
 
 def plain(value: Any) -> Any:
     """A model, or whatever holds models, as REST-shaped data without empty fields."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, BaseModel):
-        return _tidy(value.model_dump(exclude_none=True, by_alias=True))
-    return _tidy(value)
-
-
-def _tidy(value: Any) -> Any:
+        fields = value.__dict__
+        return {
+            alias: plain(item)
+            for name, alias in _aliases(type(value))
+            if (item := fields[name]) is not None
+        }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):
-        return {key: _tidy(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_tidy(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, datetime | date):
         return value.isoformat()
-    if isinstance(value, BaseModel):
-        return plain(value)
     return str(value) if isinstance(value, UUID) else value
+
+
+@cache
+def _aliases(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """A model's fields with the names they have in REST."""
+    return tuple((name, field.alias or name) for name, field in model.model_fields.items())
 
 
 def plain_id(point_id: Any) -> int | str:

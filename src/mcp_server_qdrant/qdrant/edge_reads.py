@@ -16,7 +16,7 @@ from mcp_server_qdrant.qdrant.edge_check import check_id, check_ids, check_query
 from mcp_server_qdrant.qdrant.edge_schema import index_type
 from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shard, Shards, guarded
 
-TIES = 8  # fused results of equal score come in random order: so many more are asked for
+TIES = 4  # fused results of equal score come in random order: so many more are asked for
 _PAGE = 1_000
 _NO_PAYLOAD = False
 
@@ -26,6 +26,7 @@ class Reads:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
+        self._nearest = _Nearest()
 
     def collections(self) -> list[str]:
         """All names."""
@@ -58,7 +59,7 @@ class Reads:
         shard = self._shards.get(name)
         engine = self._shards.engine(shard)
         with guarded(name):
-            return [_Query(shard, engine, request).run() for request in requests]
+            return [_Query(shard, engine, request, self._nearest).run() for request in requests]
 
     def retrieve(
         self, name: str, ids: list[Any], with_payload: Any, with_vector: Any
@@ -125,11 +126,33 @@ class Reads:
                 return _counted(engine, where, key, limit)
 
 
+class _Nearest:
+    """The engine's query for a dense vector: a search over many collections sends it once."""
+
+    def __init__(self) -> None:
+        self._vector: list[Any] | None = None
+        self._made: dict[tuple[str, int], Any] = {}
+
+    def of(self, vector: list[Any], using: str, shard: Shard) -> Any:
+        """Check and convert the vector, once per name and size."""
+        if vector is not self._vector:
+            self._vector, self._made = vector, {}
+        params = shard.sidecar["vectors"].get(using)
+        key = using, params["size"] if params else 0
+        if key not in self._made:
+            check_query(vector, using, shard.sidecar)
+            self._made[key] = edge.Query.Nearest(vector, using=using or None)
+        return self._made[key]
+
+
 class _Query:
     """One query request on its way to the engine."""
 
-    def __init__(self, shard: Shard, engine: edge.EdgeShard, request: Mapping[str, Any]) -> None:
+    def __init__(
+        self, shard: Shard, engine: edge.EdgeShard, request: Mapping[str, Any], nearest: "_Nearest"
+    ) -> None:
         self._shard, self._engine, self._request = shard, engine, request
+        self._nearest = nearest
 
     def run(self) -> list[tuple[Any, ...]]:
         request = self._request
@@ -140,6 +163,7 @@ class _Query:
         if limit == 0:
             return []
         _check_names(shown[1], self._shard)
+        bare = not shown[0] and not shown[1]
         query = request.get("query")
         if isinstance(query, dict) and "order_by" in query:
             order = query["order_by"]
@@ -148,11 +172,11 @@ class _Query:
             )[offset:]
         if isinstance(query, dict) and ("rrf" in query or "fusion" in query):
             found = self._search(limit + offset + TIES, 0, shown)
-            found.sort(key=lambda point: (-point.score, str(point.id)))
-            found = found[offset : offset + limit]
-        else:
-            found = self._search(limit, offset, shown)
-        return [types.from_scored(point) for point in found]
+            rows = [types.from_scored(point, bare=bare) for point in found]
+            rows.sort(key=lambda row: (-row[types.SCORE], str(row[0])))
+            return rows[offset : offset + limit]
+        found = self._search(limit, offset, shown)
+        return [types.from_scored(point, bare=bare) for point in found]
 
     def _search(self, limit: int, offset: int, shown: tuple[Any, Any]) -> list[edge.ScoredPoint]:
         scoring, where = self._scoring(self._request, limit + offset)
@@ -196,6 +220,8 @@ class _Query:
         using = plain.get("using") or ""
         if isinstance(nearest, int | str):
             nearest, where = self._vector_of(nearest, using), _without(nearest, where)
+        if type(query) is list:
+            return self._nearest.of(query, using, self._shard), where
         check_query(nearest, using, self._shard.sidecar)
         mmr = isinstance(query, dict) and query.get("mmr")
         if mmr:

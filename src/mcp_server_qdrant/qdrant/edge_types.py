@@ -243,8 +243,13 @@ def from_record(record: edge.Record) -> tuple[Any, ...]:
     )
 
 
-def from_scored(point: edge.ScoredPoint) -> tuple[Any, ...]:
-    """`(id, payload, vector, order value, score, version)`."""
+SCORE = 4
+
+
+def from_scored(point: edge.ScoredPoint, *, bare: bool = False) -> tuple[Any, ...]:
+    """`(id, payload, vector, order value, score, version)`; bare ones have id and score only."""
+    if bare:
+        return from_id(point.id), None, None, None, point.score, 0
     return (
         from_id(point.id),
         point.payload,

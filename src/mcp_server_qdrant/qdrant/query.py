@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 
 RRF_K = 60
-TIES = 8
+TIES = 4
 
 # Exact scores even where vectors are quantised or indexed: the candidates are few.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
@@ -32,6 +32,7 @@ class Queries:
 
     def __init__(self, client: AsyncQdrantBase) -> None:
         self._client = client
+        self._prefetch: models.Prefetch | None = None
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -56,9 +57,11 @@ class Queries:
             vector, using = legs[0]
             request: dict[str, Any] = {"query": vector, "using": using, "limit": depth}
         else:
-            prefetch = [models.Prefetch(query=v, using=u, limit=depth) for v, u in legs]
-            for leg in prefetch:
-                leg.filter = condition
+            (vector, using), (sparse, sparse_using) = legs
+            prefetch = [
+                self._dense_prefetch(vector, using, depth, condition),
+                models.Prefetch(query=sparse, using=sparse_using, limit=depth, filter=condition),
+            ]
             request = {"prefetch": prefetch, "query": _RRF, "limit": depth + TIES}
         with foreign_errors(target.collection):
             response = await self._client.query_points(
@@ -77,6 +80,22 @@ class Queries:
         found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
         return found[:depth]
 
+    def _dense_prefetch(
+        self, vector: list[float], using: str | None, depth: int, condition: models.Filter | None
+    ) -> models.Prefetch:
+        """The same object for each collection of a search, so that its vector is sent once."""
+        known = self._prefetch
+        if (
+            known is None
+            or known.query is not vector
+            or (known.using, known.limit) != (using, depth)
+            or known.filter is not condition
+        ):
+            known = self._prefetch = models.Prefetch.model_construct(
+                query=vector, using=using, limit=depth, filter=condition
+            )
+        return known
+
     async def leg_scores(
         self, target: Target, query: LegQuery, ids: Sequence[PointId]
     ) -> tuple[dict[PointId, float], dict[PointId, float]]:
@@ -84,9 +103,11 @@ class Queries:
 
         A point without the vector, or sharing no term with the query, is absent.
         """
-        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        only = models.Filter.model_construct(
+            must=[models.HasIdCondition.model_construct(has_id=list(ids))]
+        )
         requests = [
-            models.QueryRequest(
+            models.QueryRequest.model_construct(
                 query=vector, using=using, filter=only, params=_EXACT, limit=len(ids)
             )
             for vector, using in _legs(target, query)

@@ -40,10 +40,8 @@ def relevance(
     return alpha * meaning + (1 - alpha) * words
 
 
-def calibrate(
-    found: Sequence[Found], terms: Terms, *, most: int | None = None, alpha: float = ALPHA
-) -> list[Hit]:
-    """The `most` best candidates as one ranking, best first; ties by collection and id."""
+def calibrate(found: Sequence[Found], terms: Terms, alpha: float = ALPHA) -> list[Hit]:
+    """All candidates as one ranking, best first; ties by collection and id."""
     limit = bound(terms)
     scored = [entry for one in found for entry in _scored(one, limit, alpha)]
     scored.sort(key=lambda entry: (-entry[0], entry[1], str(entry[2].id)))
@@ -58,7 +56,7 @@ def calibrate(
             sparse=sparse,
             payload=candidate.payload,
         )
-        for value, collection, candidate, dense, sparse in scored[:most]
+        for value, collection, candidate, dense, sparse in scored
     ]
 
 

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import (
     Hit,
-    QueryVectors,
     SearchPage,
     SearchRequest,
     Status,
@@ -19,13 +18,8 @@ from mcp_server_qdrant.search.calibrate import calibrate
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter
-from mcp_server_qdrant.search.retrieve import Engine, Plan, hydrate, retrieve
+from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
 from mcp_server_qdrant.search.terms import TermWeights
-
-DEPTH = 30
-SPARE = 10
-POOL = 60
-DEEPER = 4
 
 
 class Catalog(Protocol):
@@ -82,34 +76,30 @@ class Pipeline:
         condition = self.engine.prepare(request.query_filter)
         targets = await self.catalog.resolve(request.collections)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
-        plan = Plan(
-            max(DEPTH, limit + SPARE), self.limits.deadline, self.limits.concurrency, condition
+        plan = Plan.of(
+            len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
         )
         terms, vectors = await asyncio.gather(
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
         )
-        hits, statuses, more = await self._rank(targets, vectors, terms, plan, limit)
+        found = await retrieve(self.engine, targets, vectors, terms, plan)
+        hits, late, more = await self._rank(found, terms, plan, limit)
         if more:
-            plan = replace(plan, depth=plan.depth * DEEPER)
-            hits, statuses, _ = await self._rank(targets, vectors, terms, plan, limit)
+            plan = plan.deeper()
+            found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
+            hits, late, _ = await self._rank(found, terms, plan, limit)
+        statuses = self._settle([*found.statuses.values(), *late])
         return self.presenter.present(hits, request, limit=limit, statuses=statuses, terms=terms)
 
     async def _rank(
-        self,
-        targets: Sequence[Target],
-        vectors: QueryVectors,
-        terms: Terms,
-        plan: Plan,
-        limit: int,
-    ) -> tuple[list[Hit], list[Status], bool]:
-        """The hits, each collection's state, and whether chunks of few documents hide others."""
-        found = await retrieve(self.engine, targets, vectors, terms, plan)
-        ranked = calibrate(found.found, terms, most=max(POOL, plan.depth))
-        pool, late = await hydrate(self.engine, targets, ranked)
+        self, found: Retrieved, terms: Terms, plan: Plan, limit: int
+    ) -> tuple[list[Hit], list[Status], list[Target]]:
+        """The hits, which collections failed meanwhile, and which have more to give."""
+        ranked = calibrate(list(found.found.values()), terms)
+        pool, late = await hydrate(self.engine, found.found, ranked[: plan.pool])
         hits = group(pool)
-        hidden = len(hits) < min(limit, len(pool)) and found.cut_off(plan.depth)
-        return hits, self._settle([*found.statuses, *late]), hidden
+        return hits, late, saturated(found.found, ranked, hits, plan, limit)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""

@@ -24,6 +24,12 @@ from mcp_server_qdrant.errors import EngineTimeout, QdrantMcpError
 # costs less than 30 payloads from each.
 PAYLOADS_WITH_CANDIDATES = 4
 
+DEPTH = 30
+SPARE = 10
+FEW = 8
+SHALLOW = 12
+DEEPER = 4
+
 
 class Engine(Protocol):
     """One collection's queries; all raise our errors."""
@@ -50,25 +56,67 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a search goes about its collections; `deadline` in seconds, for the whole search."""
+    """How a search goes about its collections.
+
+    `depth` candidates of each collection, `pool` of the best of all with their payloads;
+    `deadline` in seconds for all collections together, `concurrency` of them at once.
+    """
 
     depth: int
+    pool: int
     deadline: float
     concurrency: int
     condition: Any = None
     with_payload: bool = True
 
+    @classmethod
+    def of(
+        cls, collections: int, limit: int, deadline: float, concurrency: int, condition: Any
+    ) -> "Plan":
+        """The plan for a search over so many collections.
+
+        Over many collections few candidates of each are enough to begin with: those that turn out
+        to have more to give are asked again (`saturated`).
+        """
+        if collections <= FEW:
+            depth = max(DEPTH, limit + SPARE)
+        else:
+            depth = max(SHALLOW, -(-DEPTH * FEW // collections))
+        payloads = collections <= PAYLOADS_WITH_CANDIDATES
+        return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
+
+    def deeper(self) -> "Plan":
+        """The same, looking further down."""
+        return replace(self, depth=self.depth * DEEPER, pool=self.pool * DEEPER)
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What was found, and how each collection fared, in the order of the targets."""
+    """What was found, and how each collection fared, by collection."""
 
-    found: Sequence[Found]
-    statuses: Sequence[Status]
+    found: Mapping[str, Found]
+    statuses: Mapping[str, Status]
 
-    def cut_off(self, depth: int) -> bool:
-        """Whether a collection gave all the candidates it was asked for, and may have more."""
-        return any(len(found.candidates) >= depth for found in self.found)
+    def updated(self, other: "Retrieved") -> "Retrieved":
+        """With what was found when some collections were asked again."""
+        return Retrieved({**self.found, **other.found}, {**self.statuses, **other.statuses})
+
+
+def saturated(
+    found: Mapping[str, Found], ranked: Sequence[Hit], shown: Sequence[Hit], plan: Plan, limit: int
+) -> list[Target]:
+    """The targets that may have better candidates than some of the `limit` hits shown.
+
+    Such a one gave as many candidates as it was asked for, and even the least of them ranks with
+    the hits shown: because its documents fill the page, or because chunks of few documents do.
+    """
+    cut = shown[limit - 1].score if len(shown) >= limit else 0.0
+    least = {hit.collection: hit.score for hit in ranked}
+    return [
+        one.target
+        for name, one in found.items()
+        if len(one.candidates) >= plan.depth and least[name] >= cut
+    ]
 
 
 async def retrieve(
@@ -76,7 +124,6 @@ async def retrieve(
 ) -> Retrieved:
     """Search all targets at once; a target that fails or is late becomes a status, not an error."""
     gate = asyncio.Semaphore(plan.concurrency)
-    plan = replace(plan, with_payload=len(targets) <= PAYLOADS_WITH_CANDIDATES)
 
     async def one(target: Target) -> tuple[Found | None, Status]:
         query = LegQuery(
@@ -86,20 +133,28 @@ async def retrieve(
         if query.dense is None and query.sparse is None:
             return None, _status(target, query, vectors, terms)
         try:
-            async with asyncio.timeout(plan.deadline), gate:
+            async with gate:
                 found = await _search(engine, target, query, terms, plan)
-        except TimeoutError:
-            return None, Status(target.collection, "timeout", "It did not answer in time.")
         except EngineTimeout as error:
             return None, Status(target.collection, "timeout", str(error))
         except QdrantMcpError as error:
             return None, Status(target.collection, "failed", str(error))
         return found, _status(target, query, vectors, terms)
 
-    answers = await asyncio.gather(*map(one, targets))
+    tasks = [asyncio.ensure_future(one(target)) for target in targets]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=plan.deadline)
+    finally:
+        for task in tasks:
+            task.cancel()
+    answers = [
+        task.result() if task.done() and not task.cancelled() else (None, _late(target))
+        for task, target in zip(tasks, targets, strict=True)
+    ]
     return Retrieved(
-        found=[found for found, _ in answers if found],
-        statuses=[status for _, status in answers],
+        found={found.target.collection: found for found, _ in answers if found},
+        statuses={status.collection: status for _, status in answers},
     )
 
 
@@ -128,6 +183,10 @@ async def _search(
     )
 
 
+def _late(target: Target) -> Status:
+    return Status(target.collection, "timeout", "It did not answer in time.")
+
+
 def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
     """How a collection fared that did not fail while it was searched."""
     no_vector = vectors.failures.get(target.dense.model) if target.dense else None
@@ -143,7 +202,7 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
 
 
 async def hydrate(
-    engine: Engine, targets: Sequence[Target], hits: Sequence[Hit]
+    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit]
 ) -> tuple[list[Hit], list[Status]]:
     """The hits with their payloads; those of a collection that fails now are left out, with why."""
     missing: dict[str, list[PointId]] = {}
@@ -152,11 +211,10 @@ async def hydrate(
             missing.setdefault(hit.collection, []).append(hit.id)
     if not missing:
         return list(hits), []
-    by_name = {target.collection: target for target in targets}
 
     async def one(name: str) -> Mapping[PointId, Payload] | Status:
         try:
-            return await engine.payloads(by_name[name], missing[name])
+            return await engine.payloads(found[name].target, missing[name])
         except QdrantMcpError as error:
             return Status(name, "failed", str(error))
 

@@ -1,0 +1,42 @@
+"""Print `.env.example`: `python scripts/env_example.py > .env.example`.
+
+tests/test_settings.py fails while the file differs from the settings.
+"""
+
+from typing import Any
+
+from mcp_server_qdrant.settings import Settings, environment_names
+
+HEAD = """\
+# Settings of mcp-server-qdrant. Copy this file to `.env` in the folder that the server is started
+# in, and take the # off what you change. Variables of the environment win over this file.
+"""
+
+
+def example() -> str:
+    """The file: every variable with what it does and its default, commented out."""
+    names = environment_names()
+    blocks = [
+        block(info.description or "", names[field], info.default)
+        for field, info in Settings.model_fields.items()
+    ]
+    return "\n".join([HEAD, *blocks])
+
+
+def block(description: str, names: tuple[str, ...], default: Any) -> str:
+    """One variable; its other spelling, if any, is named."""
+    other = f" (Or {', '.join(names[1:])}.)" if names[1:] else ""
+    return f"# {description}{other}\n# {names[0]}={shown(default)}\n"
+
+
+def shown(value: Any) -> str:
+    """A default as it would be written."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+if __name__ == "__main__":
+    print(example(), end="")
