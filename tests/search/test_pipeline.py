@@ -5,7 +5,13 @@ import math
 import pytest
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import BackendError, EngineFailure, InvalidFilter, UnknownCollection
+from mcp_server_qdrant.errors import (
+    BackendError,
+    EngineFailure,
+    EngineTimeout,
+    InvalidFilter,
+    UnknownCollection,
+)
 from mcp_server_qdrant.search.calibrate import K1
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -210,6 +216,29 @@ async def test_chunks_of_few_documents_do_not_hide_the_others():
 
     assert len(page.results) == 8
     assert len({r.document.document for r in page.results}) == 8
+
+
+@pytest.mark.parametrize("failure", [EngineFailure("gone"), EngineTimeout("late")])
+async def test_a_failure_of_the_second_deeper_look_does_not_lose_the_first(failure):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        text = " ".join(f"Zeppelin harbour line {n}. " * 4 for n in range(120))
+        await remember(services, "ships", text)
+        looks = []
+        ask = services.pipeline.engine.candidates
+
+        async def candidates(*arguments, depth: int, **rest):
+            looks.append(depth)
+            if len(looks) > 1:
+                raise failure
+            return await ask(*arguments, depth=depth, **rest)
+
+        services.pipeline.engine.candidates = candidates
+        page = await find(services, "zeppelin harbour", "ships", limit=5)
+
+    assert len(looks) == 2
+    assert looks[1] > looks[0]
+    assert len(page.results) == 1
+    assert states(page) == {"ships": "ok"}
 
 
 @pytest.mark.parametrize(("threshold", "count"), [(None, 2), (0.0, 2), (0.5, 1), (1.0, 0)])

@@ -91,9 +91,8 @@ class Queries:
             or (known.using, known.limit) != (using, depth)
             or known.filter is not condition
         ):
-            known = self._prefetch = models.Prefetch.model_construct(
-                query=vector, using=using, limit=depth, filter=condition
-            )
+            known = self._prefetch = models.Prefetch(using=using, limit=depth, filter=condition)
+            known.query = vector  # as it is: validation would copy it
         return known
 
     async def leg_scores(
@@ -103,15 +102,12 @@ class Queries:
 
         A point without the vector, or sharing no term with the query, is absent.
         """
-        only = models.Filter.model_construct(
-            must=[models.HasIdCondition.model_construct(has_id=list(ids))]
-        )
-        requests = [
-            models.QueryRequest.model_construct(
-                query=vector, using=using, filter=only, params=_EXACT, limit=len(ids)
-            )
-            for vector, using in _legs(target, query)
-        ]
+        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        requests = []
+        for vector, using in _legs(target, query):
+            request = models.QueryRequest(using=using, filter=only, params=_EXACT, limit=len(ids))
+            request.query = vector  # as it is: validation would copy it
+            requests.append(request)
         with foreign_errors(target.collection):
             answers = await self._client.query_batch_points(target.collection, requests)
         found: list[list[Any]] = [answer.points for answer in answers]

@@ -98,8 +98,9 @@ class Retrieved:
     statuses: Mapping[str, Status]
 
     def updated(self, other: "Retrieved") -> "Retrieved":
-        """With what was found when some collections were asked again."""
-        return Retrieved({**self.found, **other.found}, {**self.statuses, **other.statuses})
+        """With what was found when some were asked again; a failure then loses nothing."""
+        again = {name: other.statuses[name] for name in other.found}
+        return Retrieved({**self.found, **other.found}, {**self.statuses, **again})
 
 
 def saturated(
