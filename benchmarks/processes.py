@@ -35,11 +35,11 @@ def marked(mark: str) -> list[int]:
     return sorted(found)
 
 
-def memory(mark: str) -> Memory:
-    """What the marked processes hold now."""
+def memory(mark: str, *others: int) -> Memory:
+    """What the marked processes, and others by their ids, hold now."""
     rss = pss = 0
     names = []
-    for pid in marked(mark):
+    for pid in sorted({*marked(mark), *others}):
         with contextlib.suppress(OSError):
             fields = _rollup(pid)
             rss += fields["Rss"]

@@ -26,12 +26,12 @@ import corpus
 import numpy as np
 import servers
 from fill_ours import Notes, fill, notes_of, synthetic_notes
-from processes import await_end, memory
+from processes import Memory, await_end, memory
 from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import copy_sparse
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, Rendezvous
 
 COUNTS = (1, 4, 16, 64)
 EACH = 1_000
@@ -89,7 +89,7 @@ def over_collections(
     asks = {str(count): ask(names[:count]) for count in COUNTS}
     asks['["*"]'] = ask(["*"])
     times = in_turns(asks, queries)
-    used = memory(contestant.mark)
+    used = host_and(contestant)
     server.stop()
     await_end(contestant.mark)
     print("\n| collections of 1,000 points | find p50 ms | p95 ms | to one |\n|---|---|---|---|")
@@ -146,7 +146,7 @@ async def sized(
     }
     times = await asyncio.to_thread(in_turns, asks, queries)
     for name, contestant in contestants.items():
-        print(f"<!-- {name}: {memory(contestant.mark)} -->")
+        print(f"<!-- {name}: {host_and(contestant)} -->")
         started[name].stop()
     for holder in holders:
         await holder.close()
@@ -177,6 +177,12 @@ def large(points: int, real: Notes, *, fresh: bool) -> Path:
         fresh=fresh,
     )
     return folder
+
+
+def host_and(contestant: servers.Contestant) -> Memory:
+    """Memory of the server and of its engine host, whoever started that."""
+    host = Rendezvous.read(contestant.folder)
+    return memory(contestant.mark, *([host.pid] if host else []))
 
 
 def copied(folder: Path, target: Path) -> Path:

@@ -101,6 +101,12 @@ def official_texts(result: Mapping[str, Any]) -> list[str]:
     return [e.split("<content>")[1].split("</content>")[0] for e in entries]
 
 
+def complete(result: Mapping[str, Any]) -> bool:
+    """Whether every collection was searched by all its legs; the official server has one leg."""
+    states = result.get("structuredContent", {}).get("collections", {})
+    return all(state == "ok" for state in states.values())
+
+
 def our_texts(result: Mapping[str, Any]) -> list[str]:
     """The texts in an answer of this server."""
     return [

@@ -137,6 +137,22 @@ async def test_storing_without_a_model_wakes_the_background_fill():
         await services.close()
 
 
+async def test_what_an_earlier_run_left_is_filled_after_the_start():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine:
+        async with memory_services(encoder, engine=engine) as services:
+            await remember(services, "notes", "roses")
+        assert await pending(engine) == 1
+
+        services = wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+        await settled(services)
+
+        assert await pending(engine) == 0
+
+        await services.close()
+
+
 async def settled(services: Services) -> None:
     """Until the background task waits for something to do."""
     for _ in range(200):

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_server_qdrant.encoders.cache import QueryCache, Vector
 from mcp_server_qdrant.encoders.text import clean
@@ -22,6 +22,7 @@ State = Literal["idle", "loading", "downloading", "ready", "failed"]
 
 BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
 QUERY_CACHE_SIZE = 1024
+SPINNING = "session.intra_op.allow_spinning"
 RETRY_AFTER = 60.0  # seconds between two attempts to load
 
 logger = logging.getLogger(__name__)
@@ -226,13 +227,32 @@ def load_model(source: _Source, downloading: Callable[[], None]) -> _Loaded:
 def _open(source: _Source, *, local_files_only: bool = False) -> "TextEmbedding":
     from fastembed import TextEmbedding
 
-    return TextEmbedding(
+    model = TextEmbedding(
         source.model,
         cache_dir=str(source.cache_dir) if source.cache_dir else None,
         threads=source.threads,
         specific_model_path=str(source.model_path) if source.model_path else None,
         local_files_only=local_files_only,
     )
+    _without_spinning(model)
+    return model
+
+
+def _without_spinning(model: "TextEmbedding") -> None:
+    """Make onnxruntime's threads sleep once a query is done.
+
+    They would spin on for longer than the query took, on the cores that the engine needs next.
+    fastembed has no parameter for it, so the session is opened again with the option set.
+    """
+    session: Any = getattr(model.model, "model", None)
+    path = getattr(session, "_model_path", None)
+    if path is None:  # a static model, or another onnxruntime: it works, only less thriftily
+        return
+    options, providers = session.get_session_options(), session.get_providers()
+    options.add_session_config_entry(SPINNING, "0")
+    inner: Any = model.model
+    inner.model = None  # one copy of the weights at a time
+    inner.model = type(session)(path, sess_options=options, providers=providers)
 
 
 def _measured(model: "TextEmbedding") -> _Loaded:
