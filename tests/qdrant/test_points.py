@@ -56,7 +56,7 @@ async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
         made = [name for name, _ in engine.calls]
 
     assert made.count("create_collection") == 1
-    assert made.count("create_payload_index") == 9  # ours and metadata.project
+    assert made.count("create_payload_index") == 7  # ours and metadata.project
 
 
 async def test_making_what_is_there_already_is_no_error():

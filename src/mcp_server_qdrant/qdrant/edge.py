@@ -299,7 +299,8 @@ class EdgeClient(AsyncQdrantBase):
         **kwargs: Any,  # noqa: ARG002
     ) -> list[QueryResponse]:
         """One answer per request, in one trip."""
-        plain_requests = [plain.plain_request(request) for request in requests]
+        filters: dict[int, Any] = {}
+        plain_requests = [plain.plain_request(request, filters) for request in requests]
         found = await self._ask("query", collection_name, plain_requests, timeout=timeout)
         return [plain.response(rows) for rows in found]
 

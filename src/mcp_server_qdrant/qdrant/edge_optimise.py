@@ -30,6 +30,7 @@ from mcp_server_qdrant.qdrant.edge_writes import Writes
 _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _LONGEST_RECORD = 5_000  # engine updates; a busier shard is optimised at another time
 _RETRY_SECONDS = 60.0
+_FEWEST = 500  # points; a smaller gain is not worth a process
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,21 @@ class Optimiser:
             if shard.engine is None or now - shard.written < self._options.quiet_seconds:
                 continue
             with self._gate.reading():
-                if self._gain(shard) >= self._options.optimise_at:
+                if self._worthwhile(shard):
                     return shard
         return None
 
-    def _gain(self, shard: Shard) -> int:
-        """Points written since the last optimisation, or deleted."""
+    def _worthwhile(self, shard: Shard) -> bool:
+        """Whether enough was written since the last optimisation, or deleted.
+
+        Enough is half of the shard, so that a growing one is copied a few times only; at most
+        `optimise_at` points, which searches would feel.
+        """
         if shard.engine is None:
-            return 0
+            return False
         count = self._shards.exact_count(shard)
-        return max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
+        gain = max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
+        return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
     def _begin(self, shard: Shard) -> None:
         source = self._shards.path(shard)

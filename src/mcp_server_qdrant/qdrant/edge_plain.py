@@ -146,16 +146,22 @@ class QueryParts(NamedTuple):
     lookup_from: Any = None
 
 
-def plain_request(request: Any) -> dict[str, Any]:
-    """A QueryRequest or Prefetch; empty fields stay away."""
+def plain_request(request: Any, filters: dict[int, Any] | None = None) -> dict[str, Any]:
+    """A QueryRequest or Prefetch; empty fields stay away.
+
+    `filters` remembers the filters of one call by their identity: a shared one is sent once.
+    """
     found: dict[str, Any] = {}
+    filters = {} if filters is None else filters
     if request.prefetch:
         nested = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch]
-        found["prefetch"] = [plain_request(one) for one in nested]
+        found["prefetch"] = [plain_request(one, filters) for one in nested]
     if request.query is not None:
         found["query"] = plain_query(request.query)
     if request.filter is not None:
-        found["filter"] = plain(request.filter)
+        if id(request.filter) not in filters:
+            filters[id(request.filter)] = plain(request.filter)
+        found["filter"] = filters[id(request.filter)]
     if request.params is not None:
         found["params"] = plain(request.params)
     if request.lookup_from is not None:

@@ -59,7 +59,10 @@ class Reads:
         shard = self._shards.get(name)
         engine = self._shards.engine(shard)
         with guarded(name):
-            return [_Query(shard, engine, request, self._nearest).run() for request in requests]
+            filters: dict[int, edge.Filter | None] = {}
+            return [
+                _Query(shard, engine, request, self._nearest, filters).run() for request in requests
+            ]
 
     def retrieve(
         self, name: str, ids: list[Any], with_payload: Any, with_vector: Any
@@ -149,10 +152,24 @@ class _Query:
     """One query request on its way to the engine."""
 
     def __init__(
-        self, shard: Shard, engine: edge.EdgeShard, request: Mapping[str, Any], nearest: "_Nearest"
+        self,
+        shard: Shard,
+        engine: edge.EdgeShard,
+        request: Mapping[str, Any],
+        nearest: "_Nearest",
+        filters: "dict[int, edge.Filter | None]",
     ) -> None:
         self._shard, self._engine, self._request = shard, engine, request
         self._nearest = nearest
+        self._filters = filters
+
+    def _filter(self, plain: Mapping[str, Any] | None) -> edge.Filter | None:
+        """The engine's filter, made once where the requests of a call share one."""
+        if plain is None:
+            return None
+        if id(plain) not in self._filters:
+            self._filters[id(plain)] = types.to_filter(plain)
+        return self._filters[id(plain)]
 
     def run(self) -> list[tuple[Any, ...]]:
         request = self._request
@@ -211,7 +228,7 @@ class _Query:
 
     def _scoring(self, plain: Mapping[str, Any], limit: int) -> tuple[Any, edge.Filter | None]:
         """What scores, and the filter (to which a query by id adds that id)."""
-        query, where = plain.get("query"), types.to_filter(plain.get("filter"))
+        query, where = plain.get("query"), self._filter(plain.get("filter"))
         if query is None:
             return None, where
         if isinstance(query, dict) and "nearest" not in query and "indices" not in query:

@@ -7,6 +7,7 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import RequestError
 
+_QUANTISED_FROM_KB = 100
 _DISTANCES = {
     "Cosine": edge.Distance.Cosine,
     "Euclid": edge.Distance.Euclid,
@@ -66,6 +67,8 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
         quantization_config=edge.ScalarQuantizationConfig(
             edge.ScalarType.Int8, memory=edge.Memory.Cold
         ),
+        # Small segments too: over many collections memory bandwidth is what a search costs.
+        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_QUANTISED_FROM_KB),
         max_search_threads=1,
     )
 

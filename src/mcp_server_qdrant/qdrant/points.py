@@ -19,11 +19,9 @@ MAX_NAME = 255
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
-    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
     "tags": models.PayloadSchemaType.KEYWORD,
     "metadata.tags": models.PayloadSchemaType.KEYWORD,
-    "source": models.PayloadSchemaType.KEYWORD,
     "created_at": models.PayloadSchemaType.DATETIME,
     "updated_at": models.PayloadSchemaType.DATETIME,
 }

@@ -16,7 +16,7 @@ from typing import Protocol
 from mcp_server_qdrant.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.errors import QdrantMcpError
 
-CACHE_SECONDS = 60.0
+CACHE_SECONDS = 600.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
