@@ -23,7 +23,7 @@ class Corpus:
 
 
 def read(folder: Path) -> Corpus:
-    """A BEIR folder: corpus.jsonl, queries.jsonl, qrels.tsv; queries without judgements left out."""
+    """A BEIR folder: corpus.jsonl, queries.jsonl, qrels.tsv; unjudged queries are left out."""
     documents = {
         row["_id"]: (row.get("title", ""), row["text"])
         for row in map(json.loads, (folder / "corpus.jsonl").read_text("utf-8").splitlines())
