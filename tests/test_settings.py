@@ -255,3 +255,10 @@ def test_every_description_is_a_sentence():
 
 def test_the_environment_is_clean_for_these_tests():
     assert not set(VARIABLES) & set(os.environ)
+
+
+def test_the_languages_of_keyword_search_are_those_the_encoder_knows():
+    from mcp_server_qdrant import settings
+    from mcp_server_qdrant.encoders import bm25
+
+    assert settings.LANGUAGES == bm25.LANGUAGES

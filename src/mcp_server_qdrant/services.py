@@ -5,7 +5,6 @@ thread, after the handshake.
 """
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,8 +48,7 @@ class Services:
         """Let engine and models go."""
         if self.filling is not None:
             self.filling.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.filling
+            await asyncio.wait([self.filling])
         await self.catalog.close()
         self.encoders.close()
         await self.client.close()

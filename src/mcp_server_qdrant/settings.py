@@ -6,6 +6,7 @@ Every field's description is the README's settings table (tests/test_readme.py k
 
 import json
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -26,7 +27,14 @@ from mcp_server_qdrant.errors import ConfigError
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
-OPERATORS = ("==", "!=", ">", ">=", "<", "<=", "any", "except")
+# fmt: off
+LANGUAGES = (
+    "arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch",
+    "english", "finnish", "french", "german", "greek", "hebrew", "hinglish", "hungarian",
+    "indonesian", "italian", "japanese", "kazakh", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish", "none",
+)
+# fmt: on
 
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -214,6 +222,13 @@ class Settings(BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
+    @field_validator("bm25_language")
+    @classmethod
+    def _language(cls, value: str) -> str:
+        if value.strip().lower() not in LANGUAGES:
+            raise ValueError(f"must be one of {', '.join(LANGUAGES)}")
+        return value
+
     @field_validator("port")
     @classmethod
     def _port(cls, value: int) -> int:
@@ -235,6 +250,13 @@ class Settings(BaseSettings):
                 "QDRANT_LOCAL_PATH cannot be set together with QDRANT_URL or QDRANT_API_KEY: "
                 "choose the embedded engine or a server"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _default_is_allowed(self) -> Self:
+        name, allowed = self.collection_name, self.qdrant_collections
+        if name and allowed and not any(name == one or fnmatchcase(name, one) for one in allowed):
+            raise ValueError("COLLECTION_NAME is not among QDRANT_COLLECTIONS: add it there")
         return self
 
     @property

@@ -247,7 +247,7 @@ async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_on
             Hit(name, c.id, 0.5, 0.5, c.rrf, None, None, c.payload) for name, c in candidates[::7]
         ]
         fixture.engine.calls.clear()
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
 
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
@@ -264,7 +264,7 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
             for one in found.values()
         ]
         fixture.engine.broken["east"] = EngineFailure("gone")
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
 
     assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
     assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
@@ -274,7 +274,7 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     async with filled("north") as fixture:
         found = (await fixture.retrieve()).found
         gone = Hit("north", 4711, 0.5, 0.5, 0.0, None, None)
-        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone])
+        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone], 5.0)
 
     assert (kept, statuses) == ([], [])
 

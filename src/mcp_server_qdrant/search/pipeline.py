@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import (
@@ -20,6 +20,9 @@ from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
 from mcp_server_qdrant.search.terms import TermWeights
+
+# What a search that has used up its time still gets to show what it found.
+LAST_SECONDS = 1.0
 
 
 class Catalog(Protocol):
@@ -83,10 +86,13 @@ class Pipeline:
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
         )
+        clock = asyncio.get_running_loop().time
+        end = clock() + plan.deadline
         found = await retrieve(self.engine, targets, vectors, terms, plan)
+        plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         hits, late, more = await self._rank(found, terms, plan, limit)
         if more:
-            plan = plan.deeper()
+            plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan, limit)
         statuses = self._settle([*found.statuses.values(), *late])
@@ -97,7 +103,7 @@ class Pipeline:
     ) -> tuple[list[Hit], list[Status], list[Target]]:
         """The hits, which collections failed meanwhile, and which have more to give."""
         ranked = calibrate(list(found.found.values()), terms)
-        pool, late = await hydrate(self.engine, found.found, ranked[: plan.pool])
+        pool, late = await hydrate(self.engine, found.found, ranked[: plan.pool], plan.deadline)
         hits = group(pool)
         return hits, late, saturated(found.found, ranked, hits, plan, limit)
 

@@ -1,9 +1,9 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
     Candidate,
@@ -29,6 +29,8 @@ SPARE = 10
 FEW = 8
 SHALLOW = 10
 DEEPER = 4
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -142,16 +144,10 @@ async def retrieve(
             return None, Status(target.collection, "failed", str(error))
         return found, _status(target, query, vectors, terms)
 
-    tasks = [asyncio.ensure_future(one(target)) for target in targets]
-    try:
-        if tasks:
-            await asyncio.wait(tasks, timeout=plan.deadline)
-    finally:
-        for task in tasks:
-            task.cancel()
+    finished = await _within(plan.deadline, [one(target) for target in targets])
     answers = [
-        task.result() if task.done() and not task.cancelled() else (None, _late(target))
-        for task, target in zip(tasks, targets, strict=True)
+        answer or (None, _late(target.collection))
+        for answer, target in zip(finished, targets, strict=True)
     ]
     return Retrieved(
         found={found.target.collection: found for found, _ in answers if found},
@@ -184,8 +180,20 @@ async def _search(
     )
 
 
-def _late(target: Target) -> Status:
-    return Status(target.collection, "timeout", "It did not answer in time.")
+async def _within(seconds: float, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T | None]:
+    """The results of calls made at the same time; None for those that were too late."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return [task.result() if task.done() and not task.cancelled() else None for task in tasks]
+
+
+def _late(collection: str) -> Status:
+    return Status(collection, "timeout", "It did not answer in time.")
 
 
 def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
@@ -203,9 +211,12 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
 
 
 async def hydrate(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit]
+    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
 ) -> tuple[list[Hit], list[Status]]:
-    """The hits with their payloads; those of a collection that fails now are left out, with why."""
+    """The hits with their payloads, in `deadline` seconds.
+
+    Those of a collection that fails now are left out, with why.
+    """
     missing: dict[str, list[PointId]] = {}
     for hit in hits:
         if hit.payload is None:
@@ -219,7 +230,11 @@ async def hydrate(
         except QdrantMcpError as error:
             return Status(name, "failed", str(error))
 
-    answers = dict(zip(missing, await asyncio.gather(*map(one, missing)), strict=True))
+    finished = await _within(deadline, [one(name) for name in missing])
+    answers = {
+        name: _late(name) if answer is None else answer
+        for name, answer in zip(missing, finished, strict=True)
+    }
     payloads = {
         (name, point): payload
         for name, answer in answers.items()
