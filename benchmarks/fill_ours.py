@@ -33,6 +33,7 @@ from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 
 VECTOR = "fast-all-minilm-l6-v2"
 BATCH = 500
+NEVER = 1e7  # as the pause in writing after which the engine would optimise
 WRITTEN = "2026-01-01T00:00:00Z"
 
 
@@ -67,7 +68,7 @@ def synthetic_notes(count: int, real: np.ndarray, seed: int) -> Notes:
 
 async def fill(folder: Path, collections: Mapping[str, Notes]) -> None:
     """Make each collection in the embedded folder and write its notes; nothing is optimised."""
-    options = EdgeOptions(optimise_at=10**9, idle_seconds=0.2)
+    options = EdgeOptions(quiet_seconds=NEVER, idle_seconds=0.2)
     client = await EdgeClient.open(folder, timeout=120, options=options)
     try:
         for name, notes in collections.items():

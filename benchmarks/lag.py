@@ -18,7 +18,6 @@ import servers
 from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import Services, open_encoders, wire
 from mcp_server_qdrant.settings import Settings
@@ -26,7 +25,7 @@ from mcp_server_qdrant.settings import Settings
 TICK = 1.0  # ms
 SECONDS = 8.0
 CALLERS = 4
-OPTIMISED_WITHIN = 120.0
+OPTIMISED_WITHIN = 60.0
 MOST = 5.0  # ms, p95
 
 Call = Callable[[], Awaitable[object]]
@@ -35,7 +34,7 @@ Figures = dict[str, float]
 
 def measure(folder: Path, cache: Path, points: int) -> dict[str, Figures]:
     """Lag in ms by what the server did; `folder` holds one collection of so many points."""
-    report = asyncio.run(_measure(folder, cache, points))
+    report = asyncio.run(_measure(folder, cache))
     print(f"\n| {points:,} points: event loop late by, ms | p50 | p95 | max | calls/s |")
     print("|---|---|---|---|---|")
     for doing, seen in report.items():
@@ -50,28 +49,25 @@ def _verdict(met: bool) -> str:  # noqa: FBT001
     return "met" if met else "NOT met"
 
 
-async def _measure(folder: Path, cache: Path, points: int) -> dict[str, Figures]:
-    # The first store makes an optimisation due.
-    options = EdgeOptions(optimise_at=points + 1)
+async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
     settings = Settings(
         qdrant_local_path=folder,
         embedding_cache_dir=cache,
         collection_name=servers.COLLECTION,
     )
-    client = await EdgeClient.open(folder, timeout=60, options=options)
+    client = await EdgeClient.open(folder, timeout=60)
     services = wire(settings, client, open_encoders(settings))
     try:
         await services.encoders.default.ready(60)
         find, store = tools(settings, services)
-        report = {"doing nothing": await during([])}
-        await during([find] * CALLERS, seconds=1.0)
+        # As written, so many points are due to be optimised soon after they are opened.
+        async with optimising(client) as busy:
+            report = {"finding, storing, optimising": await during([find, store], busy)}
+        report["doing nothing"] = await during([])
         report["finding, one caller"] = await during([find])
         report[f"finding, {CALLERS} callers"] = await during([find] * CALLERS)
-        await store()
-        async with optimising(client) as busy:
-            report["finding, storing, optimising"] = await during([find, store], busy)
-        report["finding, storing"] = await during([find, store])
         report["storing, one caller"] = await during([store])
+        report["finding, storing"] = await during([find, store])
         return report
     finally:
         await services.close()

@@ -58,6 +58,12 @@ async def test_arguments_are_snake_case_and_limited():
         "mode",
         "score_threshold",
         "query_filter",
+        "algorithm",
+        "semantic_weight",
+        "keyword_weight",
+        "priority",
+        "recency_decay",
+        "explain",
         "collection_name",
     }
     assert set(tools["qdrant-store"]) == {

@@ -1,5 +1,6 @@
 """Commands. The only place that exits and prints, to stderr: stdout is the stdio transport."""
 
+import gc
 import logging
 import sys
 
@@ -34,6 +35,8 @@ def serve(transport: str) -> None:
             stream=sys.stderr,
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         )
+        # What is imported now stays: collecting garbage among it costs a tenth of the start.
+        gc.disable()
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]

@@ -1,14 +1,17 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 Payload = dict[str, Any]
 PointId = str | int
 Distance = Literal["cosine", "dot", "euclid", "manhattan"]
 Mode = Literal["minimal", "full"]
+Algorithm = Literal["hybrid", "semantic", "keyword"]
+Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 
 SPARSE_NAME = "bm25"
@@ -149,9 +152,33 @@ class Hit:
         return replace(self, score=self.score * factor, factors=(*self.factors, (step, factor)))
 
 
+def moment(value: Any) -> datetime | None:
+    """A time as people and tools write it: ISO 8601, or epoch in seconds or milliseconds.
+
+    None where it is neither. A time without a zone is UTC.
+    """
+    try:
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+            return when if when.tzinfo else when.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def by_score(hits: Iterable[Hit]) -> list[Hit]:
+    """Best first; ties by collection and id, so that the same request gives the same order."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One call of qdrant-find, validated. `collections` None means the default ones."""
+    """One call of qdrant-find, validated. None means the server's default throughout.
+
+    The weights say how much each leg counts, `recency` how much age does (0 to 1).
+    """
 
     query: str
     collections: tuple[str, ...] | None = None
@@ -159,6 +186,27 @@ class SearchRequest:
     mode: Mode = "minimal"
     score_threshold: float | None = None
     query_filter: Mapping[str, Any] | None = None
+    algorithm: Algorithm = "hybrid"
+    semantic_weight: float | None = None
+    keyword_weight: float | None = None
+    priority: Priority | None = None
+    recency: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
+
+    `words` is BM25 divided by the largest score any document could reach.
+    """
+
+    meaning: float | None
+    words: float | None
+    alpha: float
+    rrf: float
+    score: float
+    factors: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +240,7 @@ class Result:
     relevance: float
     score: float
     passage: str
+    why: Why | None = None
 
 
 @dataclass(frozen=True, slots=True)

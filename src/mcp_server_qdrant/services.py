@@ -26,7 +26,8 @@ from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
-from mcp_server_qdrant.search.pipeline import Limits, Pipeline
+from mcp_server_qdrant.search.decay import Recency
+from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.settings import Settings
@@ -135,6 +136,14 @@ def _pipeline(
             factor=settings.search_limit_factor,
             deadline=settings.search_timeout,
             concurrency=settings.search_concurrency,
+        ),
+        Preferences(
+            alpha=settings.hybrid_alpha,
+            order=settings.priority_order,
+            priority=settings.priority,
+            recency=Recency(
+                settings.recency_weight, settings.recency_decay, settings.recency_fields
+            ),
         ),
     )
 

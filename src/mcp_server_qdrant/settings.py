@@ -27,6 +27,7 @@ from mcp_server_qdrant.errors import ConfigError
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
+TIME_FIELDS = ("created_at", "updated_at", "modified_at", "date", "timestamp")
 # fmt: off
 LANGUAGES = (
     "arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch",
@@ -128,6 +129,27 @@ class Settings(BaseSettings):
     filterable_fields: Annotated[tuple[FilterableField, ...], NoDecode] = _variable(
         "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
     )
+    # ranking
+    hybrid_alpha: float = _variable(
+        "HYBRID_ALPHA", 0.5, "Share of meaning in the relevance; 1: vectors only, 0: keywords only."
+    )
+    priority_order: Names = _variable(
+        "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
+    )
+    priority: Literal["natural", "soft", "medium", "hard"] = _variable(
+        "QDRANT_COLLECTION_PRIORITY", "natural", "How much the preference counts."
+    )
+    recency_weight: float = _variable(
+        "QDRANT_RECENCY_WEIGHT", 0.15, "How much of its score a text can lose by age; 0 is off."
+    )
+    recency_decay: float = _variable(
+        "QDRANT_RECENCY_DECAY", 0.01, "How fast, per day; 0.01 is a half-life of 69 days."
+    )
+    recency_fields: Names = _variable(
+        "QDRANT_RECENCY_FIELDS",
+        TIME_FIELDS,
+        "Payload paths that may hold a text's time; the first present is used.",
+    )
     # embedding
     embedding_provider: Literal["fastembed"] = _variable(
         "EMBEDDING_PROVIDER", "fastembed", "What makes the vectors."
@@ -173,7 +195,13 @@ class Settings(BaseSettings):
         "FASTMCP_SERVER_LOG_LEVEL",
     )
 
-    @field_validator("qdrant_collections", "qdrant_content_fields", mode="before")
+    @field_validator(
+        "qdrant_collections",
+        "qdrant_content_fields",
+        "priority_order",
+        "recency_fields",
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -222,6 +250,13 @@ class Settings(BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
+    @field_validator("hybrid_alpha", "recency_weight")
+    @classmethod
+    def _share(cls, value: float) -> float:
+        if not 0 <= value <= 1:
+            raise ValueError("must be between 0 and 1")
+        return value
+
     @field_validator("bm25_language")
     @classmethod
     def _language(cls, value: str) -> str:
@@ -236,7 +271,7 @@ class Settings(BaseSettings):
             raise ValueError("must be between 0 and 65535")
         return value
 
-    @field_validator("qdrant_timeout", "search_timeout")
+    @field_validator("qdrant_timeout", "search_timeout", "recency_decay")
     @classmethod
     def _positive(cls, value: float) -> float:
         if value <= 0:

@@ -4,7 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.datatypes import CollectionInfo, Document, Mode, Result, SearchPage, Stored
+from mcp_server_qdrant.datatypes import (
+    CollectionInfo,
+    Document,
+    Mode,
+    Result,
+    SearchPage,
+    Stored,
+    Why,
+)
 
 
 def page(found: SearchPage, mode: Mode) -> str:
@@ -18,9 +26,24 @@ def result(number: int, one: Result, mode: Mode) -> str:
     document = one.document
     title = f" · {document.title}" if document.title else ""
     head = f"{number}. [{one.relevance:.2f}] {document.collection}{title} (id {document.id})"
-    if mode == "minimal":
-        return f"{head}\n{one.passage}"
-    return "\n".join([head + part(document), document.text, *details(document)])
+    lines = [head, one.passage]
+    if mode == "full":
+        lines = [head + part(document), document.text, *details(document)]
+    return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+
+
+def why(why: Why, relevance: float) -> str:
+    """What made a result's place, on one line."""
+    legs = [
+        f"{share:.2f} x {name} {value:.3f}"
+        for name, value, share in (
+            ("meaning", why.meaning, why.alpha),
+            ("words", why.words, 1 - why.alpha),
+        )
+        if value is not None
+    ]
+    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
+    return f"why: {' + '.join(legs)} = {relevance:.3f}{steps} -> {why.score:.3f}; rrf {why.rrf:.4f}"
 
 
 def part(document: Document) -> str:

@@ -1,9 +1,7 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from mcp.server.mcpserver.tools import Tool
@@ -12,13 +10,17 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from mcp_server_qdrant import tool_text
 from mcp_server_qdrant.datatypes import (
+    Algorithm,
     CollectionInfo,
     Document,
     NewDocument,
+    Priority,
     Result,
     SearchPage,
     SearchRequest,
     Stored,
+    Why,
+    moment,
 )
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
@@ -44,6 +46,7 @@ class Found(BaseModel):
     tags: list[str] | None = None
     source: str | None = None
     created_at: str | None = None
+    why: dict[str, Any] | None = None
 
 
 class FindOutput(BaseModel):
@@ -122,6 +125,10 @@ Filter = Annotated[
 ]
 Information = Annotated[Text, Field(description="The text to remember")]
 Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
+Weight = Annotated[float | None, Field(ge=0, le=1)]
+Age = Annotated[
+    float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
+]
 DocumentId = Annotated[Text | None, Field(description="Your own id; storing again updates it")]
 Ids = Annotated[list[Text], Field(min_length=1, max_length=MAX_IDS)]
 Neighbours = Annotated[
@@ -146,6 +153,12 @@ class Tools:
         mode: ModeName = "minimal",
         score_threshold: Threshold = None,
         query_filter: Filter = None,
+        algorithm: Algorithm = "hybrid",
+        semantic_weight: Weight = None,
+        keyword_weight: Weight = None,
+        priority: Priority | None = None,
+        recency_decay: Age = None,
+        explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
         collection_name: Text | None = None,
     ) -> Annotated[CallToolResult, FindOutput]:
         """Search."""
@@ -160,6 +173,12 @@ class Tools:
             mode=mode,
             score_threshold=score_threshold,
             query_filter=query_filter,
+            algorithm=algorithm,
+            semantic_weight=semantic_weight,
+            keyword_weight=keyword_weight,
+            priority=priority,
+            recency=recency_decay,
+            explain=explain,
         )
         page = await (await self._services()).pipeline.search(request)
         return answer(tool_text.page(page, mode), find_output(page, mode))
@@ -234,19 +253,6 @@ def _plain(point: str) -> str:
     return point.replace("-", "").lower()
 
 
-def moment(value: Any) -> datetime | None:
-    """A time as callers write it: ISO 8601, or epoch in seconds or milliseconds; else None."""
-    try:
-        if isinstance(value, str):
-            when = datetime.fromisoformat(value)
-            return when if when.tzinfo else when.replace(tzinfo=UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None
-
-
 def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     """A page as structured content."""
     return {
@@ -267,8 +273,14 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "relevance": round(one.relevance, 3),
         "text": one.document.text if full else one.passage,
         "title": one.document.title,
+        "why": _why(one.why) if one.why else None,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _why(why: Why) -> dict[str, Any]:
+    values = asdict(why) | {"factors": dict(why.factors)}
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 
 def _document(document: Document) -> dict[str, Any]:

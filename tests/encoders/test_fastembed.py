@@ -303,3 +303,15 @@ def test_an_encoder_is_opened_by_its_providers_name():
 def test_an_unknown_provider_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"'acme'.*fastembed"):
         open_encoder("acme")
+
+
+async def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
+    encoder = FastEmbedEncoder(MODEL, model_path=model_dir)
+    encoder.start()
+    assert await encoder.ready(60)
+
+    session = encoder._loaded.model.model.model
+    encoder.close()
+
+    options = session.get_session_options()
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"

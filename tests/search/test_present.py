@@ -5,7 +5,7 @@ import pytest
 from mcp_server_qdrant.datatypes import Hit, SearchRequest, Status, Terms
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.search.group import document_id, group
-from mcp_server_qdrant.search.present import Presenter, above, notes
+from mcp_server_qdrant.search.present import Presenter, Shares, above, notes
 
 OK = [Status("a", "ok")]
 
@@ -23,9 +23,8 @@ def page(hits, *, limit=10, statuses=OK, **request):
         lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
     terms = Terms(query="q", idf={9: 1.0}, sparse={})
-    return presenter.present(
-        hits, SearchRequest("q", **request), limit=limit, statuses=statuses, terms=terms
-    )
+    asked = SearchRequest("q", **request)
+    return presenter.present(hits, asked, limit, statuses, terms, Shares(0.5, 4.4))
 
 
 def test_results_keep_the_order_of_the_hits_and_their_numbers():

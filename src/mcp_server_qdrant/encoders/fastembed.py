@@ -22,7 +22,7 @@ State = Literal["idle", "loading", "downloading", "ready", "failed"]
 
 BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
 QUERY_CACHE_SIZE = 1024
-SPINNING = "session.intra_op.allow_spinning"
+STOP_SPINNING = "session.force_spinning_stop"
 RETRY_AFTER = 60.0  # seconds between two attempts to load
 
 logger = logging.getLogger(__name__)
@@ -233,26 +233,25 @@ def _open(source: _Source, *, local_files_only: bool = False) -> "TextEmbedding"
         threads=source.threads,
         specific_model_path=str(source.model_path) if source.model_path else None,
         local_files_only=local_files_only,
+        lazy_load=True,
     )
-    _without_spinning(model)
+    _load_thriftily(model)
     return model
 
 
-def _without_spinning(model: "TextEmbedding") -> None:
-    """Make onnxruntime's threads sleep once a query is done.
+def _load_thriftily(model: "TextEmbedding") -> None:
+    """Load the weights, in a session whose threads stop spinning once a query is done.
 
-    They would spin on for longer than the query took, on the cores that the engine needs next.
-    fastembed has no parameter for it, so the session is opened again with the option set.
+    By default they spin on for longer than the query took, on the cores that the engine needs
+    next: twice the CPU time per query. fastembed has no parameter for it.
     """
-    session: Any = getattr(model.model, "model", None)
-    path = getattr(session, "_model_path", None)
-    if path is None:  # a static model, or another onnxruntime: it works, only less thriftily
-        return
-    options, providers = session.get_session_options(), session.get_providers()
-    options.add_session_config_entry(SPINNING, "0")
     inner: Any = model.model
-    inner.model = None  # one copy of the weights at a time
-    inner.model = type(session)(path, sess_options=options, providers=providers)
+    if not hasattr(inner, "load_onnx_model"):  # a static model has no session
+        return
+    inner.add_extra_session_options = lambda options, _: options.add_session_config_entry(
+        STOP_SPINNING, "1"
+    )
+    inner.load_onnx_model()
 
 
 def _measured(model: "TextEmbedding") -> _Loaded:

@@ -75,8 +75,11 @@ class Collections(Protocol):
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets it be."""
 
+    def grew(self, name: str, points: int) -> None:
+        """So many points more are in it."""
+
     def forget(self, name: str) -> None:
-        """It has changed."""
+        """Look it up anew at its next use."""
 
 
 class Points(Protocol):
@@ -151,8 +154,9 @@ class Store:
             await self._points.upsert(target, points[first : first + UPSERT])
         if before and before[0].chunks > len(points):
             await self._points.delete_chunks(collection, document, len(points))
-        self._collections.forget(collection)
+        self._collections.grew(collection, len(points) - (before[0].chunks if before else 0))
         if pending:
+            self._collections.forget(collection)  # it may have got the index of pending points
             self._pending()
         return Stored(
             collection=collection,

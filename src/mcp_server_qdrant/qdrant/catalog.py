@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -201,6 +201,15 @@ class Catalog:
         )
         self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
         return target
+
+    def grew(self, name: str, points: int) -> None:
+        """Count what was just stored here, so that the next search weighs it, at no cost."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            old = entry.target
+            entry.target = replace(
+                old, points=old.points + points, documents=old.documents + points
+            )
 
     def forget(self, name: str) -> None:
         """Look this collection up anew at its next use: it was written to, or it failed."""

@@ -1,12 +1,14 @@
 """The read path, one call per line. The only module that knows the order of the stages."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import (
     Hit,
+    Priority,
     SearchPage,
     SearchRequest,
     Status,
@@ -14,10 +16,13 @@ from mcp_server_qdrant.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.errors import BackendError
-from mcp_server_qdrant.search.calibrate import calibrate
+from mcp_server_qdrant.search.algorithm import dense_share, narrowed
+from mcp_server_qdrant.search.boost import boost
+from mcp_server_qdrant.search.calibrate import ALPHA, bound, calibrate
+from mcp_server_qdrant.search.decay import Recency, decay
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.group import group
-from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.present import Presenter, Shares
 from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
 from mcp_server_qdrant.search.terms import TermWeights
 
@@ -52,6 +57,21 @@ class Limits:
     concurrency: int = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """How hits are ranked unless the request says otherwise."""
+
+    alpha: float = ALPHA
+    order: tuple[str, ...] = ()
+    priority: Priority = "natural"
+    recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
+
+
+def this_hour() -> datetime:
+    """The present to the hour: a request repeated at once gets the same answer, to the last bit."""
+    return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+
+
 class Pipeline:
     """One search over many collections."""
 
@@ -63,6 +83,8 @@ class Pipeline:
         terms: TermWeights,
         presenter: Presenter,
         limits: Limits,
+        preferences: Preferences,
+        now: Callable[[], datetime] = this_hour,
     ) -> None:
         self.catalog = catalog
         self.engine = engine
@@ -70,14 +92,17 @@ class Pipeline:
         self.terms = terms
         self.presenter = presenter
         self.limits = limits
+        self.preferences = preferences
+        self.now = now
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
 
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
+        ranking = self._ranking(request)
         condition = self.engine.prepare(request.query_filter)
-        targets = await self.catalog.resolve(request.collections)
+        targets = narrowed(await self.catalog.resolve(request.collections), request.algorithm)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
         plan = Plan.of(
             len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
@@ -90,19 +115,34 @@ class Pipeline:
         end = clock() + plan.deadline
         found = await retrieve(self.engine, targets, vectors, terms, plan)
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
-        hits, late, more = await self._rank(found, terms, plan, limit)
+        hits, late, more = await self._rank(found, terms, plan, limit, ranking)
         if more:
             plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
-            hits, late, _ = await self._rank(found, terms, plan, limit)
+            hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
+        hits = decay(hits, ranking.recency, self.now())
         statuses = self._settle([*found.statuses.values(), *late])
-        return self.presenter.present(hits, request, limit=limit, statuses=statuses, terms=terms)
+        shares = Shares(ranking.alpha, bound(terms))
+        return self.presenter.present(hits, request, limit, statuses, terms, shares)
+
+    def _ranking(self, request: SearchRequest) -> Preferences:
+        """The server's preferences with what this request asks for instead."""
+        usual = self.preferences
+        alpha = dense_share(request.semantic_weight, request.keyword_weight)
+        weight = usual.recency.weight if request.recency is None else request.recency
+        return replace(
+            usual,
+            alpha=usual.alpha if alpha is None else alpha,
+            priority=request.priority or usual.priority,
+            recency=replace(usual.recency, weight=weight),
+        )
 
     async def _rank(
-        self, found: Retrieved, terms: Terms, plan: Plan, limit: int
+        self, found: Retrieved, terms: Terms, plan: Plan, limit: int, ranking: Preferences
     ) -> tuple[list[Hit], list[Status], list[Target]]:
         """The hits, which collections failed meanwhile, and which have more to give."""
-        ranked = calibrate(list(found.found.values()), terms)
+        ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
+        ranked = boost(ranked, ranking.order, ranking.priority)
         pool, late = await hydrate(self.engine, found.found, ranked[: plan.pool], plan.deadline)
         hits = group(pool)
         return hits, late, saturated(found.found, ranked, hits, plan, limit)

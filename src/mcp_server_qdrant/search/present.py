@@ -1,6 +1,7 @@
 """Hits -> the page that is shown: cut, passages, notes."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from mcp_server_qdrant.datatypes import (
     Document,
@@ -12,10 +13,19 @@ from mcp_server_qdrant.datatypes import (
     SearchRequest,
     Status,
     Terms,
+    Why,
 )
 from mcp_server_qdrant.search.passage import Tokens, passage
 
 Reader = Callable[[str, PointId, Payload | None], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What the relevance of this search was made with: the dense share and the BM25 bound."""
+
+    alpha: float
+    bound: float
 
 
 class Presenter:
@@ -29,10 +39,10 @@ class Presenter:
         self,
         hits: Sequence[Hit],
         request: SearchRequest,
-        *,
         limit: int,
         statuses: Sequence[Status],
         terms: Terms,
+        shares: Shares,
     ) -> SearchPage:
         """The best `limit` documents at or above the threshold, best first."""
         chosen = [
@@ -44,6 +54,7 @@ class Presenter:
                 relevance=hit.relevance,
                 score=hit.score,
                 passage=passage(document.text, terms.idf, self._tokens),
+                why=why(hit, shares) if request.explain else None,
             )
             for hit, document in chosen
         ]
@@ -56,6 +67,18 @@ class Presenter:
 
     def _document(self, hit: Hit) -> Document:
         return self._read(hit.collection, hit.id, hit.payload)
+
+
+def why(hit: Hit, shares: Shares) -> Why:
+    """What made this hit's place, each number as the ranking used it."""
+    meaning = None if hit.dense is None else min(max(hit.dense, 0.0), 1.0)
+    words = None
+    if hit.sparse is not None and shares.bound > 0:
+        words = min(max(hit.sparse / shares.bound, 0.0), 1.0)
+    alpha = shares.alpha
+    if meaning is None or words is None:
+        alpha = 0.0 if meaning is None else 1.0
+    return Why(meaning, words, alpha, hit.rrf, hit.score, hit.factors)
 
 
 def above(hits: Iterable[Hit], threshold: float | None) -> list[Hit]:

@@ -1,0 +1,44 @@
+"""Which legs a search uses, and how much each counts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mcp_server_qdrant.datatypes import Algorithm, Target
+from mcp_server_qdrant.errors import RequestError
+
+
+def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
+    """The targets with the legs that the algorithm searches.
+
+    One that has none of them keeps neither, with the reason: it is skipped, and that is said.
+    """
+    return [_narrowed(target, algorithm) for target in targets]
+
+
+def _narrowed(target: Target, algorithm: Algorithm) -> Target:
+    if algorithm == "semantic" and target.sparse is not None:
+        note = target.note or "semantic search needs a dense vector, and it has none"
+        return replace(target, sparse=None, note=None if target.dense else note)
+    if algorithm == "keyword" and target.dense is not None:
+        note = "keyword search needs a bm25 vector, and it has none"
+        return replace(target, dense=None, note=None if target.sparse else note)
+    return target
+
+
+def dense_share(semantic: float | None, keyword: float | None) -> float | None:
+    """The dense leg's share of the relevance that the caller's weights ask for.
+
+    Weights are not negative, their sum is at most 1 and one of them is above 0; one that is not
+    given is what the other leaves. None where neither is given. Raises RequestError.
+    """
+    if semantic is None and keyword is None:
+        return None
+    if any(weight is not None and not 0 <= weight <= 1 for weight in (semantic, keyword)):
+        raise RequestError("semantic_weight and keyword_weight must be between 0 and 1.")
+    meaning = 1 - (keyword or 0.0) if semantic is None else semantic
+    words = 1 - (semantic or 0.0) if keyword is None else keyword
+    if meaning + words > 1 + 1e-9:
+        raise RequestError("semantic_weight and keyword_weight must not add up to more than 1.")
+    if meaning + words <= 0:
+        raise RequestError("One of semantic_weight and keyword_weight must be above 0.")
+    return meaning / (meaning + words)

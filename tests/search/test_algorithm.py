@@ -1,0 +1,66 @@
+"""Which legs are searched, and their shares."""
+
+import pytest
+
+from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.search.algorithm import dense_share, narrowed
+
+DENSE = DenseLeg("d", 4, "cosine", "m")
+SPARSE = SparseLeg("bm25", idf=True)
+BOTH = Target("both", 1, DENSE, SPARSE)
+ONLY_DENSE = Target("dense", 1, DENSE, None)
+ONLY_SPARSE = Target("sparse", 1, None, SPARSE, note="keywords only: it has no dense vector")
+
+
+def test_hybrid_search_leaves_the_targets_alone():
+    assert narrowed([BOTH, ONLY_DENSE], "hybrid") == [BOTH, ONLY_DENSE]
+
+
+def test_semantic_and_keyword_search_use_one_leg_each():
+    (semantic,), (keyword,) = narrowed([BOTH], "semantic"), narrowed([BOTH], "keyword")
+
+    assert (semantic.dense, semantic.sparse) == (DENSE, None)
+    assert (keyword.dense, keyword.sparse) == (None, SPARSE)
+    assert (semantic.note, keyword.note) == (None, None)
+
+
+def test_a_collection_without_the_leg_has_none_left_and_says_why():
+    (keyword,), (semantic,) = narrowed([ONLY_DENSE], "keyword"), narrowed([ONLY_SPARSE], "semantic")
+
+    assert (keyword.dense, keyword.sparse) == (None, None)
+    assert keyword.note == "keyword search needs a bm25 vector, and it has none"
+    assert (semantic.dense, semantic.sparse) == (None, None)
+    assert semantic.note == "keywords only: it has no dense vector"
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "share"),
+    [
+        (None, None, None),
+        (0.7, 0.3, 0.7),
+        (0.2, 0.2, 0.5),
+        (0.7, None, 0.7),
+        (None, 0.4, 0.6),
+        (1.0, None, 1.0),
+        (0.0, None, 0.0),
+        (0.0, 0.5, 0.0),
+    ],
+)
+def test_weights_are_shares_whatever_their_sum(semantic, keyword, share):
+    assert dense_share(semantic, keyword) == (None if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "sentence"),
+    [
+        (0.7, 0.5, "semantic_weight and keyword_weight must not add up to more than 1."),
+        (0.0, 0.0, "One of semantic_weight and keyword_weight must be above 0."),
+        (-0.1, None, "semantic_weight and keyword_weight must be between 0 and 1."),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, sentence):
+    with pytest.raises(RequestError) as refused:
+        dense_share(semantic, keyword)
+
+    assert str(refused.value) == sentence
