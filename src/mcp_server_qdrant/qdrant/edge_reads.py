@@ -64,6 +64,33 @@ class Reads:
                 _Query(shard, engine, request, self._nearest, filters).run() for request in requests
             ]
 
+    def scored(
+        self, name: str, legs: list[dict[str, Any]], k: int, limit: int, with_payload: Any
+    ) -> list[tuple[Any, ...]]:
+        """The best points by RRF over the legs, each with its exact score on every leg.
+
+        Rows of `(id, payload, rrf, scores)`; a score is None where the point lacks the vector.
+        """
+        shard = self._shards.get(name)
+        engine = self._shards.engine(shard)
+        if limit <= 0:
+            return []
+        with guarded(name):
+            fused = {"prefetch": legs, "query": {"rrf": {"k": k}}}
+            query = _Query(shard, engine, fused, self._nearest, {})
+            found = [
+                (point.id, point.score, point.payload)
+                for point in query.search(limit + TIES, 0, (with_payload, False))
+            ]
+            rows = [(types.from_id(i), i, score, payload) for i, score, payload in found]
+            rows.sort(key=lambda row: (-row[2], str(row[0])))
+            rows = rows[:limit]
+            scores = [query.exact(leg, {row[1] for row in rows}) for leg in legs]
+        return [
+            (point_id, payload, rrf, [one.get(own) for one in scores])
+            for point_id, own, rrf, payload in rows
+        ]
+
     def retrieve(
         self, name: str, ids: list[Any], with_payload: Any, with_vector: Any
     ) -> list[tuple[Any, ...]]:
@@ -188,14 +215,15 @@ class _Query:
                 _ordered(self._engine, request.get("filter"), order, limit + offset, shown)
             )[offset:]
         if isinstance(query, dict) and ("rrf" in query or "fusion" in query):
-            found = self._search(limit + offset + TIES, 0, shown)
+            found = self.search(limit + offset + TIES, 0, shown)
             rows = [types.from_scored(point, bare=bare) for point in found]
             rows.sort(key=lambda row: (-row[types.SCORE], str(row[0])))
             return rows[offset : offset + limit]
-        found = self._search(limit, offset, shown)
+        found = self.search(limit, offset, shown)
         return [types.from_scored(point, bare=bare) for point in found]
 
-    def _search(self, limit: int, offset: int, shown: tuple[Any, Any]) -> list[edge.ScoredPoint]:
+    def search(self, limit: int, offset: int, shown: tuple[Any, Any]) -> list[edge.ScoredPoint]:
+        """What the engine finds, as it comes."""
         scoring, where = self._scoring(self._request, limit + offset)
         return self._engine.query(
             edge.QueryRequest(
@@ -210,6 +238,22 @@ class _Query:
                 with_vector=shown[1] or False,
             )
         )
+
+    def exact(self, leg: Mapping[str, Any], ids: set[Any]) -> dict[Any, float]:
+        """The leg's exact score of each of these points that has its vector."""
+        if not ids:
+            return {}
+        scoring, _ = self._scoring(leg, len(ids))
+        only = edge.Filter(must=[edge.HasIdCondition(ids)])
+        request = edge.QueryRequest(
+            len(ids),
+            query=scoring,
+            filter=only,
+            params=types.to_params({"exact": True}),
+            with_payload=False,
+            with_vector=False,
+        )
+        return {point.id: point.score for point in self._engine.query(request)}
 
     def _prefetches(self, plain: Mapping[str, Any]) -> list[edge.Prefetch] | None:
         return [self._prefetch(one) for one in plain.get("prefetch") or ()] or None

@@ -20,7 +20,9 @@ from mcp_server_qdrant.qdrant.edge_writes import Writes
 _FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
 _GROUP = 32  # writes acknowledged by one flush
 
-READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
+READS = frozenset(
+    {"collections", "info", "query", "scored", "retrieve", "scroll", "count", "facet"}
+)
 WRITES = frozenset(
     {
         *("create", "update_metadata", "drop", "index", "drop_index", "add_vector", "drop_vector"),

@@ -17,6 +17,7 @@ from mcp_server_qdrant.datatypes import (
     Target,
 )
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.filters import parse
 
 RRF_K = 60
@@ -38,6 +39,62 @@ class Queries:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
         return parse(raw)
 
+    async def search(
+        self,
+        target: Target,
+        query: LegQuery,
+        *,
+        depth: int,
+        condition: models.Filter | None,
+        with_payload: bool,
+    ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
+        """The fused candidates, best first, and their exact (cosine, BM25) scores by id."""
+        if isinstance(self._client, EdgeClient):
+            return await self._search_in_one_trip(
+                self._client, target, query, depth, condition, with_payload=with_payload
+            )
+        candidates = await self.candidates(
+            target, query, depth=depth, condition=condition, with_payload=with_payload
+        )
+        if not candidates:
+            return [], {}, {}
+        ids = [candidate.id for candidate in candidates]
+        return candidates, *await self.leg_scores(target, query, ids)
+
+    async def _search_in_one_trip(
+        self,
+        client: EdgeClient,
+        target: Target,
+        query: LegQuery,
+        depth: int,
+        condition: models.Filter | None,
+        *,
+        with_payload: bool,
+    ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
+        legs = self._prefetches(_legs(target, query), depth, condition)
+        rows = await client.scored_points(
+            target.collection, legs, k=RRF_K, limit=depth, with_payload=with_payload
+        )
+        scores: list[dict[PointId, float]] = [
+            {row[0]: score for row in rows if (score := row[3][leg]) is not None}
+            for leg in range(len(legs))
+        ]
+        candidates = [Candidate(point, rrf, payload) for point, payload, rrf, _ in rows]
+        return candidates, *_by_leg(target, query, scores)
+
+    def _prefetches(
+        self,
+        legs: Sequence[tuple[Any, str | None]],
+        depth: int,
+        condition: models.Filter | None,
+    ) -> list[models.Prefetch]:
+        return [
+            self._dense_prefetch(vector, using, depth, condition)
+            if isinstance(vector, list)
+            else models.Prefetch(query=vector, using=using, limit=depth, filter=condition)
+            for vector, using in legs
+        ]
+
     async def candidates(
         self,
         target: Target,
@@ -57,11 +114,7 @@ class Queries:
             vector, using = legs[0]
             request: dict[str, Any] = {"query": vector, "using": using, "limit": depth}
         else:
-            (vector, using), (sparse, sparse_using) = legs
-            prefetch = [
-                self._dense_prefetch(vector, using, depth, condition),
-                models.Prefetch(query=sparse, using=sparse_using, limit=depth, filter=condition),
-            ]
+            prefetch = self._prefetches(legs, depth, condition)
             request = {"prefetch": prefetch, "query": _RRF, "limit": depth + TIES}
         with foreign_errors(target.collection):
             response = await self._client.query_points(
@@ -112,11 +165,7 @@ class Queries:
             answers = await self._client.query_batch_points(target.collection, requests)
         found: list[list[Any]] = [answer.points for answer in answers]
         scores = [{point.id: point.score for point in points} for points in found]
-        cosines: dict[PointId, float] = {}
-        if target.dense is not None and query.dense is not None:
-            leg = target.dense
-            cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
-        return cosines, scores[0] if scores else {}
+        return _by_leg(target, query, scores)
 
     async def probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
         """The engine's own idf of each term in this collection; absent terms are left out.
@@ -164,6 +213,17 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
         vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
         legs.append((vector, target.sparse.vector))
     return legs
+
+
+def _by_leg(
+    target: Target, query: LegQuery, scores: list[dict[PointId, float]]
+) -> tuple[dict[PointId, float], dict[PointId, float]]:
+    """The scores of the legs that were searched as (cosine, BM25)."""
+    cosines: dict[PointId, float] = {}
+    if target.dense is not None and query.dense is not None:
+        leg = target.dense
+        cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
+    return cosines, scores[0] if scores else {}
 
 
 def _stored(vector: Any, leg: SparseLeg, term: int) -> float:

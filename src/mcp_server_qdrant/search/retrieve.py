@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Engine(Protocol):
     """One collection's queries; all raise our errors."""
 
-    async def candidates(
+    async def search(
         self,
         target: Target,
         query: LegQuery,
@@ -44,13 +44,8 @@ class Engine(Protocol):
         depth: int,
         condition: Any,
         with_payload: bool,
-    ) -> list[Candidate]:
-        """The fused candidates, best first."""
-
-    async def leg_scores(
-        self, target: Target, query: LegQuery, ids: Sequence[PointId]
-    ) -> tuple[Mapping[PointId, float], Mapping[PointId, float]]:
-        """Exact (cosine, BM25) scores by id."""
+    ) -> tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
+        """The fused candidates, best first, and their exact (cosine, BM25) scores by id."""
 
     async def payloads(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
         """Payloads by id."""
@@ -158,15 +153,13 @@ async def retrieve(
 async def _search(
     engine: Engine, target: Target, query: LegQuery, terms: Terms, plan: Plan
 ) -> Found:
-    candidates = await engine.candidates(
+    candidates, dense, sparse = await engine.search(
         target,
         query,
         depth=plan.depth,
         condition=plan.condition,
         with_payload=plan.with_payload,
     )
-    ids = [candidate.id for candidate in candidates]
-    dense, sparse = await engine.leg_scores(target, query, ids) if ids else ({}, {})
     return Found(
         target=target,
         candidates=candidates,
