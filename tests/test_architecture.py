@@ -45,6 +45,7 @@ NOT_STAGES = {"__init__", "pipeline", "passage"}  # passage helps present
 BROAD = {
     ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
     ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
+    ("encoders/fastembed.py", "_guarded"): "and so they do when a text is encoded",
     ("qdrant/edge_shards.py", "guarded"): "the engine's panics derive from BaseException",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -149,5 +149,5 @@ def test_an_explanation_never_repeats_what_was_sent():
         Sample.model_validate({"maybe": "s3cret", "many": "s3cret"})
 
     sentences = explain(caught.value, ["title"])
-    assert sentences.startswith("title is required. maybe must be a valid integer")
+    assert sentences.startswith("title is required. maybe must be a whole number.")
     assert "s3cret" not in sentences

@@ -160,7 +160,9 @@ class TestFind:
             result = await find(client, "roses")
 
         assert "Found by keywords now, by meaning once the model is there." in said(stored)
-        assert "Note: notes: The model fake/Bag-of-Words is downloading." in said(result)
+        assert "Note: notes: keywords only: The model fake/Bag-of-Words is downloading." in said(
+            result
+        )
         assert result.structured_content["collections"]["notes"].startswith("degraded: ")
 
     async def test_a_foreign_point_without_text_is_shown_as_such(self):
@@ -205,7 +207,7 @@ class TestFind:
         async with memory_server() as client:
             result = await find(client, "roses")
 
-        assert "store something with qdrant-store" in said(result)
+        assert "Nothing is stored there yet" in said(result)
 
     async def test_the_default_collection_is_searched(self):
         async with memory_server(collection_name="garden") as client:
@@ -229,12 +231,13 @@ BAD_FINDS = [
     ({"query": "q", "collections": ["a\x00"]}, "The text contains a NUL character: remove it."),
     ({"query": "q", "collections": ["\udfff"]}, "The text is broken Unicode"),
     ({"query": "q", "collections": []}, "collections is empty"),
-    ({"query": "q", "collections": "notes, recipes"}, "collections must be a valid list."),
-    ({"query": "q", "collections": ["notes"], "collection_name": "notes"}, "not both."),
+    ({"query": "q", "collections": "notes, recipes"}, "no collection 'notes, recipes'"),
+    ({"query": "q", "collections": {"a": 1}}, "collections must be a valid list."),
+    ({"query": "q", "collections": ["notes"], "collection_name": "other"}, "not both."),
     ({"query": "q", "limit": 0}, "limit must be at least 1."),
     ({"query": "q", "limit": 10_000}, f"limit must be at most {MAX_LIMIT}."),
-    ({"query": "q", "limit": "many"}, "limit must be a valid integer"),
-    ({"query": "q", "limit": 1.5}, "limit must be a valid integer"),
+    ({"query": "q", "limit": "many"}, "limit must be a whole number."),
+    ({"query": "q", "limit": 1.5}, "limit must be a whole number."),
     ({"query": "q", "score_threshold": 1.5}, "score_threshold must be at most 1"),
     ({"query": "q", "mode": "long"}, "mode must be 'minimal' or 'full'."),
     ({"query": "q", "top_k": 3}, "There is no argument 'top_k'; there are: query, collections,"),
@@ -242,7 +245,7 @@ BAD_FINDS = [
     ({"query": "q", "query_filter": {"most": []}}, "'most' is not one of must, should, must_not"),
     ({"query": "q", "query_filter": "project=atlas"}, "this string is not one in JSON."),
     ({"query": "q", "query_filter": "[" * 100_000}, "this string is not one in JSON."),
-    ({"query": "q", "query_filter": "[]"}, "query_filter must be a valid"),
+    ({"query": "q", "query_filter": "[]"}, "query_filter must be an object."),
     ({"query": "q", "query_filter": {"must": [{"key": "a\x00"}]}}, "NUL character"),
 ]
 BAD_STORES = [
@@ -252,23 +255,26 @@ BAD_STORES = [
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
     ({"information": "a\udc00"}, "The text is broken Unicode"),
     ({"information": "a"}, "collection_name is required; there are: notes."),
-    ({"information": "a", "collection_name": "noets"}, "but there is 'notes'."),
+    (
+        {"information": "a", "collection_name": "noets"},
+        "or store into 'notes', if that is what was meant.",
+    ),
     ({"information": "a", "collection_name": "a/b"}, "cannot be a collection's name"),
     ({"information": "a", "collection_name": "\x00"}, "The text contains a NUL character"),
     ({"information": "a", "metadata": "not json"}, "this string is not one in JSON."),
-    ({"information": "a", "metadata": "[1]"}, "metadata must be a valid"),
-    ({"information": "a", "metadata": [1]}, "metadata must be a valid"),
+    ({"information": "a", "metadata": "[1]"}, "metadata must be an object."),
+    ({"information": "a", "metadata": [1]}, "metadata must be an object."),
     ({"information": "a", "metadata": {"k": ["v\x00"]}}, "NUL character"),
     ({"information": "a", "metadata": r'{"k\ud800": 1}'}, "broken Unicode"),
     ({"information": "a", "tags": ["t\x00"]}, "NUL character"),
-    ({"information": "a", "tags": "one"}, "tags must be a valid list."),
+    ({"information": "a", "tags": {"a": 1}}, "tags must be a valid list."),
     ({"information": "a", "text": "b"}, "There is no argument 'text'"),
 ]
 BAD_GETS = [
     ({}, "ids is required."),
     ({"ids": []}, "ids must"),
     ({"ids": ["x"] * (MAX_IDS + 1)}, "ids must"),
-    ({"ids": ["nowhere"]}, "Not found: nowhere. Use ids that qdrant-find returned."),
+    ({"ids": ["nowhere"]}, "Not found: 'nowhere'. Use ids that qdrant-find returned."),
     ({"ids": ["\x00"]}, "NUL character"),
     ({"ids": ["x"], "neighbours": 99}, "neighbours must be at most 20."),
     ({"ids": ["x"], "neighbours": -1}, "neighbours must be at least 0."),
@@ -377,7 +383,7 @@ class TestGet:
 
         assert result.structured_content["missing"] == ["nowhere", UUID]
         assert said(result).endswith(
-            f"Not found: nowhere, {UUID}. Use ids that qdrant-find returned."
+            f"Not found: 'nowhere', '{UUID}'. Use ids that qdrant-find returned."
         )
 
     @pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
@@ -396,7 +402,7 @@ class TestGet:
             async with memory_server(engine=engine, qdrant_collections=("team",)) as client:
                 result = await client.call_tool("qdrant-get", {"ids": ["key"]})
 
-        assert refusal(result) == "Not found: key. Use ids that qdrant-find returned."
+        assert refusal(result) == "Not found: 'key'. Use ids that qdrant-find returned."
 
 
 async def test_what_is_outside_the_allow_list_is_never_revealed():
@@ -434,7 +440,7 @@ async def test_collections_are_listed_with_what_can_be_searched():
         await foreign(engine, "small", {}, vectors=COSINE.model_copy(update={"size": 3}))
         result = await client.call_tool("qdrant-collections", {})
 
-    assert said(empty) == "There is no collection yet: qdrant-store makes one."
+    assert said(empty) == "There is no collection yet."
     by_name = {one["name"]: one for one in result.structured_content["collections"]}
     assert by_name["notes"]["legs"] == ["dense", "bm25"]
     assert by_name["notes"]["model"] == "fake/Bag-of-Words"
@@ -516,7 +522,7 @@ class TestFilterableFields:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ({"year": "soon"}, "year must be a valid integer"),
+            ({"year": "soon"}, "year must be a whole number."),
             ({"project": "a\x00"}, "NUL character"),
             ({"kind": ["a\x00"]}, "NUL character"),
             ({"kind": "a"}, "kind must be a valid list."),

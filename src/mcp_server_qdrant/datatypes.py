@@ -1,6 +1,7 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 import math
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,6 +16,12 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 
 SPARSE_NAME = "bm25"
+NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
+
+
+def point_id(collection: str, document: str, chunk: int) -> str:
+    """uuid5 of (collection, document id, chunk index): the same text is the same point."""
+    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +284,10 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What storing did. `pending` points wait for their dense vector."""
+    """What storing did.
+
+    `pending` points wait for their dense vector; `without_vector` says why there will be none.
+    """
 
     collection: str
     document: str
@@ -285,6 +295,7 @@ class Stored:
     created_collection: bool
     updated: bool
     pending: bool = False
+    without_vector: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.services import Services
 
 NAME = "mcp-server-qdrant"
+# After the end of input: for the last line to become a call, and for the calls' answers.
+LAST_LINE_SECONDS = 0.05
+LAST_ANSWER_SECONDS = 30.0
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -36,6 +39,18 @@ class Opening:
     def __init__(self, open_services: Callable[[], Awaitable["Services"]]) -> None:
         self._open = open_services
         self._task: asyncio.Task[Services] | None = None
+        self._users = 0
+
+    async def __aenter__(self) -> "Opening":
+        """One user more: the SDK enters the lifespan once per process, over SSE per client."""
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """One user less; the last one closes what was opened."""
+        self._users -= 1
+        if self._users == 0:
+            await self._close()
 
     def begin(self) -> "asyncio.Task[Services]":
         """Start opening unless that is done or under way."""
@@ -48,9 +63,8 @@ class Opening:
         """The open services. Raises why they cannot be opened."""
         return await asyncio.shield(self.begin())
 
-    async def close(self) -> None:
-        """Close what was opened; stop opening."""
-        task = self._task
+    async def _close(self) -> None:
+        task, self._task = self._task, None
         if task is None:
             return
         if not task.done():
@@ -58,6 +72,30 @@ class Opening:
             await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
             await task.result().close()
+
+
+class Calls:
+    """The calls under way, so that the end of input can wait for their answers."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        self._idle.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if self._count == 0:
+            self._idle.set()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait until none is under way, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
 
 
 async def open_lazily(settings: Settings) -> "Services":
@@ -76,21 +114,23 @@ async def open_lazily(settings: Settings) -> "Services":
 
 
 def make_server(
-    settings: Settings, open_services: Callable[[], Awaitable["Services"]] | None = None
+    settings: Settings,
+    open_services: Callable[[], Awaitable["Services"]] | None = None,
+    calls: Calls | None = None,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open."""
     opening = Opening(open_services or (lambda: open_lazily(settings)))
+    under_way = calls or Calls()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer[Opening]) -> AsyncIterator[Opening]:
-        try:
+        async with opening:
             yield opening
-        finally:
-            await opening.close()
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         try:
-            return await call_next(ctx)
+            with under_way:
+                return await call_next(ctx)
         finally:
             opening.begin()
 
@@ -129,7 +169,7 @@ def _options(settings: Settings) -> Options:
 def run(settings: Settings, transport: Transport) -> None:
     """Serve until the client goes, or SIGINT or SIGTERM comes."""
     if transport == "stdio":
-        anyio.run(_serve_stdio, make_server(settings))
+        anyio.run(_serve_stdio, settings)
     else:
         http.check_exposure(settings.host, settings.auth_mode)
         mcp = make_server(settings)
@@ -143,13 +183,16 @@ class SoundLines:
     they reach the tool, which refuses them with a sentence.
     """
 
-    def __init__(self, lines: AsyncIterable[str]) -> None:
+    def __init__(self, lines: AsyncIterable[str], calls: Calls) -> None:
         self._lines = lines
+        self._calls = calls
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """The lines, mended where needed."""
         async for line in self._lines:
             yield mend(line) if "\\ud" in line or "\\uD" in line else line
+        await asyncio.sleep(LAST_LINE_SECONDS)
+        await self._calls.finish(LAST_ANSWER_SECONDS)
 
 
 def mend(line: str) -> str:
@@ -160,16 +203,17 @@ def mend(line: str) -> str:
         return line
 
 
-async def _serve_stdio(mcp: MCPServer[Opening]) -> None:
+async def _serve_stdio(settings: Settings) -> None:
     """The SDK's stdio loop, left cleanly on EOF and on signals.
 
     The SDK's own dies on SIGTERM without leaving its lifespan, and hangs on SIGINT: its reader
-    thread cannot be interrupted, hence the exit without waiting for it.
+    thread cannot be interrupted, hence the exit on signals without waiting for it.
     """
-    server = mcp._lowlevel_server  # noqa: SLF001
+    calls = Calls()
+    server = make_server(settings, calls=calls)._lowlevel_server  # noqa: SLF001
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    stdin: Any = SoundLines(anyio.wrap_file(sys.stdin))
+    stdin: Any = SoundLines(anyio.wrap_file(sys.stdin), calls)
     async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
@@ -182,4 +226,6 @@ async def _serve_stdio(mcp: MCPServer[Opening]) -> None:
         group.start_soon(watch)
         with scope:
             await server.run(reader, writer, server.create_initialization_options())
-        os._exit(0)
+        if scope.cancelled_caught:
+            os._exit(0)
+        group.cancel_scope.cancel()  # end of input: what was answered is still written

@@ -99,11 +99,12 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     )
     points = Points(client, settings.qdrant_content_fields)
     backfill = Backfill(catalog, points, encoders)
+    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25)
     return Services(
         client=client,
         catalog=catalog,
         encoders=encoders,
-        pipeline=_pipeline(settings, Queries(client), catalog, encoders, bm25),
+        pipeline=pipeline,
         store=Store(
             catalog,
             points,
@@ -112,7 +113,9 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             blueprint=partial(_blueprint, settings, default),
             split=split,
             payload=stored_payload,
+            default=settings.collection_name,
             pending=backfill.wake,
+            written=pipeline.terms.changed,
         ),
         lookup=Lookup(catalog, points),
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),

@@ -46,11 +46,25 @@ class FilterableField(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    name: str = Field(pattern="^[A-Za-z][A-Za-z0-9_]*$")
     description: str
     field_type: Literal["keyword", "integer", "float", "boolean"]
     condition: Operator | None = None
     required: bool = False
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        numbers = self.field_type in ("integer", "float")
+        if self.condition in (">", ">=", "<", "<=") and not numbers:
+            raise ValueError(f"{self.name}: {self.condition} needs field_type integer or float")
+        return self
+
+    @field_validator("name")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        if value.startswith("model_"):  # pydantic keeps these for itself
+            raise ValueError("must not begin with model_")
+        return value
 
 
 def _variable(name: str, default: Any, description: str, *others: str) -> Any:
@@ -255,6 +269,20 @@ class Settings(BaseSettings):
     def _share(cls, value: float) -> float:
         if not 0 <= value <= 1:
             raise ValueError("must be between 0 and 1")
+        return value
+
+    @field_validator("qdrant_url")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value and value != ":memory:" and not value.startswith(("http://", "https://")):
+            raise ValueError("must be a URL such as http://host:6333, or :memory:")
+        return value
+
+    @field_validator("embedding_model_path")
+    @classmethod
+    def _folder(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_dir():
+            raise ValueError("is not a folder")
         return value
 
     @field_validator("bm25_language")

@@ -65,6 +65,24 @@ def json_object(value: Any) -> Any:
     return sound(held)
 
 
+def one_or_many(value: Any) -> Any:
+    """A list, given as such, as a JSON string, or as the one item that it would hold."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = [value]
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        value = [value]
+    return sound(value)
+
+
+def as_text(value: Any) -> Any:
+    """Ids are texts to us; other tools number theirs."""
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if number else sound(value)
+
+
 def with_fields(
     find: Callable[..., Awaitable[Any]], fields: Sequence[FieldParameter], *, keep_filter: bool
 ) -> Callable[..., Awaitable[Any]]:

@@ -40,12 +40,27 @@ def explain(error: ValidationError, known: Sequence[str]) -> str:
     )
 
 
+_KINDS = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "dict_type": "an object",
+    "string_unicode": "valid Unicode text",
+}
+
+
 def _sentence(error: Any, known: Sequence[str]) -> str:
     name = str(error["loc"][0]) if error["loc"] else "arguments"
     limits = error.get("ctx", {})
+    if kind := _KINDS.get(error["type"]):
+        return f"{name} must be {kind}."
     match error["type"]:
         case "extra_forbidden":
-            return f"There is no argument {name!r}; there are: {', '.join(known)}."
+            there = f"there are: {', '.join(known)}" if known else "this tool takes none"
+            return f"There is no argument {name!r}; {there}."
         case "missing":
             return f"{name} is required."
         case "greater_than_equal" | "less_than_equal":
@@ -53,9 +68,11 @@ def _sentence(error: Any, known: Sequence[str]) -> str:
             return f"{name} must be at {'least' if bound == 'ge' else 'most'} {value}."
         case "literal_error":
             return f"{name} must be {limits['expected']}."
-        case "string_unicode":
-            return f"{name} is not valid Unicode text: remove the broken characters."
         case "value_error":
-            return str(limits["error"])
+            return f"{name}: {limits['error']}"
+        case "too_short":
+            return f"{name} must not be empty."
+        case "too_long":
+            return f"{name} must have at most {limits['max_length']} items."
     wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     return f"{name} must be a valid {wanted}."

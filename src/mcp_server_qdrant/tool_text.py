@@ -1,6 +1,7 @@
 """What an agent reads: compact text for each tool's result."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ from mcp_server_qdrant.datatypes import (
     Why,
 )
 
+LINE = 120
+STEERING = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+)
+
 
 def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
@@ -24,11 +30,10 @@ def page(found: SearchPage, mode: Mode) -> str:
 def result(number: int, one: Result, mode: Mode) -> str:
     """One result: relevance, collection, title, passage (or the whole text), id."""
     document = one.document
-    title = f" · {document.title}" if document.title else ""
-    head = f"{number}. [{one.relevance:.2f}] {document.collection}{title} (id {document.id})"
-    lines = [head, one.passage]
+    head = f"{number}. [{one.relevance:.2f}] {heading(document)}"
+    lines = [head, plain(one.passage)]
     if mode == "full":
-        lines = [head + part(document), document.text, *details(document)]
+        lines = [head, document.text, *details(document)]
     return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
 
 
@@ -44,6 +49,23 @@ def why(why: Why, relevance: float) -> str:
     ]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
     return f"why: {' + '.join(legs)} = {relevance:.3f}{steps} -> {why.score:.3f}; rrf {why.rrf:.4f}"
+
+
+def heading(document: Document) -> str:
+    """Where a text is, its title on one line, its id, and which part of how many it is."""
+    title = f" · {line(document.title)}" if document.title else ""
+    return f"{document.collection}{title} (id {document.id}){part(document)}"
+
+
+def line(text: str, length: int = LINE) -> str:
+    """The text on one line of at most `length` characters."""
+    folded = plain(" ".join(text.split()))
+    return folded if len(folded) <= length else f"{folded[: length - 1]}…"
+
+
+def plain(text: str) -> str:
+    """The text without what would steer a terminal or turn the direction of writing."""
+    return STEERING.sub("", text)
 
 
 def part(document: Document) -> str:
@@ -62,15 +84,20 @@ def details(document: Document) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
-def documents(found: Sequence[Document], missing: Sequence[str]) -> str:
-    """Whole texts, and the ids that are nowhere."""
+def documents(
+    found: Sequence[Document], missing: Sequence[str], failures: Sequence[str] = ()
+) -> str:
+    """Whole texts, the ids that are nowhere, and where could not be looked."""
     blocks = []
     for document in found:
-        title = f" · {document.title}" if document.title else ""
-        head = f"{document.collection}{title} (id {document.id}){part(document)}"
-        blocks.append("\n".join([head, document.text, *details(document)]))
+        lines = [heading(document), document.text, *details(document)]
+        if document.chunks > 1 and document.document is not None:
+            lines.append(f"whole text: id {line(document.document)}")
+        blocks.append("\n".join(lines))
     if missing:
-        blocks.append(f"Not found: {', '.join(missing)}. Use ids that qdrant-find returned.")
+        names = ", ".join(repr(line(one)) for one in missing)
+        blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
+    blocks += [f"Note: not looked in {failure}" for failure in failures]
     return "\n\n".join(blocks)
 
 
@@ -80,13 +107,15 @@ def stored(done: Stored) -> str:
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
-    return f"{verb} in collection {done.collection}{made}{parts}: id {done.document}.{later}"
+    if done.without_vector:
+        later = f" Found by keywords only: {done.without_vector}."
+    return f"{verb} in collection {done.collection}{made}{parts}: id {line(done.document)}.{later}"
 
 
 def collections(found: Sequence[CollectionInfo]) -> str:
     """One line per collection."""
     if not found:
-        return "There is no collection yet: qdrant-store makes one."
+        return "There is no collection yet."
     return "\n".join(map(_collection, found))
 
 

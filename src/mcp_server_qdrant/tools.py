@@ -24,7 +24,14 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
-from mcp_server_qdrant.tool_fields import FieldParameter, json_object, sound, with_fields
+from mcp_server_qdrant.tool_fields import (
+    FieldParameter,
+    as_text,
+    json_object,
+    one_or_many,
+    sound,
+    with_fields,
+)
 
 MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
@@ -76,8 +83,8 @@ class Lookup(Protocol):
 
     async def get(
         self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
-    ) -> list[Document]:
-        """The documents of these ids."""
+    ) -> tuple[list[Document], list[str]]:
+        """The documents of these ids, and which collections failed."""
 
 
 class Catalog(Protocol):
@@ -113,15 +120,21 @@ class Services(Protocol):
 Text = Annotated[str, BeforeValidator(sound)]
 Query = Annotated[Text, Field(description="What to look for, in words")]
 Names = Annotated[
-    list[Text] | None, Field(description='Names, globs or ["*"]; default: the default collection')
+    list[Text] | None,
+    BeforeValidator(one_or_many),
+    Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
 ]
+Tags = Annotated[list[Text] | None, BeforeValidator(one_or_many)]
+Where = Annotated[Text | None, Field(description="A new name makes a collection")]
 Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
 ModeName = Annotated[
     Literal["minimal", "full"], Field(description="full: whole texts and metadata")
 ]
 Threshold = Annotated[float | None, Field(ge=0, le=1, description="Least relevance")]
 Filter = Annotated[
-    dict[str, Any] | None, BeforeValidator(json_object), Field(description="Qdrant filter")
+    dict[str, Any] | None,
+    BeforeValidator(json_object),
+    Field(description='Qdrant filter: {"must":[{"key":"metadata.x","match":{"value":1}}]}'),
 ]
 Information = Annotated[Text, Field(description="The text to remember")]
 Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
@@ -129,8 +142,16 @@ Weight = Annotated[float | None, Field(ge=0, le=1)]
 Age = Annotated[
     float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
 ]
-DocumentId = Annotated[Text | None, Field(description="Your own id; storing again updates it")]
-Ids = Annotated[list[Text], Field(min_length=1, max_length=MAX_IDS)]
+DocumentId = Annotated[
+    str | None,
+    BeforeValidator(as_text),
+    Field(description="Your own id, or a found one; storing again updates it"),
+]
+Ids = Annotated[
+    list[Annotated[str, BeforeValidator(as_text)]],
+    BeforeValidator(one_or_many),
+    Field(min_length=1, max_length=MAX_IDS),
+]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -187,9 +208,9 @@ class Tools:
         self,
         information: Information,
         metadata: Metadata = None,
-        collection_name: Text | None = None,
+        collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
-        tags: list[Text] | None = None,
+        tags: Tags = None,
         title: Text | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
     ) -> CallToolResult:
@@ -222,14 +243,16 @@ class Tools:
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
-        found = await services.lookup.get(ids, neighbours=neighbours, collection=collection_name)
+        found, failures = await services.lookup.get(
+            ids, neighbours=neighbours, collection=collection_name
+        )
         points = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
         missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
-            raise RequestError(tool_text.documents([], missing))
+            raise RequestError(tool_text.documents([], missing, failures))
         structured = {"documents": [_document(one) for one in found], "missing": missing}
-        return answer(tool_text.documents(found, missing), structured)
+        return answer(tool_text.documents(found, missing, failures), structured)
 
     async def collections(self) -> CallToolResult:
         """What can be searched."""
@@ -240,7 +263,7 @@ class Tools:
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
-    if collections and one:
+    if collections and one and list(collections) != [one]:
         raise RequestError("Give collections or collection_name, not both.")
     if collections is not None and not collections:
         raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
@@ -318,7 +341,7 @@ FIND = (
 STORE = (
     "Remember a text for later. The same text twice is one memory; the same id again updates it."
 )
-GET = "Whole texts of ids from qdrant-find or of your own ids."
+GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."
 
 

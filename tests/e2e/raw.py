@@ -11,11 +11,11 @@ from typing import Any
 
 
 class RawServer:
-    """`python -m mcp_server_qdrant` over stdio, past the handshake."""
+    """The server over stdio, past the handshake; -P as the console script has it."""
 
     def __init__(self, env: dict[str, str], cwd: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mcp_server_qdrant"],
+            [sys.executable, "-P", "-m", "mcp_server_qdrant"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

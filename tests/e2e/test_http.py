@@ -91,3 +91,19 @@ async def test_sigterm_ends_the_http_server_without_a_traceback(env, tmp_path):
         log = process.stderr.read().decode()
 
     assert "Traceback" not in log
+
+
+async def test_over_sse_one_client_that_leaves_does_not_take_the_engine_from_the_others(
+    env, tmp_path
+):
+    from mcp.client.sse import sse_client
+
+    with serving(env, "sse", tmp_path) as (address, _):
+        async with Client(sse_client(f"{address}/sse")) as first:
+            await first.call_tool(
+                "qdrant-store", {"information": "The key.", "collection_name": "house"}
+            )
+        async with Client(sse_client(f"{address}/sse")) as second:
+            found = await second.call_tool("qdrant-find", {"query": "key"})
+
+    assert "The key." in found.content[0].text

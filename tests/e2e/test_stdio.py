@@ -167,3 +167,23 @@ def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tm
 
     assert relevance > 0.1
     after.close()
+
+
+def test_what_was_asked_before_the_end_of_input_is_still_answered(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
+    server.process.stdin.close()
+
+    answer = server.answer()
+
+    assert text_of(answer["result"]) == "There is no collection yet."
+    assert server.close()[0] == 0
+
+
+def test_files_in_the_working_directory_are_not_imported(env, tmp_path):
+    for name in ("secrets.py", "queue.py", "filelock.py", "qdrant_edge.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the working directory')")
+    server = RawServer(env, tmp_path)
+
+    assert not server.call("qdrant-collections").get("isError")
+    server.close()

@@ -184,7 +184,10 @@ async def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
     async with asyncio.timeout(10):
         assert not await encoder.ready(10)
 
-    sentence = f"The model {MODEL} is not in the cache and could not be downloaded."
+    sentence = (
+        f"The model {MODEL} is not in the cache and could not be downloaded; "
+        "EMBEDDING_MODEL_PATH may name a folder that has it."
+    )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):
         await encoder.encode_query("x")

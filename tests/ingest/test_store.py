@@ -1,14 +1,15 @@
 """The write path, on the local engine."""
 
+import asyncio
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import Document, NewDocument
+from mcp_server_qdrant.datatypes import NAMESPACE, Document, NewDocument, point_id
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
-from mcp_server_qdrant.ingest.store import NAMESPACE, encoded_text, point_id
+from mcp_server_qdrant.ingest.store import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -196,8 +197,8 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
         assert not await engine.collection_exists("noets")
 
     assert str(caught.value) == (
-        "There is no collection 'noets', but there is 'notes'. Store into that one, or pass "
-        "create=true to make 'noets'."
+        "There is no collection 'noets': pass create=true to make it, or store into 'notes', "
+        "if that is what was meant."
     )
 
 
@@ -345,3 +346,73 @@ async def test_texts_without_any_word_are_stored_too():
         await remember(services, "notes", "!!! ??? ...", "🦄🦄")
 
         assert len(await stored(engine)) == 2
+
+
+@pytest.mark.parametrize(("one", "other"), [("notes-2023", "notes-2024"), ("proj-a", "proj-b")])
+async def test_names_that_differ_by_a_number_or_a_letter_at_the_end_are_no_slips(one, other):
+    async with memory_services() as services:
+        await remember(services, one, "roses")
+
+        assert (await services.store.store(NewDocument("moss"), other)).created_collection
+
+
+async def test_the_configured_default_collection_is_made_however_it_is_named():
+    async with memory_services(collection_name="noets") as services:
+        await remember(services, "notes", "roses")
+
+        assert (await services.store.store(NewDocument("moss"), "noets")).created_collection
+
+
+CODE = "  leading\n\n    def indented():\n        return 1\n\n\n"
+TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+MARKDOWN = "# Title\n\nA paragraph with   three spaces.\n\n- one\n- two\n\n```py\nx = 1\n```\n"
+TEXTS = ((CODE + TABLE) * 30, MARKDOWN * 40, "\t\ttabs\n" * 300 + "end without newline")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+async def test_a_long_text_comes_back_to_the_last_character(text):
+    async with memory_services() as services:
+        await services.store.store(NewDocument(text, id="x"), "notes")
+        (found,), _ = await services.lookup.get(["x"])
+
+    assert found.text == text
+
+
+async def test_the_id_of_a_found_point_updates_the_document_it_is_a_part_of():
+    async with memory_services() as services:
+        (first,) = await remember(services, "notes", "Alice 0100")
+        done = await services.store.store(NewDocument("Alice 0199", id=first.ids[0]), "notes")
+        (found,), _ = await services.lookup.get([first.ids[0]])
+
+    assert done.updated
+    assert found.text == "Alice 0199"
+
+
+LONGER = " ".join(f"sentence number {n}." for n in range(400))
+
+
+async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_done_again():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await services.store.store(NewDocument(LONGER, id="x"), "notes")
+        engine.broken_methods["delete"] = EngineFailure("cut short")
+        with pytest.raises(EngineFailure):
+            await services.store.store(NewDocument("short", id="x"), "notes")
+        engine.broken_methods.clear()
+        await services.store.store(NewDocument("short", id="x"), "notes")
+        (found,), _ = await services.lookup.get(["x"])
+
+        assert found.text == "short"
+        assert (await engine.count("notes")).count == 1
+
+
+async def test_two_updates_of_one_document_at_once_leave_one_of_them():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await services.store.store(NewDocument("begin", id="x"), "notes")
+        await asyncio.gather(
+            services.store.store(NewDocument(LONGER, id="x"), "notes"),
+            services.store.store(NewDocument("short", id="x"), "notes"),
+        )
+        (found,), _ = await services.lookup.get(["x"])
+
+        assert found.text in (LONGER, "short")
+        assert (await engine.count("notes")).count == found.chunks or found.text == LONGER

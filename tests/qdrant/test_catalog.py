@@ -5,7 +5,13 @@ from qdrant_client import models
 
 from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable, UnknownCollection
-from mcp_server_qdrant.qdrant.catalog import NAMES_SECONDS, TARGET_SECONDS, Catalog, DefaultModel
+from mcp_server_qdrant.qdrant.catalog import (
+    FAILED_SECONDS,
+    NAMES_SECONDS,
+    TARGET_SECONDS,
+    Catalog,
+    DefaultModel,
+)
 from tests.support import COSINE, IDF, SIZE, Clock, Engine, dense, foreign, memory_engine
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -335,7 +341,7 @@ async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the
 
         assert (await catalog.target("c")).points == 0
 
-        await catalog._refreshing["c"]
+        await catalog._look_ups["c"]
 
         assert (await catalog.target("c")).points == 1
 
@@ -426,3 +432,34 @@ async def test_collections_are_described():
     assert (infos["keywords"].legs, infos["keywords"].model) == (("bm25",), None)
     assert infos["neither"].legs == ()
     assert infos["neither"].note.startswith("its dense vectors do not fit the model")
+
+
+async def test_a_collection_that_cannot_be_read_is_not_asked_again_for_some_seconds():
+    clock = Clock()
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine, clock=clock)
+        engine.broken["c"] = EngineFailure("damaged")
+
+        assert (await catalog.target("c")).failed
+
+        engine.broken.clear()
+        engine.calls.clear()
+
+        assert (await catalog.target("c")).failed
+        assert engine.calls == []
+
+        clock.now += FAILED_SECONDS
+
+        assert not (await catalog.target("c")).failed
+
+
+async def test_what_is_stored_counts_at_once():
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine)
+        await catalog.resolve(["c"])
+        catalog.grew("c", 3)
+
+        assert (await catalog.target("c")).points == 3
+        assert (await catalog.target("c")).documents == 3

@@ -199,23 +199,6 @@ async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path, kind)
     await client.close()
 
 
-async def test_a_vector_of_size_nought_cannot_be_added(client):
-    config = models.DenseVectorNameConfig.model_construct(
-        dense=models.DenseVectorConfig.model_construct(size=0, distance=models.Distance.DOT)
-    )
-    with pytest.raises(RequestError, match="size"):
-        await client.create_vector_name("c", "zero", config)
-    await client.upsert("c", [good(1)])
-
-    assert (await client.count("c")).count == 1
-
-
-async def test_a_sparse_vector_cannot_take_a_dense_ones_name(client):
-    config = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
-    with pytest.raises(RequestError, match="already"):
-        await client.create_vector_name("c", "d", config)
-
-
 @pytest.mark.parametrize(
     "query",
     [

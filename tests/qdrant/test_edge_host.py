@@ -356,7 +356,7 @@ async def test_a_damaged_collection_is_an_error_and_the_others_answer(tmp_path):
     await until(lambda: not alive(pid))
     (tmp_path / "shards" / "c-bad" / "edge_config.json").write_text("{")
 
-    with pytest.raises(EngineFailure, match="'bad' cannot be opened") as failed:
+    with pytest.raises(EngineFailure, match="'bad' could not be opened") as failed:
         await client.count("bad")
     assert str(tmp_path) not in str(failed.value)
     assert (await client.count("good")).count == 1
@@ -370,10 +370,14 @@ async def test_a_collection_that_killed_the_host_twice_is_not_opened_again(tmp_p
     pid = pid_of(tmp_path)
     os.kill(pid, signal.SIGTERM)
     await until(lambda: not alive(pid))
-    (tmp_path / "shards" / "c-c.opening").write_text("2")
+    marker = tmp_path / "shards" / "c-c.opening"
+    marker.write_text(json.dumps({"deaths": 2, "time": time.time()}))
 
-    with pytest.raises(EngineFailure, match="damaged and stopped the engine twice"):
+    with pytest.raises(EngineFailure, match="could not be opened: the engine stopped 2 times"):
         await client.count("c")
+    marker.write_text(json.dumps({"deaths": 2, "time": time.time() - 700}))
+    assert (await client.count("c")).count == 0, "after a while it is tried again"
+    assert not marker.exists()
     assert (await client.get_collections()).collections[0].name == "c"
     await client.close()
 

@@ -692,26 +692,71 @@ async def test_payload_indexes_are_listed_and_forgotten(books):
     assert set((await books.get_collection(NAME)).payload_schema) == {"colour"}
 
 
-async def test_a_vector_can_be_added_and_removed_later(books):
-    """The local mode cannot."""
-    if not books.is_edge:
-        pytest.skip("the local mode has no such call")
-    config = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig(modifier="idf"))
-    await books.create_vector_name(NAME, "trigrams", config)
-    await books.update_vectors(
-        NAME,
-        [
-            models.PointVectors(
-                id=1, vector={"trigrams": models.SparseVector(indices=[5], values=[1.0])}
-            )
-        ],
-    )
-    query = models.SparseVector(indices=[5], values=[1.0])
-    assert ids(await books.query_points(NAME, query, using="trigrams")) == [1]
-    assert set((await books.get_collection(NAME)).config.params.sparse_vectors) == {
-        "bm25",
-        "trigrams",
-    }
+def legs(filtered=None, single=False):
+    prefetches = fused()["prefetch"]
+    for one in prefetches:
+        one.filter = filtered
+    return prefetches[:1] if single else prefetches
 
-    await books.delete_vector_name(NAME, "trigrams")
-    assert set((await books.get_collection(NAME)).config.params.sparse_vectors) == {"bm25"}
+
+async def in_two_trips(client, prefetches, limit):
+    """What `scored_points` answers, asked of the engine in two calls."""
+    found = await client.query_points(
+        NAME, prefetch=prefetches, query=fused()["query"], limit=limit, with_payload=True
+    )
+    only = must(models.HasIdCondition(has_id=ids(found)))
+    exact = models.SearchParams(exact=True)
+    scores = [
+        await client.query_points(
+            NAME, one.query, using=one.using, query_filter=only, search_params=exact, limit=limit
+        )
+        for one in prefetches
+    ]
+    by_id = [{p.id: p.score for p in answer.points} for answer in scores]
+    return [(p.id, p.payload, p.score, [one.get(p.id) for one in by_id]) for p in found.points]
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["two legs", "one leg"])
+@pytest.mark.parametrize("colour", [None, "red"])
+@pytest.mark.parametrize("limit", [3, 20])
+async def test_scores_in_one_trip_are_those_of_two(books, single, colour, limit):
+    if not books.is_edge:
+        pytest.skip("only the embedded engine has this call")
+    await books.upsert(
+        NAME, [models.PointStruct(id=UUID, vector=point(11).vector, payload={"colour": "red"})]
+    )
+    chosen = colour and must(field("colour", match=models.MatchValue(value=colour)))
+    asked = legs(chosen, single)
+    one = await books.scored_points(NAME, asked, k=60, limit=limit, with_payload=True)
+    two = await in_two_trips(books, asked, limit)
+
+    assert [row[:2] for row in one] == [row[:2] for row in two]
+    assert {len(row[3]) for row in one} == {len(asked)}
+    for (*_, rrf, scores), (*_, other, others) in zip(one, two, strict=True):
+        assert [score is None for score in scores] == [score is None for score in others]
+        found, wanted = [rrf, *(s or 0 for s in scores)], [other, *(s or 0 for s in others)]
+        assert found == pytest.approx(wanted, rel=1e-6)
+    assert not colour or {row[1]["colour"] for row in one} == {colour}
+
+
+async def test_scores_in_one_trip_bring_a_payload_only_when_asked(books):
+    if not books.is_edge:
+        pytest.skip("only the embedded engine has this call")
+    for wanted in (True, False):
+        rows = await books.scored_points(NAME, legs(), k=60, limit=4, with_payload=wanted)
+        assert [row[1] and row[1]["n"] for row in rows] == (
+            [row[0] for row in rows] if wanted else [None] * 4
+        )
+
+
+async def test_scores_in_one_trip_of_nothing_are_none(books):
+    if not books.is_edge:
+        pytest.skip("only the embedded engine has this call")
+    nowhere = must(field("colour", match=models.MatchValue(value="mauve")))
+    assert await books.scored_points(NAME, legs(nowhere), k=60, limit=4, with_payload=True) == []
+    assert await books.scored_points(NAME, legs(), k=60, limit=0, with_payload=True) == []
+    with pytest.raises(UnknownCollection):
+        await books.scored_points("nope", legs(), k=60, limit=4, with_payload=True)
+    unknown = models.Prefetch(query=[1.0] * 4, using="nope", limit=4)
+    with pytest.raises(RequestError, match="vector"):
+        await books.scored_points(NAME, [unknown], k=60, limit=4, with_payload=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.datatypes import Document
-from mcp_server_qdrant.errors import EngineFailure, UnknownCollection
+from mcp_server_qdrant.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.qdrant.lookup import as_point_id, joined
 from tests.support import foreign, memory_engine, memory_services, remember
 
@@ -24,6 +24,7 @@ def part(text: str, start: int, end: int, number: int = 0) -> Document:
         ("0", 0),
         (str(2**64 - 1), 2**64 - 1),
         (str(2**64), None),
+        ("9" * 5000, None),
         ("-1", None),
         ("٤٢", None),
         (UUID, UUID),
@@ -65,7 +66,7 @@ def test_the_rest_of_a_joined_document_is_the_asked_ones():
 async def test_a_point_id_gives_the_point():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG, title="Harbours")
-        (found,) = await services.lookup.get([stored.ids[1]])
+        ((found,), _) = await services.lookup.get([stored.ids[1]])
 
     assert (found.id, found.chunk, found.chunks) == (stored.ids[1], 1, len(stored.ids))
     assert found.title == "Harbours"
@@ -77,8 +78,8 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG)
         middle = len(stored.ids) // 2
-        (alone,) = await services.lookup.get([stored.ids[middle]])
-        (found,) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
+        ((alone,), _) = await services.lookup.get([stored.ids[middle]])
+        ((found,), _) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
 
     assert len(stored.ids) > 4
     assert found.id == stored.ids[middle]
@@ -93,7 +94,7 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
 async def test_a_document_id_gives_the_whole_text():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG, id="harbours")
-        (found,) = await services.lookup.get(["harbours"])
+        ((found,), _) = await services.lookup.get(["harbours"])
 
     assert found.text == LONG
     assert (found.document, found.id) == ("harbours", stored.ids[0])
@@ -102,7 +103,7 @@ async def test_a_document_id_gives_the_whole_text():
 async def test_the_hash_that_stands_for_an_id_is_one_too():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", "a short text")
-        (found,) = await services.lookup.get([stored.document])
+        ((found,), _) = await services.lookup.get([stored.document])
 
     assert found.text == "a short text"
 
@@ -112,7 +113,7 @@ async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out
         await remember(services, "a", "one", id="first")
         await remember(services, "b", "two", id="second")
         (stored,) = await remember(services, "a", "three")
-        found = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
+        found, _ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
 
     assert [d.text for d in found] == ["two", "three", "one"]
 
@@ -122,14 +123,14 @@ async def test_the_same_document_id_in_two_collections_is_two_documents():
         await remember(services, "a", "one", id="same")
         await remember(services, "b", "two", id="same")
 
-        assert {d.text for d in await services.lookup.get(["same"])} == {"one", "two"}
-        assert [d.text for d in await services.lookup.get(["same"], collection="b")] == ["two"]
+        assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
+        assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
 
 
 async def test_integer_ids_of_other_tools_are_found():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await foreign(engine, "old", {7: {"text": "seven"}, 8: {"text": "eight"}})
-        found = await services.lookup.get(["8", "7"], neighbours=2)
+        found, _ = await services.lookup.get(["8", "7"], neighbours=2)
 
     assert [(d.id, d.text) for d in found] == [(8, "eight"), (7, "seven")]
 
@@ -138,7 +139,7 @@ async def test_integer_ids_of_other_tools_are_found():
 async def test_a_uuid_is_found_however_it_is_written(write):
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", "text")
-        (found,) = await services.lookup.get([write(stored.ids[0])])
+        ((found,), _) = await services.lookup.get([write(stored.ids[0])])
 
     assert found.id == stored.ids[0]
 
@@ -158,8 +159,8 @@ async def test_nothing_is_found_outside_the_allow_list():
     ):
         (stored,) = await remember(services, "private", "secret", id="key")
 
-        assert len(await services.lookup.get([stored.ids[0], "key"])) >= 1
-        assert await narrow.lookup.get([stored.ids[0], "key"]) == []
+        assert len((await services.lookup.get([stored.ids[0], "key"]))[0]) >= 1
+        assert await narrow.lookup.get([stored.ids[0], "key"]) == ([], [])
         with pytest.raises(UnknownCollection):
             await narrow.lookup.get(["key"], collection="private")
 
@@ -170,4 +171,16 @@ async def test_a_collection_that_cannot_be_read_hides_no_others():
         await remember(services, "b", "two", id="y")
         engine.broken["a"] = EngineFailure("damaged")
 
-        assert [d.text for d in await services.lookup.get(["y"])] == ["two"]
+        found, failures = await services.lookup.get(["y"])
+
+    assert [d.text for d in found] == ["two"]
+    assert failures == ["a: damaged"]
+
+
+async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "a", "one", id="x")
+        engine.broken["a"] = EngineFailure("damaged")
+
+        with pytest.raises(BackendError, match="No collection could be looked in: a: damaged"):
+            await services.lookup.get(["x"])

@@ -3,7 +3,14 @@
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import DenseLeg, Sparse, SparseLeg, StoredPoint, Target
+from mcp_server_qdrant.datatypes import (
+    DenseLeg,
+    Sparse,
+    SparseLeg,
+    StoredPoint,
+    Target,
+    point_id,
+)
 from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.points import MAX_NAME, Blueprint, Points, check_name
 from tests.support import Engine, foreign, memory_engine
@@ -143,43 +150,45 @@ async def test_points_are_read_by_id_and_missing_ones_left_out():
     }
 
 
+async def of_document(engine, count: int, document: str = "d"):
+    points = points_of(engine)
+    await points.create("c", BLUEPRINT)
+    many = [
+        StoredPoint(
+            point_id("c", document, n),
+            {"document": "t", "doc": {"id": document, "chunk": n, "chunks": count}},
+            None,
+            WORDS,
+        )
+        for n in range(count)
+    ]
+    await points.upsert(BOTH, many)
+    return points
+
+
 @pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [(0, None, [0, 1, 2, 3]), (1, 2, [1, 2]), (3, 9, [3]), (4, None, []), (0, 0, [0])],
+    ("first", "last", "expected"), [(0, 3, [0, 1, 2, 3]), (1, 2, [1, 2]), (3, 9, [3]), (4, 9, [])]
 )
 async def test_chunks_come_in_order_from_first_to_last(first, last, expected):
     async with memory_engine() as engine:
-        points = await filled(engine, *(chunk(n) for n in (3, 1, 0, 2)), chunk(5, "other"))
+        points = await of_document(engine, 4)
         found = await points.chunks("c", "d", first, last)
 
     assert [document.chunk for document in found] == expected
 
 
-async def test_more_chunks_than_fit_one_page_are_all_read():
+async def test_chunks_are_removed_by_number_or_from_a_number_on():
     async with memory_engine() as engine:
-        points = points_of(engine)
-        await points.create("c", BLUEPRINT)
-        many = [
-            StoredPoint(
-                f"00000000-0000-0000-0000-{n:012d}",
-                {"document": "t", "doc": {"id": "d", "chunk": n, "chunks": 600}},
-                None,
-                WORDS,
-            )
-            for n in range(600)
-        ]
-        await points.upsert(BOTH, many)
+        points = await of_document(engine, 6)
+        await of_document(engine, 6, "other")
+        await points.delete_chunks("c", "d", 4, 5)
 
-        assert [d.chunk for d in await points.chunks("c", "d")] == list(range(600))
+        assert [d.chunk for d in await points.chunks("c", "d", 0, 9)] == [0, 1, 2, 3]
 
+        await points.delete_chunks_from("c", "d", 2)
 
-async def test_chunks_from_a_number_on_are_removed():
-    async with memory_engine() as engine:
-        points = await filled(engine, *(chunk(n) for n in range(4)), chunk(5, "other"))
-        await points.delete_chunks("c", "d", 2)
-
-        assert [d.chunk for d in await points.chunks("c", "d")] == [0, 1]
-        assert len(await points.chunks("c", "other")) == 1
+        assert [d.chunk for d in await points.chunks("c", "d", 0, 9)] == [0, 1]
+        assert len(await points.chunks("c", "other", 0, 9)) == 6
 
 
 async def test_pending_points_are_found_filled_and_then_pending_no_more():
@@ -208,8 +217,9 @@ async def test_errors_are_ours():
         for call in (
             points.upsert(gone, [chunk(0)]),
             points.by_id("gone", [1]),
-            points.chunks("gone", "d"),
-            points.delete_chunks("gone", "d", 1),
+            points.chunks("gone", "d", 0, 1),
+            points.delete_chunks("gone", "d", 1, 2),
+            points.delete_chunks_from("gone", "d", 1),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),
             points.expect_pending("gone"),

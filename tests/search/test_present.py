@@ -5,7 +5,7 @@ import pytest
 from mcp_server_qdrant.datatypes import Hit, SearchRequest, Status, Terms
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.search.group import document_id, group
-from mcp_server_qdrant.search.present import Presenter, Shares, above, notes
+from mcp_server_qdrant.search.present import Presenter, Shares, above, floor, notes
 
 OK = [Status("a", "ok")]
 
@@ -44,7 +44,7 @@ def test_the_threshold_lets_equal_relevance_through():
     hits = [hit(1, 0.6), hit(2, 0.5), hit(3, 0.4999)]
 
     assert [h.id for h in above(hits, 0.5)] == [1, 2]
-    assert above(hits, None) == hits
+    assert above(hits, 0.0) == hits
     assert [r.document.id for r in page(hits, score_threshold=0.5).results] == [1, 2]
 
 
@@ -99,7 +99,7 @@ def test_what_was_not_searched_is_said():
 def test_an_empty_engine_says_how_to_begin():
     (note,) = page([], statuses=[]).notes
 
-    assert note == "There is no collection to search yet: store something with qdrant-store."
+    assert note == 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
 
 
 @pytest.mark.parametrize(
@@ -117,3 +117,31 @@ def test_an_empty_engine_says_how_to_begin():
 )
 def test_finding_nothing_says_what_to_try(request_, expected):
     assert page([], **request_).notes == [expected]
+
+
+def test_the_tail_far_below_the_best_is_cut_where_nobody_asked_for_so_many():
+    hits = [hit(1, 0.8), hit(2, 0.2), hit(3, 0.19)]
+
+    assert [r.document.id for r in page(hits, limit=10).results] == [1, 2]
+
+
+def test_a_limit_or_a_threshold_of_the_callers_own_shows_the_tail():
+    hits = [hit(1, 0.8), hit(2, 0.05)]
+    asked = SearchRequest("q", limit=5)
+
+    assert floor(hits, asked) == 0.0
+    assert floor(hits, SearchRequest("q", score_threshold=0.1)) == 0.1
+    assert floor([], SearchRequest("q")) == 0.0
+
+
+def test_equal_reasons_are_said_once():
+    statuses = [Status(name, "degraded", "keywords only: no model") for name in "abcde"]
+    shown = page([hit(1, 0.9)], statuses=statuses)
+
+    assert shown.notes == ["a, b, c and 2 more: keywords only: no model"]
+
+
+def test_a_pattern_that_matches_nothing_is_named():
+    shown = page([], statuses=[], collections=("zzz*",))
+
+    assert shown.notes == ["No collection matches zzz*: see qdrant-collections."]

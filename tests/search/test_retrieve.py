@@ -201,7 +201,7 @@ async def test_keywords_serve_where_the_model_failed_and_that_is_said():
     assert not found.dense_searched
     assert len(found.sparse) == 4
     assert by_collection(retrieved) == {
-        "north": ("degraded", "The model fake/Bag-of-Words is failed.")
+        "north": ("degraded", "keywords only: The model fake/Bag-of-Words is failed.")
     }
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_server_qdrant.encoders.cache import QueryCache, Vector
 from mcp_server_qdrant.encoders.text import clean
@@ -26,6 +26,8 @@ STOP_SPINNING = "session.force_spinning_stop"
 RETRY_AFTER = 60.0  # seconds between two attempts to load
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class FastEmbedEncoder:
@@ -94,7 +96,8 @@ class FastEmbedEncoder:
         text = clean(text)
         loop = asyncio.get_running_loop()
         return await self._known.get(
-            text, lambda: loop.run_in_executor(self._queries, _embed_query, model, text)
+            text,
+            lambda: loop.run_in_executor(self._queries, self._guarded, _embed_query, model, text),
         )
 
     async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -110,7 +113,9 @@ class FastEmbedEncoder:
             places = order[first : first + self._batch_size]
             batch = [cleaned[place] for place in places]
             model = self._require().model
-            rows = await loop.run_in_executor(self._documents, _embed_batch, model, batch)
+            rows = await loop.run_in_executor(
+                self._documents, self._guarded, _embed_batch, model, batch
+            )
             for place, row in zip(places, rows, strict=True):
                 vectors[place] = row
         return vectors
@@ -141,6 +146,14 @@ class FastEmbedEncoder:
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._documents.shutdown(wait=False, cancel_futures=True)
 
+    def _guarded(self, embed: Callable[..., T], model: "TextEmbedding", what: Any) -> T:
+        """Run the model. onnxruntime and tokenizers raise bare exceptions, of no type of theirs."""
+        try:
+            return embed(model, what)
+        except Exception as error:
+            logger.exception("The embedding model failed")
+            raise EncoderUnavailable(f"The model {self.name} failed on this text.") from error
+
     def _require(self) -> "_Loaded":
         if self._loaded is None:
             raise EncoderUnavailable(self.reason or f"The model {self.name} is not loaded yet.")
@@ -170,6 +183,7 @@ class FastEmbedEncoder:
                 self.state, self.reason = "ready", None
 
     def _fail(self, reason: str) -> None:
+        logger.warning(reason)
         with self._lock:
             if not self._closed:
                 self._failed_at = monotonic()
@@ -220,7 +234,10 @@ def load_model(source: _Source, downloading: Callable[[], None]) -> _Loaded:
     try:
         return _measured(_open(source))
     except (ValueError, OSError) as error:
-        sentence = f"The model {source.model} is not in the cache and could not be downloaded."
+        sentence = (
+            f"The model {source.model} is not in the cache and could not be downloaded; "
+            "EMBEDDING_MODEL_PATH may name a folder that has it."
+        )
         raise EncoderUnavailable(sentence) from error
 
 

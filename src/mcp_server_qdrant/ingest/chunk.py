@@ -1,7 +1,7 @@
 """Cut a text into chunks that the model reads to their end."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -12,6 +12,7 @@ SECTION = 20_000  # characters split at once: the splitter's time grows with the
 CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a single token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
+GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
 Splitter = TextSplitter | MarkdownSplitter
 
@@ -23,8 +24,8 @@ def split(text: str, *, limit: int, tokenizer_json: str | None, overlap: int) ->
     """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
 
     Chunks end where the text pauses: at paragraphs, sentences, words; in Markdown, before headings.
-    Only white space lies between them. A text that fits is one chunk, whole. Without a tokenizer
-    the size is guessed, rather too small than too large.
+    The white space between two belongs to the first. A text that fits is one chunk, whole.
+    Without a tokenizer the size is guessed, rather too small than too large.
     """
     markdown = MARKDOWN.search(text) is not None
     splitter = _splitter(tokenizer_json, limit, overlap, markdown=markdown)
@@ -38,7 +39,15 @@ def split(text: str, *, limit: int, tokenizer_json: str | None, overlap: int) ->
     )
     if len(spans) <= 1:
         return [Chunk(text, 0, len(text))]
-    return [Chunk(text[start:end], start, end) for start, end in spans]
+    return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
+
+
+def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    """The spans with the white space around them, so that together they are the text."""
+    following = [start for start, _ in spans[1:]] + [length]
+    for number, ((start, end), after) in enumerate(zip(spans, following, strict=True)):
+        first = 0 if number == 0 and start <= GAP else start
+        yield first, after if 0 < after - end <= GAP else end
 
 
 def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
-from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError
 from mcp_server_qdrant.ingest.store import Encoders, encoded_text
 
 BATCH = 32
@@ -33,6 +33,9 @@ class Points(Protocol):
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points without their dense vector."""
+
+    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
+        """The points as they are now."""
 
     async def fill(self, target: Target, vectors: Mapping[PointId, Sequence[float]]) -> None:
         """Write the vectors, take the mark off."""
@@ -65,22 +68,36 @@ class Backfill:
                 self._wanted.set()
 
     async def fill_all(self) -> int:
-        """Fill every pending point; returns how many. Raises what stops it, to be tried again."""
-        filled = 0
+        """Fill every pending point; returns how many.
+
+        What stops one collection does not stop the others; it is raised at the end, to be tried
+        again.
+        """
+        filled, failure = 0, None
         for name in await self._collections.names():
-            target = await self._collections.target(name)
-            if target.dense is not None and self._collections.has_pending_index(name):
-                filled += await self._fill(target)
+            try:
+                filled += await self._fill(await self._collections.target(name))
+            except QdrantMcpError as error:
+                failure = error
+        if failure is not None:
+            raise failure
         return filled
 
     async def _fill(self, target: Target) -> int:
-        assert target.dense is not None
+        if target.failed:
+            raise EngineFailure(target.note)
+        if target.dense is None or not self._collections.has_pending_index(target.collection):
+            return 0
         filled = 0
         while chunks := await self._points.pending(target.collection, BATCH):
             encoder = self._encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             vectors = await encoder.encode_documents([encoded_text(chunk) for chunk in chunks])
             ids = [chunk.id for chunk in chunks]
-            await self._points.fill(target, dict(zip(ids, vectors, strict=True)))
-            filled += len(chunks)
+            # A text that was replaced while it was encoded is not given the old one's vector.
+            now = {one.id: one for one in await self._points.by_id(target.collection, ids)}
+            made = zip(chunks, vectors, strict=True)
+            same = {old.id: vector for old, vector in made if now.get(old.id) == old}
+            await self._points.fill(target, same)
+            filled += len(same)
         return filled

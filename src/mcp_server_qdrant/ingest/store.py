@@ -1,29 +1,40 @@
 """The write path of one text: resolve -> split -> encode -> upsert -> drop what it replaces."""
 
+import asyncio
 import hashlib
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.datatypes import (
     Chunk,
     Document,
     NewDocument,
     Payload,
+    PointId,
     Sparse,
     Stored,
     StoredPoint,
     Target,
+    point_id,
 )
-from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
+from mcp_server_qdrant.errors import (
+    EncoderUnavailable,
+    EngineFailure,
+    RequestError,
+    UnknownCollection,
+)
 
-NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 LOAD_SECONDS = 30.0
 HEAD = 120
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
 UPSERT = 64
+NUMBER = re.compile(r"\d+")
+LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
 
 class Encoder(Protocol):
@@ -78,6 +89,9 @@ class Collections(Protocol):
     def grew(self, name: str, points: int) -> None:
         """So many points more are in it."""
 
+    def has_document_index(self, name: str) -> bool:
+        """Whether the chunks of a document are found fast."""
+
     def forget(self, name: str) -> None:
         """Look it up anew at its next use."""
 
@@ -94,12 +108,16 @@ class Points(Protocol):
     async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
         """Write."""
 
-    async def chunks(
-        self, collection: str, document: str, first: int = 0, last: int | None = None
-    ) -> list[Document]:
+    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
+        """The named points."""
+
+    async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
         """Chunks of a document."""
 
-    async def delete_chunks(self, collection: str, document: str, first: int) -> None:
+    async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
+        """Remove chunks `first` to `last`."""
+
+    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
         """Remove chunks from `first` on."""
 
 
@@ -116,7 +134,9 @@ class Store:
         blueprint: Callable[[], Awaitable[Any]],
         split: Callable[..., list[Chunk]],
         payload: Callable[[Document], Payload],
+        default: str | None,
         pending: Callable[[], None],
+        written: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._collections = collections
@@ -126,7 +146,10 @@ class Store:
         self._blueprint = blueprint
         self._split = split
         self._payload = payload
+        self._default = default
         self._pending = pending
+        self._written = written
+        self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._now = now
 
     async def store(self, new: NewDocument, collection: str, *, create: bool = False) -> Stored:
@@ -135,6 +158,33 @@ class Store:
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
         """
+        document = await self._document(new, collection)
+        async with self._lock(collection, document):
+            try:
+                return await self._store(new, collection, document, create=create)
+            except UnknownCollection:  # another process deleted it since we looked
+                self._collections.forget(collection)
+                return await self._store(new, collection, document, create=create)
+
+    async def _document(self, new: NewDocument, collection: str) -> str:
+        """The document that is written: the caller's id, or the content's.
+
+        A search shows points: the id of one stands for the document that it is a part of.
+        """
+        if new.id is None:
+            return hashlib.sha256(new.text.encode()).hexdigest()[:32]
+        if is_uuid(new.id) and await self._collections.exists(collection):
+            for known in await self._points.by_id(collection, [new.id]):
+                return known.document or new.id
+        return new.id
+
+    def _lock(self, collection: str, document: str) -> asyncio.Lock:
+        """One writer per document: parts of two versions must not end up side by side."""
+        return self._writing.setdefault((collection, document), asyncio.Lock())
+
+    async def _store(
+        self, new: NewDocument, collection: str, document: str, *, create: bool
+    ) -> Stored:
         made = await self._ensure(collection, create=create)
         target = await self._collections.target(collection)
         if target.failed:
@@ -144,17 +194,14 @@ class Store:
         encoder = self._encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
-        document = new.id or hashlib.sha256(new.text.encode()).hexdigest()[:32]
         before = await self._points.chunks(collection, document, 0, 0)
-        chunks = self._chunks(new, collection, document, before, encoder)
+        chunks = await asyncio.to_thread(self._chunks, new, collection, document, before, encoder)
         points, pending = await self._encode(target, chunks, encoder)
         if pending:
             await self._points.expect_pending(collection)
-        for first in range(0, len(points), UPSERT):
-            await self._points.upsert(target, points[first : first + UPSERT])
-        if before and before[0].chunks > len(points):
-            await self._points.delete_chunks(collection, document, len(points))
+        await self._write(target, document, points, before[0].chunks if before else 0)
         self._collections.grew(collection, len(points) - (before[0].chunks if before else 0))
+        self._written(collection)
         if pending:
             self._collections.forget(collection)  # it may have got the index of pending points
             self._pending()
@@ -165,7 +212,28 @@ class Store:
             created_collection=made,
             updated=bool(before),
             pending=pending,
+            without_vector=target.note if target.dense is None else None,
         )
+
+    async def _write(
+        self, target: Target, document: str, points: Sequence[StoredPoint], before: int
+    ) -> None:
+        """Write the chunks and remove those of a longer version.
+
+        An update writes chunk 0 last: until then it tells how many chunks there were, so that an
+        update that was cut short can be done again and leaves nothing behind.
+        """
+        ordered = [*points[1:], points[0]] if before else points
+        for first in range(0, len(ordered) - 1, UPSERT):
+            await self._points.upsert(
+                target, ordered[first : min(first + UPSERT, len(ordered) - 1)]
+            )
+        name, count = target.collection, len(points)
+        if before and self._collections.has_document_index(name):
+            await self._points.delete_chunks_from(name, document, count)
+        elif before > count:
+            await self._points.delete_chunks(name, document, count, before - 1)
+        await self._points.upsert(target, ordered[-1:])
 
     async def _ensure(self, collection: str, *, create: bool) -> bool:
         if await self._collections.exists(collection):
@@ -175,11 +243,11 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        near = await self._collections.near(collection)
-        if near and not create:
+        near = [n for n in await self._collections.near(collection) if not siblings(n, collection)]
+        if near and not create and collection != self._default:
             raise RequestError(
-                f"There is no collection {collection!r}, but there is {near[0]!r}. Store into "
-                f"that one, or pass create=true to make {collection!r}."
+                f"There is no collection {collection!r}: pass create=true to make it, or store "
+                f"into {near[0]!r}, if that is what was meant."
             )
         made = await self._points.create(collection, await self._blueprint())
         self._collections.forget(collection)
@@ -235,30 +303,43 @@ class Store:
                 if target.dense.vector == "":
                     raise  # an unnamed vector cannot be left out for now
                 pending = True
+        sparse = await asyncio.to_thread(lambda: list(map(self._bm25.encode_document, texts)))
         points = []
-        for chunk, text, vector in zip(chunks, texts, dense, strict=True):
+        for chunk, words, vector in zip(chunks, sparse, dense, strict=True):
             payload = self._payload(chunk)
             if pending:
                 payload["doc"]["pending"] = "dense"
-            points.append(
-                StoredPoint(str(chunk.id), payload, vector, self._bm25.encode_document(text))
-            )
+            points.append(StoredPoint(str(chunk.id), payload, vector, words))
         return points, pending
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this can be the id of a point that we wrote."""
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def siblings(one: str, other: str) -> bool:
+    """Whether two names differ on purpose: by a number, or by a last part of one letter."""
+    return any(pattern.sub("", one) == pattern.sub("", other) for pattern in (NUMBER, LAST_LETTER))
 
 
 def encoded_text(chunk: Document) -> str:
     """What the encoders read of a chunk: its title, shortened, and its text."""
-    return f"{chunk.title[:HEAD]}\n{chunk.text}" if chunk.title else chunk.text
+    return f"{_head(chunk.title)}\n{chunk.text}" if chunk.title else chunk.text
 
 
-def point_id(collection: str, document: str, chunk: int) -> str:
-    """uuid5 of (collection, document id, chunk index): the same text is the same point."""
-    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
+def _head(title: str) -> str:
+    """What the encoders read of a title. Counted in bytes: a CJK character can be three tokens."""
+    return title.encode("utf-8", "ignore")[:HEAD].decode("utf-8", "ignore")
 
 
 def _reserve(title: str | None) -> int:
-    """Tokens kept free for the title: one per two characters is more than English needs."""
-    return min(len(title[:HEAD]) // 2 + 2, FALLBACK_TOKENS // 2) if title else 0
+    """Tokens kept free for the title: one per two bytes is more than any text needs."""
+    return len(_head(title).encode()) // 2 + 2 if title else 0
 
 
 def _iso(moment: datetime) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from qdrant_client import models
@@ -22,10 +23,12 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.payload import PENDING_KEY
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
 NAMES_SECONDS = 2.0
 TARGET_SECONDS = 30.0
+FAILED_SECONDS = 5.0
+LOOK_UP_SECONDS = 3.0
 NEAR = 0.7
 NEAR_NAMES = 3
 MODEL_KEY = "embedding_model"
@@ -78,7 +81,8 @@ class Catalog:
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
-        self._refreshing: dict[str, asyncio.Task[Target | None]] = {}
+        self._failed: dict[str, tuple[float, Target]] = {}
+        self._look_ups: dict[str, asyncio.Task[Target]] = {}
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
@@ -156,33 +160,47 @@ class Catalog:
     async def target(self, name: str) -> Target:
         """One collection resolved. What was known a while ago serves while it is looked up anew.
 
-        A collection that cannot be read becomes a target without legs, with the reason.
+        A collection that cannot be read, or not in time, becomes a target without legs, with the
+        reason, for a few seconds.
         """
         entry = self._entries.get(name)
-        if entry is None:
-            try:
-                return await self._look_up(name)
-            except UnknownCollection:
-                raise UnknownCollection(name, await self.near(name)) from None
-            except QdrantMcpError as error:
-                return Target(name, 0, dense=None, sparse=None, note=str(error), failed=True)
-        if entry.expires <= self._clock() and name not in self._refreshing:
-            task = asyncio.ensure_future(self._refresh(name))
-            self._refreshing[name] = task
-            task.add_done_callback(lambda _: self._refreshing.pop(name, None))
-        return entry.target
+        if entry is not None:
+            if entry.expires <= self._clock():
+                self._looking_up(name)
+            return entry.target
+        until, failed = self._failed.get(name, (0.0, None))
+        if failed is not None and until > self._clock():
+            return failed
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                return await asyncio.shield(self._looking_up(name))
+        except UnknownCollection:
+            raise UnknownCollection(name, await self.near(name)) from None
+        except TimeoutError:
+            reason = "it did not answer in time"
+        except QdrantMcpError as error:
+            reason = str(error)
+        failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)
+        self._failed[name] = (self._clock() + FAILED_SECONDS, failed)
+        return failed
+
+    def _looking_up(self, name: str) -> "asyncio.Task[Target]":
+        """The look-up of this name that is under way, or a new one."""
+        task = self._look_ups.get(name)
+        if task is None:
+            task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
+            task.add_done_callback(partial(self._looked_up, name))
+        return task
+
+    def _looked_up(self, name: str, task: "asyncio.Task[Target]") -> None:
+        del self._look_ups[name]
+        if not task.cancelled() and task.exception() is not None:
+            self.forget(name)
 
     async def _unless_gone(self, name: str) -> Target | None:
         try:
             return await self.target(name)
         except UnknownCollection:
-            self.forget(name)
-            return None
-
-    async def _refresh(self, name: str) -> Target | None:
-        try:
-            return await self._look_up(name)
-        except QdrantMcpError:
             self.forget(name)
             return None
 
@@ -230,6 +248,11 @@ class Catalog:
                 return DenseLeg(name, params.size, distance, model), None
         return None, _mismatch(vectors, self._model.name, size)
 
+    def has_document_index(self, name: str) -> bool:
+        """Whether the chunks of a document are found fast: the collection was made by us."""
+        entry = self._entries.get(name)
+        return entry is not None and DOCUMENT_KEY in entry.info.payload_schema
+
     def has_pending_index(self, name: str) -> bool:
         """Whether points without their dense vector may have been written to this collection."""
         entry = self._entries.get(name)
@@ -271,7 +294,7 @@ class Catalog:
 
     async def close(self) -> None:
         """Stop looking things up."""
-        for task in list(self._refreshing.values()):
+        for task in list(self._look_ups.values()):
             task.cancel()
 
 

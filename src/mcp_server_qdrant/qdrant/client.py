@@ -60,7 +60,7 @@ async def open_client(
             check_compatibility=False,
         )
     except ValueError as error:
-        raise ConfigError(f"QDRANT_URL: {url!r} is not a URL such as http://host:6333.") from error
+        raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
 
 
 def _local_client() -> AsyncQdrantClient:

@@ -130,30 +130,6 @@ class EdgeClient(AsyncQdrantBase):
         await self._ask("drop_index", collection_name, field_name, timeout=timeout)
         return done()
 
-    async def create_vector_name(
-        self,
-        collection_name: str,
-        vector_name: str,
-        vector_name_config: models.DenseVectorNameConfig | models.SparseVectorNameConfig,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Give the collection one more vector."""
-        kind, params = plain.vector_params(vector_name_config)
-        await self._ask("add_vector", collection_name, vector_name, kind, params, timeout=timeout)
-        return done()
-
-    async def delete_vector_name(
-        self,
-        collection_name: str,
-        vector_name: str,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Take a vector away from the collection and all its points."""
-        await self._ask("drop_vector", collection_name, vector_name, timeout=timeout)
-        return done()
-
     # Points
 
     async def upsert(

@@ -1,5 +1,6 @@
 """Finding the engine host of a folder, or starting one. Blocking: call it in a thread."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mcp_server_qdrant.errors import EngineUnavailable
 from mcp_server_qdrant.qdrant import edge_wire as wire
@@ -22,6 +23,8 @@ _LONGEST_LOG = 1 << 20
 
 def connect(folder: Path, options: wire.EdgeOptions, timeout: float) -> Any:
     """A connection to the host that owns the folder; EngineUnavailable when there is none."""
+    folder = folder.absolute()
+    _own(folder)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
     failures = 0
@@ -82,26 +85,49 @@ def _dial(found: wire.Rendezvous) -> Any:
 def _hello(link: Any) -> bool:
     try:
         return bool(link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == wire.WIRE)
-    except (OSError, EOFError):
+    except (OSError, EOFError, *wire.UNREADABLE):
         return False
+
+
+def _own(folder: Path) -> None:
+    """Make the folder; EngineUnavailable when it is somebody else's."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.stat().st_uid
+    except OSError as error:
+        raise _not_started(error) from None
+    if sys.platform != "win32" and owner != os.getuid():
+        raise EngineUnavailable("The data folder belongs to another user; choose one of your own.")
+
+
+def _not_started(error: OSError) -> EngineUnavailable:
+    reason = error.strerror or type(error).__name__
+    return EngineUnavailable(f"The embedded engine could not be started: {reason}.")
+
+
+def _log(path: Path) -> BinaryIO:
+    """The host's log, for this user only; begun anew when it has become long."""
+    long = path.exists() and path.stat().st_size > _LONGEST_LOG
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND)
+    file = os.fdopen(os.open(path, flags, 0o600), "wb" if long else "ab")
+    path.chmod(0o600)
+    return file
 
 
 def _start(folder: Path, options: wire.EdgeOptions) -> "subprocess.Popen[bytes]":
     """Start a host that outlives this process if others use it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / wire.LOG
-        long = path.exists() and path.stat().st_size > _LONGEST_LOG
-        with path.open("wb" if long else "ab") as log:
+        with _log(folder / wire.LOG) as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", _HOST, str(folder), options.dumps()],
+                # -P and cwd: nothing in the directory this process was started in is imported.
+                [sys.executable, "-P", "-m", _HOST, str(folder), options.dumps()],
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise EngineUnavailable(f"The embedded engine could not be started: {reason}.") from None
+        raise _not_started(error) from None
     threading.Thread(target=process.wait, name="edge-host-reaper", daemon=True).start()
     return process

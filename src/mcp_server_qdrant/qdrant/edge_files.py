@@ -4,7 +4,7 @@ shards/<slug>           one shard per collection
 shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
-shards/<slug>.opening   how often in a row opening it killed the host
+shards/<slug>.opening   how often in a row opening it killed the host, and when last
 trash/ work/            emptied at every start
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mcp_server_qdrant.errors import DiskFull, RequestError
+from mcp_server_qdrant.qdrant.edge_wire import sync
 
 _LONGEST_SLUG = 120
 _LONGEST_NAME = 255
@@ -98,15 +99,17 @@ class Folder:
         """Put the copy in the shard's place; a crash leaves one of the two, whole."""
         shard, following, old = (self.shards / f"{slug}{end}" for end in ("", ".next", ".old"))
         copy.rename(following)
+        sync(self.shards)
         try:
             shard.rename(old)
             following.rename(shard)
+            sync(self.shards)
         except OSError:
             if not shard.exists() and old.exists():
                 old.rename(shard)
             _remove(following)
             raise
-        self.discard(old)
+        self.discard(old)  # only now: the new one would survive a power failure
 
     def require_space(self, wanted: int) -> None:
         """Raise DiskFull unless `wanted` bytes and the reserve are free.
@@ -132,6 +135,17 @@ def allocated(path: Path) -> int:
     """Bytes the tree really occupies (holes are free)."""
     found = [file.stat() for file in path.rglob("*") if file.is_file()]
     return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
+
+
+def sync_tree(path: Path) -> None:
+    """Make a whole tree safe from a power failure."""
+    for entry in path.iterdir():
+        if entry.is_dir():
+            sync_tree(entry)
+        else:
+            with entry.open("rb+") as file:
+                os.fsync(file.fileno())
+    sync(path)
 
 
 def copy_sparse(source: Path, target: Path) -> None:

@@ -28,6 +28,7 @@ from mcp_server_qdrant.qdrant.edge_shards import Shards, log
 
 LOCKED = 3  # exit code: another host has the folder
 _LOCK_SECONDS = 10.0
+_LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
 _SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connect again
 
@@ -44,6 +45,7 @@ class Host:
         self._guard = threading.Lock()
         self._left = time.monotonic()
         self._closing = False
+        self._told = False
         folder = Folder(root, options.min_free)
         folder.prepare()
         self._shards = Shards(folder, options.max_open)
@@ -62,8 +64,11 @@ class Host:
             self._writer.start()
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
             wire.Rendezvous(str(listener.address), self._key, os.getpid()).write(self._root)
-            while not self._stop.wait(min(1.0, self._options.idle_seconds / 4 + 0.01)):
+            pause = min(_LONGEST_PAUSE, self._options.idle_seconds / 4 + 0.01)
+            while not (self._told or self._stop.is_set()):
+                time.sleep(pause)
                 self._stop_when_idle()
+            self._stop.set()
             (self._root / wire.RENDEZVOUS).unlink(missing_ok=True)
         self._end()
 
@@ -73,8 +78,8 @@ class Host:
             stale.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """End cleanly, soon."""
-        self._stop.set()
+        """End cleanly, soon. A plain flag: a signal handler must not take the event's lock."""
+        self._told = True
 
     def _stop_when_idle(self) -> None:
         with self._guard:
@@ -139,6 +144,7 @@ def _take_lock(root: Path) -> FileLock:
 
 def main(arguments: list[str]) -> None:
     """Own the folder and serve it."""
+    os.umask(0o077)
     root = Path(arguments[0])
     options = wire.EdgeOptions.loads(arguments[1]) if len(arguments) > 1 else wire.EdgeOptions()
     sys.setswitchinterval(_SWITCH_SECONDS)

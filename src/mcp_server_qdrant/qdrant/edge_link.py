@@ -2,7 +2,8 @@
 
 The event loop never waits for the socket: a thread reads, and whatever might not fit into the
 socket's buffer is sent by another thread. When the host dies it is started again and the calls
-under way are repeated; every operation can be, since points are written by id.
+under way are repeated: doing them twice changes no more than doing them once, since points are
+written by id. The others (see `_once_only`) fail, saying that they may have been done.
 """
 
 import asyncio
@@ -22,8 +23,11 @@ from mcp_server_qdrant.qdrant.edge_connect import connect
 CONNECT_SECONDS = 20.0
 _RETRIES = 2
 _SWEEP_SECONDS = 0.05
-# A socket buffer holds about 200 KB; a pipe of Windows far less.
+# A socket's buffer holds `wire.BUFFER_BYTES`; a pipe of Windows far less.
 _DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
+
+_CLOSED = "The engine's client is closed."
+_UNSURE = "The embedded engine stopped during this call, which may or may not have been done."
 
 Call = tuple[int, str, tuple[Any, ...]]
 
@@ -46,7 +50,7 @@ class Link:
     async def open(self) -> None:
         """Find or start the host; whoever asks meanwhile waits for the same connection."""
         if self._closed:
-            raise EngineUnavailable("The engine's client is closed.")
+            raise EngineUnavailable(_CLOSED)
         if self._line is not None and not self._line.ended:
             return
         if self._opening is None or self._opening.done():
@@ -71,8 +75,11 @@ class Link:
                 if self._line is None or self._line.ended:
                     async with asyncio.timeout_at(until):
                         await self.open()
-                with contextlib.suppress(_Lost):
+                try:
                     return await self._once(operation, arguments, until)
+                except _Lost:
+                    if _once_only(operation, arguments):
+                        raise EngineUnavailable(_UNSURE) from None
         except TimeoutError:
             raise EngineTimeout(f"The engine did not answer within {limit:g} seconds.") from None
         raise EngineUnavailable("The embedded engine stopped several times during this call.")
@@ -80,7 +87,7 @@ class Link:
     async def _once(self, operation: str, arguments: tuple[Any, ...], until: float) -> Any:
         line = self._line
         if line is None:
-            raise EngineUnavailable("The engine's client is closed.")
+            raise EngineUnavailable(_CLOSED)
         number = next(self._numbers)
         answer = self._loop.create_future()
         line.send((number, operation, arguments), answer, until)
@@ -94,7 +101,14 @@ class Link:
         self._closed = True
         line, self._line = self._line, None
         if line is not None:
+            line.fail(lambda: EngineUnavailable(_CLOSED))
             await asyncio.to_thread(line.close)
+
+
+def _once_only(operation: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether the operation, done again, could do something else than the first time."""
+    conditional = operation in {"upsert", "update_vectors"} and arguments[2] is not None
+    return operation == "drop" or conditional
 
 
 class _Line:
@@ -173,7 +187,7 @@ class _Line:
             while True:
                 replies = wire.unpack(self._connection.recv_bytes())
                 self._on_loop(self._deliver, replies)
-        except (OSError, EOFError, ValueError, TypeError):
+        except (OSError, EOFError, *wire.UNREADABLE):
             self._on_loop(self._end)
 
     def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -194,6 +208,12 @@ class _Line:
     def _end(self) -> None:
         if self.ended:
             return
+        self.fail(_Lost)
+        if threading.current_thread() not in self._threads:
+            self._connection.close()
+
+    def fail(self, error: Callable[[], Exception]) -> None:
+        """Take no more calls; those under way end with the error."""
         self.ended = True
         self._later.put(None)
         waiting, self._waiting = self._waiting, {}
@@ -201,14 +221,10 @@ class _Line:
             self._sweep.cancel()
         for answer, _ in waiting.values():
             if not answer.done():
-                answer.set_exception(_Lost())
-        if threading.current_thread() not in self._threads:
-            self._connection.close()
+                answer.set_exception(error())
 
     def close(self) -> None:
-        """Say goodbye: wake both threads and wait for them."""
-        self.ended = True
-        self._later.put(None)
+        """Say goodbye, after `fail`: wake both threads and wait for them."""
         wire.hang_up(self._connection)
         for thread in self._threads:
             thread.join(timeout=2.0)

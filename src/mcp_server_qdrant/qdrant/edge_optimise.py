@@ -14,14 +14,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError
-from mcp_server_qdrant.qdrant.edge_files import allocated, copy_sparse
+from mcp_server_qdrant.qdrant.edge_files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded, log
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
@@ -108,6 +107,8 @@ class Optimiser:
             self._writes.touched.add(shard)
             for _ in self._writes.flush():
                 pass
+            if shard.name in self._writes.lost():
+                raise EngineFailure("the shard could not be flushed")
             shard.record = []
         copy = self._shards.folder.work / f"{shard.slug}-{uuid.uuid4().hex}"
         try:
@@ -131,8 +132,11 @@ class Optimiser:
 
     def _finish(self, job: _Job, record: list[edge.UpdateOperation]) -> None:
         shard = job.shard
-        for _ in self._replay(job, record):
-            pass
+        copied = self._replay(job, record)
+        with self._gate.writing():
+            if copied != self._shards.exact_count(shard):
+                raise EngineFailure("the copy does not hold as many points as the shard")
+        sync_tree(job.copy)
         with self._gate.writing():
             self._shards.close(shard)
             self._shards.folder.swap(shard.slug, job.copy)
@@ -145,7 +149,8 @@ class Optimiser:
             shard.sidecar["optimised_points"] = self._shards.exact_count(shard)
         self._shards.save(shard)
 
-    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> Iterator[None]:
+    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> int:
+        """Bring the copy up to date; how many points it holds then."""
         with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
             copy = edge.EdgeShard.load(str(job.copy))
         for update in record:
@@ -156,15 +161,17 @@ class Optimiser:
                 guarded(job.shard.name),
             ):
                 copy.update(update)
-            yield
         with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
+            copied = copy.count(edge.CountRequest(exact=True))
             copy.flush()
             copy.close()
+        return copied
 
 
 def _start(copy: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "mcp_server_qdrant.qdrant.edge_optimise", str(copy)],
+        [sys.executable, "-P", "-m", "mcp_server_qdrant.qdrant.edge_optimise", str(copy)],
+        cwd=copy.parent,
         stdin=subprocess.DEVNULL,
     )
 

@@ -268,12 +268,3 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
         payload_schema=schema,
         created_at=found["created_at"],
     )
-
-
-def vector_params(config: Any) -> tuple[str, dict[str, Any]]:
-    """`("vectors" or "sparse_vectors", parameters)` of a vector to be added."""
-    fields = plain(config)
-    for kind, name in (("vectors", "dense"), ("sparse_vectors", "sparse")):
-        if name in fields:
-            return kind, fields[name]
-    raise RequestError("A vector is either dense or sparse.")

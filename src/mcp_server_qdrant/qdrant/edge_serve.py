@@ -25,7 +25,7 @@ READS = frozenset(
 )
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index", "drop_index", "add_vector", "drop_vector"),
+        *("create", "update_metadata", "drop", "index", "drop_index"),
         *("upsert", "update_vectors", "delete_vectors", "delete", "set_payload"),
         *("overwrite_payload", "delete_payload", "clear_payload"),
     }
@@ -74,14 +74,24 @@ class Session:
             try:
                 while self._outbox:
                     self._link.send_bytes(self._outbox.popleft())
+            except OSError:
+                # Part of a frame may be out: nothing may follow it.
+                self._outbox.clear()
+                wire.hang_up(self._link)
+                raise
             finally:
                 self._sending.release()
+
+
+def _name(arguments: tuple[Any, ...]) -> str:
+    """The collection that a call is about."""
+    return str(arguments[0]) if arguments else ""
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
     """Success and the result, or failure and the error as plain data."""
     try:
-        with guarded(str(arguments[0]) if arguments else ""):
+        with guarded(_name(arguments)):
             return True, function(*arguments)
     except QdrantMcpError as error:
         return False, wire.error_out(error)
@@ -127,12 +137,19 @@ class Writer(threading.Thread):
 
     def _do(self, group: list[tuple[Session, int, str, tuple[Any, ...]]]) -> None:
         outcomes = [
-            (session, number, _outcome(partial(self._all_steps, operation), arguments))
+            (
+                session,
+                number,
+                _name(arguments),
+                _outcome(partial(self._all_steps, operation), arguments),
+            )
             for session, number, operation, arguments in group
         ]
-        flushed, failure = _outcome(self._flush, ())
-        for session, number, (well, value) in outcomes:
-            reply = (number, well, value) if flushed or not well else (number, False, failure)
+        self._flush()
+        lost = self._writes.lost()
+        for session, number, name, (well, value) in outcomes:
+            failed = well and name in lost
+            reply = (number, False, wire.error_out(lost[name])) if failed else (number, well, value)
             with contextlib.suppress(OSError):
                 session.send([reply])
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import re
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from mcp_server_qdrant.qdrant.edge_schema import shard_config
 from mcp_server_qdrant.qdrant.edge_wire import write_atomically
 
 _DEADLY_OPENINGS = 2
+_RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
 
 
 class IndexNeeded(RequestError):
@@ -42,6 +44,7 @@ class Shard:
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
+        self.dirty = False  # written to and not yet flushed: must not be closed
         self.written = 0.0  # when, on the monotonic clock
         self.deleted = 0  # points deleted since it was optimised
 
@@ -66,7 +69,7 @@ class Shards:
             try:
                 sidecar = json.loads(path.read_text("utf-8"))
                 self._all[sidecar["name"]] = Shard(path.name.removesuffix(".json"), sidecar)
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, TypeError) as error:
                 log(f"sidecar {path.name} is not readable: {error}")
 
     def names(self) -> list[str]:
@@ -102,24 +105,27 @@ class Shards:
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
         marker = self.folder.shards / f"{shard.slug}.opening"
-        deaths = _deaths(marker)
-        if deaths >= _DEADLY_OPENINGS:
+        deaths, last = _deaths(marker)
+        now = time.time()
+        if deaths >= _DEADLY_OPENINGS and abs(now - last) < _RETRY_SECONDS:
             raise EngineFailure(
-                f"The collection {shard.name!r} is not opened any more:"
-                " its files are damaged and stopped the engine twice."
+                f"The collection {shard.name!r} could not be opened: the engine stopped"
+                f" {deaths} times while it tried. It tries again in a few minutes."
             )
-        marker.write_text(str(deaths + 1))
+        with contextlib.suppress(OSError):  # a full disk must not refuse reads
+            marker.write_text(json.dumps({"deaths": deaths + 1, "time": now}))
         try:
-            with guarded(shard.name, "cannot be opened: its files are damaged"):
+            with guarded(shard.name, "could not be opened"):
                 return edge.EdgeShard.load(str(self.path(shard)))
         finally:
-            marker.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                marker.unlink(missing_ok=True)
 
     def _close_idle(self, keep: Shard) -> None:
         for shard in list(self._open.values()):
             if len(self._open) <= self._max_open:
                 return
-            if shard.record is None and shard is not keep:
+            if shard.record is None and not shard.dirty and shard is not keep:
                 self.close(shard)
 
     def path(self, shard: Shard) -> Path:
@@ -163,13 +169,17 @@ class Shards:
         (self.folder.shards / f"{shard.slug}.opening").unlink(missing_ok=True)
         gone.unlink(missing_ok=True)
 
-    def close(self, shard: Shard) -> None:
-        """Flush and close; the next use opens it again."""
+    def close(self, shard: Shard) -> bool:
+        """Flush and close; the next use opens it again. False when that failed."""
         self._open.pop(shard.slug, None)
         engine, shard.engine = shard.engine, None
         if engine is not None:
-            with contextlib.suppress(EngineFailure), guarded(shard.name, "could not be closed"):
-                engine.close()
+            try:
+                with guarded(shard.name, "could not be closed"):
+                    engine.close()
+            except QdrantMcpError:
+                return False
+        return True
 
     def close_all(self) -> None:
         """Flush and close every shard."""
@@ -177,11 +187,13 @@ class Shards:
             self.close(shard)
 
 
-def _deaths(marker: Path) -> int:
+def _deaths(marker: Path) -> tuple[int, float]:
+    """How often in a row opening was deadly, and when it was tried last."""
     try:
-        return int(marker.read_text())
-    except (OSError, ValueError):
-        return 0
+        found = json.loads(marker.read_text())
+        return int(found["deaths"]), float(found["time"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0, 0.0
 
 
 _SENTENCES = (

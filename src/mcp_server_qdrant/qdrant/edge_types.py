@@ -159,7 +159,10 @@ def to_params(plain: Mapping[str, Any] | None) -> edge.SearchParams:
 
     `exact` goes past the codes altogether.
     """
-    plain = plain or {}
+    return _PLAIN if not plain else EXACT if plain == {"exact": True} else _params(plain)
+
+
+def _params(plain: Mapping[str, Any]) -> edge.SearchParams:
     quantization = plain.get("quantization") or {}
     rescore, oversampling = quantization.get("rescore"), quantization.get("oversampling")
     exact = bool(plain.get("exact"))
@@ -173,6 +176,10 @@ def to_params(plain: Mapping[str, Any] | None) -> edge.SearchParams:
             oversampling=2.0 if oversampling is None else oversampling,
         ),
     )
+
+
+_PLAIN = _params({})
+EXACT = _params({"exact": True})
 
 
 def to_fusion(plain: Mapping[str, Any]) -> Any:

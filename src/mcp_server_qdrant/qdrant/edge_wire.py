@@ -21,10 +21,12 @@ from typing import Any
 
 from mcp_server_qdrant import errors
 
-WIRE = 1
+WIRE = 2
+BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
 RENDEZVOUS = "engine-host.json"
 LOCK = "engine-host.lock"
 LOG = "engine-host.log"
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
 
 
@@ -39,7 +41,7 @@ class EdgeOptions:
     """
 
     idle_seconds: float = 5.0
-    max_open: int = 128
+    max_open: int = 512
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0
@@ -70,9 +72,13 @@ class Rendezvous:
 
     @classmethod
     def read(cls, folder: Path) -> "Rendezvous | None":
-        """The published one; None when there is none, or not a whole one."""
+        """The published one; None when there is none, no whole one, or others could write it."""
         try:
-            fields = json.loads((folder / RENDEZVOUS).read_text("utf-8"))
+            handle = os.open(folder / RENDEZVOUS, os.O_RDONLY | _NO_LINK)
+            with os.fdopen(handle, encoding="utf-8") as file:
+                if not _private(os.fstat(handle)):
+                    return None
+                fields = json.load(file)
             fields["key"] = bytes.fromhex(fields["key"])
             return cls(**fields)
         except (OSError, ValueError, KeyError, TypeError):
@@ -89,10 +95,29 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+        sync(path.parent)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def sync(folder: Path) -> None:
+    """Make what was created or renamed in the folder safe from a power failure."""
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _private(found: os.stat_result) -> bool:
+    """Whether only this user can have written or read the file."""
+    if sys.platform == "win32":
+        return True
+    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+    return own and not found.st_mode & 0o077
 
 
 def socket_address(folder: Path) -> str | None:
@@ -130,6 +155,16 @@ def pack(message: Any) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
+UNREADABLE = (
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ImportError,
+)
+
+
 def unpack(frame: bytes) -> Any:
     """The message of a frame that came over an authenticated connection."""
     return pickle.loads(frame)  # noqa: S301
@@ -139,13 +174,19 @@ def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
     """An error as plain data."""
     if isinstance(error, errors.UnknownCollection):
         return "UnknownCollection", (error.name, error.near)
-    return type(error).__name__, (str(error),)
+    for kind in type(error).__mro__:
+        if getattr(errors, kind.__name__, None) is kind:
+            return kind.__name__, (str(error),)
+    return errors.EngineFailure.__name__, (str(error),)
 
 
 def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
     """The error that `error_out` described."""
     kind, arguments = plain
-    error: errors.QdrantMcpError = getattr(errors, kind)(*arguments)
+    found = getattr(errors, kind, None)
+    if not (isinstance(found, type) and issubclass(found, errors.QdrantMcpError)):
+        found = errors.EngineFailure
+    error: errors.QdrantMcpError = found(*arguments)
     return error
 
 
@@ -163,6 +204,9 @@ def limit_waits(connection: Any, *, receive: float, send: float) -> None:
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # macOS gives 8 KB only
+            if plain.getsockopt(socket.SOL_SOCKET, option) < BUFFER_BYTES:
+                plain.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
         for option, seconds in ((socket.SO_RCVTIMEO, receive), (socket.SO_SNDTIMEO, send)):
             fraction, whole = math.modf(seconds)
             packed = struct.pack("ll", int(whole), int(fraction * 1e6))

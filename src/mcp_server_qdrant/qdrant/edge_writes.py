@@ -12,7 +12,7 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, RequestError
+from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_check as check
 from mcp_server_qdrant.qdrant import edge_schema as schema
 from mcp_server_qdrant.qdrant import edge_types as types
@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant.edge_wire import unpack
 PIECE = 100  # points per engine call: about 4 ms
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
+_NOT_FLUSHED = "The collection {!r} could not be flushed."
 
 Step = Generator[None, None, Any]
 Update = edge.UpdateOperation
@@ -38,15 +39,25 @@ class Writes:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self.touched: set[Shard] = set()  # to be flushed before they are acknowledged
+        self._lost: dict[str, QdrantMcpError] = {}
 
     def flush(self) -> Iterator[None]:
-        """Make everything applied so far durable."""
+        """Make everything applied so far durable; what fails is told by `lost`."""
         while self.touched:
             shard = self.touched.pop()
+            shard.dirty = False
             if shard.engine is not None:
-                with guarded(shard.name, "could not be flushed"):
-                    shard.engine.flush()
+                try:
+                    with guarded(shard.name, "could not be flushed"):
+                        shard.engine.flush()
+                except QdrantMcpError as error:
+                    self._lost[shard.name] = error
             yield
+
+    def lost(self) -> dict[str, QdrantMcpError]:
+        """The collections whose writes since the last call may not be durable, and why."""
+        lost, self._lost = self._lost, {}
+        return lost
 
     def apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
         """One engine update; recorded when a copy of the shard is being optimised."""
@@ -56,12 +67,14 @@ class Writes:
         shard.count = None
         shard.written = time.monotonic()
         self.touched.add(shard)
+        shard.dirty = True
         try:
             with guarded(shard.name):
                 engine.update(update)
         except EngineFailure:
             # What it holds in memory is no longer sure; the files and the log are.
-            self._shards.close(shard)
+            if not self._shards.close(shard):
+                self._lost[shard.name] = EngineFailure(_NOT_FLUSHED.format(shard.name))
             raise
 
     def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
@@ -121,31 +134,6 @@ class Writes:
         self.apply(shard, update)
         if shard.sidecar.get("indexes", {}).pop(field, None) is not None:
             self._shards.save(shard)
-        yield
-
-    def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
-        """Give the collection one more vector, dense or sparse."""
-        shard = self._shards.get(name)
-        check.check_vector_name(vector)
-        if vector in shard.sidecar["vectors"] or vector in shard.sidecar["sparse_vectors"]:
-            raise RequestError(f"The collection {name!r} has a vector named {vector!r} already.")
-        if kind == "vectors":
-            check.check_size(vector, params.get("size"))
-        self._room()
-        self.apply(shard, _vector_update(vector, kind, params))
-        shard.sidecar[kind][vector] = params
-        self._shards.save(shard)
-        yield
-
-    def drop_vector(self, name: str, vector: str) -> Step:
-        """Take a vector away from the collection and all its points."""
-        shard = self._shards.get(name)
-        if vector not in shard.sidecar["vectors"] and vector not in shard.sidecar["sparse_vectors"]:
-            raise RequestError(check.unknown_vector(vector, shard.sidecar))
-        self.apply(shard, Update.delete_vector_name(vector))
-        for kind in ("vectors", "sparse_vectors"):
-            shard.sidecar[kind].pop(vector, None)
-        self._shards.save(shard)
         yield
 
     # Points
@@ -275,15 +263,3 @@ class Writes:
 
 def _canonical(point_id: int | str) -> str:
     return str(UUID(point_id)) if isinstance(point_id, str) else str(point_id)
-
-
-def _vector_update(vector: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOperation:
-    if kind == "sparse_vectors":
-        return Update.create_sparse_vector(vector, schema.modifier_of(params))
-    return Update.create_dense_vector(
-        vector,
-        params["size"],
-        schema.distance_of(params["distance"]),
-        schema.multivector_of(params),
-        schema.datatype_of(params),
-    )

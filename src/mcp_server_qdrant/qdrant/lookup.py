@@ -5,8 +5,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mcp_server_qdrant.datatypes import Document
-from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.datatypes import Document, point_id
+from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.points import Points
 
@@ -20,17 +20,35 @@ class Lookup:
 
     async def get(
         self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
-    ) -> list[Document]:
-        """The documents of `ids`, in their order; an id that is nowhere is left out.
+    ) -> tuple[list[Document], list[str]]:
+        """The documents of `ids` in their order, and a sentence per collection that failed.
 
         A point id gives that point, widened by `neighbours` chunks on either side; a document id
-        gives all its chunks as one text. Without `collection`, all visible ones are looked in.
+        gives all its chunks as one text; an id that is nowhere is left out. Without `collection`,
+        all visible ones are looked in. Raises BackendError where none of them answered.
         """
         names = await self._places(collection)
-        answers = await asyncio.gather(*(self._from(name, ids, neighbours) for name in names))
-        found = [document for answer in answers for document in answer]
-        order = {wanted: place for place, wanted in enumerate(ids)}
-        return sorted(found, key=lambda d: order.get(str(d.id), order.get(d.document or "", 0)))
+        answers = await asyncio.gather(
+            *(self._from(name, ids, neighbours) for name in names), return_exceptions=True
+        )
+        failures = []
+        found: list[Document] = []
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, QdrantMcpError):
+                failures.append(f"{name}: {answer}")
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found += answer
+        if failures and len(failures) == len(names):
+            raise BackendError(f"No collection could be looked in: {failures[0]}")
+        order = {wanted.casefold(): place for place, wanted in enumerate(ids)}
+        found.sort(
+            key=lambda d: order.get(
+                str(d.id).casefold(), order.get((d.document or "").casefold(), 0)
+            )
+        )
+        return found, failures
 
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
@@ -40,36 +58,36 @@ class Lookup:
         return [collection]
 
     async def _from(self, name: str, ids: Sequence[str], neighbours: int) -> list[Document]:
-        """What one collection has of `ids`. One that cannot be read has nothing."""
-        try:
-            points = [point for wanted in ids if (point := as_point_id(wanted)) is not None]
-            found = await self._points.by_id(name, points) if points else []
-            if neighbours:
-                found = [await self._widened(document, neighbours) for document in found]
-            known = {str(document.id) for document in found}
-            for wanted in ids:
-                if wanted not in known:
-                    chunks = await self._points.chunks(name, wanted)
-                    found += [joined(chunks, chunks[0])] if chunks else []
-        except QdrantMcpError:
-            return []
+        """What one collection has of `ids`, in one trip and one more per document of many parts."""
+        points = {wanted: as_point_id(wanted) for wanted in ids}
+        firsts = {wanted: point_id(name, wanted, 0) for wanted in ids}
+        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
+        by_id = {document.id: document for document in await self._points.by_id(name, list(asked))}
+        found = []
+        for wanted in ids:
+            if (point := points[wanted]) is not None and point in by_id:
+                found.append(await self._around(by_id[point], neighbours))
+            elif firsts[wanted] in by_id:
+                first = by_id[firsts[wanted]]
+                found.append(await self._around(first, first.chunks))
         return found
 
-    async def _widened(self, document: Document, neighbours: int) -> Document:
-        if document.document is None or document.chunks == 1:
+    async def _around(self, document: Document, neighbours: int) -> Document:
+        """The chunk joined with so many before and after it."""
+        if document.document is None or document.chunks == 1 or not neighbours:
             return document
         chunks = await self._points.chunks(
             document.collection,
             document.document,
             max(document.chunk - neighbours, 0),
-            document.chunk + neighbours,
+            min(document.chunk + neighbours, document.chunks - 1),
         )
         return joined(chunks, document) if chunks else document
 
 
 def as_point_id(text: str) -> str | int | None:
     """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
-    if text.isascii() and text.isdigit() and int(text) < 2**64:
+    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
         return int(text)
     try:
         return str(uuid.UUID(text))
@@ -86,4 +104,12 @@ def joined(chunks: Sequence[Document], like: Document) -> Document:
             text += "\n\n" if start - end > 1 else " "
         text += chunk.text[max(end - start, 0) :]
         end = max(end, chunk.end or start + len(chunk.text))
-    return replace(like, text=text, start=chunks[0].start, end=end)
+    complete = len(chunks) == like.chunks
+    return replace(
+        like,
+        text=text,
+        start=chunks[0].start,
+        end=end,
+        chunk=0 if complete else like.chunk,
+        chunks=1 if complete else like.chunks,
+    )

@@ -8,7 +8,14 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, StoredPoint, Target
+from mcp_server_qdrant.datatypes import (
+    SPARSE_NAME,
+    Document,
+    Payload,
+    StoredPoint,
+    Target,
+    point_id,
+)
 from mcp_server_qdrant.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
@@ -97,28 +104,20 @@ class Points:
             records = await self._client.retrieve(collection, ids, with_payload=True)
         return [self._document(collection, record) for record in records]
 
-    async def chunks(
-        self, collection: str, document: str, first: int = 0, last: int | None = None
-    ) -> list[Document]:
-        """The chunks `first` to `last` (both counted) of a document, in order."""
-        span = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=first, lte=last))
-        found: list[Document] = []
-        offset = None
-        while True:
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection,
-                    scroll_filter=models.Filter(must=[_of(document), span]),
-                    limit=256,
-                    offset=offset,
-                    with_payload=True,
-                )
-            found += [self._document(collection, record) for record in records]
-            if offset is None:
-                return sorted(found, key=lambda chunk: chunk.chunk)
+    async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
+        """The chunks `first` to `last` (both counted) of a document that we stored, in order."""
+        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        found = await self.by_id(collection, ids)
+        return sorted(found, key=lambda chunk: chunk.chunk)
 
-    async def delete_chunks(self, collection: str, document: str, first: int) -> None:
-        """Remove the chunks of a document from number `first` on: it has become shorter."""
+    async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
+        """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
+        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        with foreign_errors(collection):
+            await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
+
+    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
+        """Remove all its chunks from number `first` on, known of or not; wants an index."""
         span = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=first))
         with foreign_errors(collection):
             await self._client.delete(
@@ -147,6 +146,8 @@ class Points:
     async def fill(self, target: Target, vectors: Mapping[str | int, Sequence[float]]) -> None:
         """Give pending points their dense vector, then take the mark off."""
         assert target.dense is not None
+        if not vectors:
+            return
         name = target.dense.vector
         updates = [
             models.PointVectors(id=point, vector={name: list(vector)} if name else list(vector))

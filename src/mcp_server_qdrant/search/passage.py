@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping
 
-PASSAGE = 160
+PASSAGE = 120
 LONGEST = 20_000
 # A stop ends a sentence before white space only: "renew.sh" and "0.18" are words.
 _SENTENCE = re.compile("[^\n]*?(?:[.!?]+(?=\\s)|[\u3002\uff01\uff1f]|\n|$)\\s*")

@@ -11,6 +11,7 @@ from mcp_server_qdrant.datatypes import (
     Priority,
     SearchPage,
     SearchRequest,
+    State,
     Status,
     Target,
     Terms,
@@ -25,6 +26,8 @@ from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares
 from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
 from mcp_server_qdrant.search.terms import TermWeights
+
+SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
 # What a search that has used up its time still gets to show what it found.
 LAST_SECONDS = 1.0
@@ -100,6 +103,8 @@ class Pipeline:
 
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
+        clock = asyncio.get_running_loop().time
+        end = clock() + self.limits.deadline
         ranking = self._ranking(request)
         condition = self.engine.prepare(request.query_filter)
         targets = narrowed(await self.catalog.resolve(request.collections), request.algorithm)
@@ -111,8 +116,7 @@ class Pipeline:
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
         )
-        clock = asyncio.get_running_loop().time
-        end = clock() + plan.deadline
+        plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         found = await retrieve(self.engine, targets, vectors, terms, plan)
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         hits, late, more = await self._rank(found, terms, plan, limit, ranking)
@@ -151,7 +155,8 @@ class Pipeline:
         """One status per collection, the worst; failed collections are looked up anew next time."""
         worst: dict[str, Status] = {}
         for status in statuses:
-            if status.collection not in worst or worst[status.collection].state == "ok":
+            known = worst.get(status.collection)
+            if known is None or SEVERITY[status.state] > SEVERITY[known.state]:
                 worst[status.collection] = status
             if status.state == "failed":
                 self.catalog.forget(status.collection)

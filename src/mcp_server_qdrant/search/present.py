@@ -17,6 +17,9 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.search.passage import Tokens, passage
 
+NAMED = 3
+TAIL = 0.25
+
 Reader = Callable[[str, PointId, Payload | None], Document]
 
 
@@ -45,15 +48,15 @@ class Presenter:
         shares: Shares,
     ) -> SearchPage:
         """The best `limit` documents at or above the threshold, best first."""
-        chosen = [
-            (hit, self._document(hit)) for hit in above(hits, request.score_threshold)[:limit]
-        ]
+        chosen = [(hit, self._document(hit)) for hit in above(hits, floor(hits, request))[:limit]]
         results = [
             Result(
                 document=document,
                 relevance=hit.relevance,
                 score=hit.score,
-                passage=passage(document.text, terms.idf, self._tokens),
+                passage=""
+                if request.mode == "full"
+                else passage(document.text, terms.idf, self._tokens),
                 why=why(hit, shares) if request.explain else None,
             )
             for hit, document in chosen
@@ -81,9 +84,22 @@ def why(hit: Hit, shares: Shares) -> Why:
     return Why(meaning, words, alpha, hit.rrf, hit.score, hit.factors)
 
 
-def above(hits: Iterable[Hit], threshold: float | None) -> list[Hit]:
+def floor(hits: Sequence[Hit], request: SearchRequest) -> float:
+    """The least relevance that is shown.
+
+    A caller who named neither a threshold nor a limit is spared the tail that is far below the
+    best.
+    """
+    if request.score_threshold is not None:
+        return request.score_threshold
+    if request.limit is not None or not hits:
+        return 0.0
+    return TAIL * max(hit.relevance for hit in hits)
+
+
+def above(hits: Iterable[Hit], threshold: float) -> list[Hit]:
     """The hits whose relevance is at least `threshold`."""
-    return [hit for hit in hits if threshold is None or hit.relevance >= threshold]
+    return [hit for hit in hits if hit.relevance >= threshold]
 
 
 def notes(
@@ -91,15 +107,33 @@ def notes(
 ) -> list[str]:
     """What the caller should know or do next, a sentence each."""
     said = [
-        f"{status.collection}: {status.reason}"
-        for status in statuses
-        if status.state != "ok" and status.reason
+        f"{_names(names)}: {reason}"
+        for reason, names in _by_reason(status for status in statuses if status.state != "ok")
     ]
     if not statuses:
-        said.append("There is no collection to search yet: store something with qdrant-store.")
+        said.append(_nowhere(request))
     elif not results:
         said.append(_nothing(request))
     return said
+
+
+def _by_reason(statuses: Iterable[Status]) -> list[tuple[str, list[str]]]:
+    found: dict[str, list[str]] = {}
+    for status in statuses:
+        if status.reason:
+            found.setdefault(status.reason, []).append(status.collection)
+    return list(found.items())
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _nowhere(request: SearchRequest) -> str:
+    if request.collections is None:
+        return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
+    return f"No collection matches {', '.join(request.collections)}: see qdrant-collections."
 
 
 def _nothing(request: SearchRequest) -> str:

@@ -200,6 +200,7 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
         state = "failed" if query.dense is None else "degraded"
     elif no_vector:
         state = "degraded" if target.sparse else "skipped"
+        no_vector = f"keywords only: {no_vector}" if target.sparse else no_vector
     return Status(target.collection, state, no_terms or no_vector or target.note)
 
 

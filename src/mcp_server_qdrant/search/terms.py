@@ -17,6 +17,7 @@ from mcp_server_qdrant.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.errors import QdrantMcpError
 
 CACHE_SECONDS = 600.0
+ABSENT_SECONDS = 5.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
@@ -38,15 +39,20 @@ class Prober(Protocol):
 
 @dataclass(slots=True)
 class _Known:
-    """The idfs read off one collection: 0.0 for a term it does not have."""
+    """The idfs read off one collection, and until when a term counts as absent from it."""
 
     documents: int
     expires: float
     idf: dict[int, float]
+    absent: dict[int, float]
 
 
 class TermWeights:
-    """Weighs the terms of queries; remembers what the probes told for a minute."""
+    """Weighs the terms of queries; remembers what the probes told for ten minutes.
+
+    That a collection lacks a term is remembered for seconds only, and until something is stored
+    there: a text must be found by its words as soon as it is stored.
+    """
 
     def __init__(
         self, bm25: Bm25, prober: Prober, clock: Callable[[], float] = time.monotonic
@@ -85,7 +91,12 @@ class TermWeights:
     async def _idf_of(self, target: Target, tokens: Sequence[int]) -> Mapping[int, float] | str:
         """The collection's own idf of the tokens, or why it cannot be read."""
         known = self._fresh(target)
-        missing = [token for token in tokens if token not in known.idf]
+        now = self._clock()
+        missing = [
+            token
+            for token in tokens
+            if token not in known.idf and known.absent.get(token, 0.0) <= now
+        ]
         if missing:
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
@@ -94,8 +105,14 @@ class TermWeights:
                 return "It did not answer in time."
             except QdrantMcpError as error:
                 return str(error)
-            known.idf.update({token: probed.get(token, 0.0) for token in missing})
+            known.idf.update(probed)
+            known.absent.update({t: now + ABSENT_SECONDS for t in missing if t not in probed})
         return known.idf
+
+    def changed(self, collection: str) -> None:
+        """Something was stored there: it may have terms that it lacked."""
+        if known := self._known.get(collection):
+            known.absent.clear()
 
     def _fresh(self, target: Target) -> _Known:
         known = self._known.get(target.collection)
@@ -104,9 +121,9 @@ class TermWeights:
             known is None
             or known.expires <= now
             or abs(known.documents - target.documents) > DRIFT * known.documents
-            or len(known.idf) > CACHE_TERMS
+            or len(known.idf) + len(known.absent) > CACHE_TERMS
         ):
-            known = _Known(target.documents, now + CACHE_SECONDS, {})
+            known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
             self._known[target.collection] = known
         return known
 

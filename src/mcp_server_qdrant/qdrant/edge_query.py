@@ -1,0 +1,228 @@
+"""One query on its way to the engine, from plain data to what it finds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.qdrant import edge_types as types
+from mcp_server_qdrant.qdrant.edge_check import check_id, check_query, unknown_vector
+from mcp_server_qdrant.qdrant.edge_shards import Shard
+from mcp_server_qdrant.qdrant.edge_walk import ordered
+
+TIES = 4  # fused results of equal score come in random order: so many more are asked for
+_NO_PAYLOAD = False
+
+
+def _key(point_id: Any) -> int:
+    """A point id that is quick to compare: hashing a UUID takes longer than finding it."""
+    return point_id if type(point_id) is int else ~point_id.int
+
+
+def fused(legs: Sequence["Query"], k: int, limit: int) -> list[tuple[Any, float, list[Any]]]:
+    """The best points by RRF over the legs: `(id, rrf, exact score on each leg or None)`.
+
+    The legs are asked one by one, which takes less than the engine's own fusion, and their
+    scores are exact (codes are rescored): only points that one leg did not find are scored again.
+    """
+    found = [leg.scores() for leg in legs]
+    ids: dict[int, Any] = {}
+    rrf: dict[int, float] = {}
+    for scores in found:
+        for rank, (key, (point_id, _)) in enumerate(scores.items()):
+            ids[key] = point_id
+            rrf[key] = rrf.get(key, 0.0) + 1.0 / (k + rank)
+    floor = sorted(rrf.values(), reverse=True)[limit - 1] if len(rrf) > limit else 0.0
+    ranked = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)
+    best = ranked[:limit]
+    for leg, scores in zip(legs, found, strict=True):
+        scores.update(leg.exact([ids[key] for *_, key in best if key not in scores]))
+    lacking = None, None
+    return [
+        (key if key >= 0 else text, -score, [scores.get(key, lacking)[1] for scores in found])
+        for score, text, key in best
+    ]
+
+
+class Nearest:
+    """The engine's query for a dense vector: a search over many collections sends it once."""
+
+    def __init__(self) -> None:
+        self._vector: list[Any] | None = None
+        self._made: dict[tuple[str, int], Any] = {}
+
+    def of(self, vector: list[Any], using: str, shard: Shard) -> Any:
+        """Check and convert the vector, once per name and size."""
+        if vector is not self._vector:
+            self._vector, self._made = vector, {}
+        params = shard.sidecar["vectors"].get(using)
+        key = using, params["size"] if params else 0
+        if key not in self._made:
+            check_query(vector, using, shard.sidecar)
+            self._made[key] = edge.Query.Nearest(vector, using=using or None)
+        return self._made[key]
+
+
+class Query:
+    """One query request on its way to the engine."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        engine: edge.EdgeShard,
+        request: Mapping[str, Any],
+        nearest: "Nearest",
+        filters: "dict[int, edge.Filter | None]",
+    ) -> None:
+        self._shard, self._engine, self._request = shard, engine, request
+        self._nearest = nearest
+        self._filters = filters
+
+    def _filter(self, plain: Mapping[str, Any] | None) -> edge.Filter | None:
+        """The engine's filter, made once where the requests of a call share one."""
+        if plain is None:
+            return None
+        if id(plain) not in self._filters:
+            self._filters[id(plain)] = types.to_filter(plain)
+        return self._filters[id(plain)]
+
+    def run(self) -> list[tuple[Any, ...]]:
+        """Scored points as plain data; fused ones of equal score in the order of their ids."""
+        request = self._request
+        limit, offset = request.get("limit", 10), request.get("offset") or 0
+        shown = request.get("with_payload"), request.get("with_vector")
+        if limit < 0 or offset < 0:
+            raise RequestError("Neither the limit nor the offset of a query can be negative.")
+        if limit == 0:
+            return []
+        check_names(shown[1], self._shard)
+        bare = not shown[0] and not shown[1]
+        query = request.get("query")
+        if isinstance(query, dict) and "order_by" in query:
+            order = query["order_by"]
+            return _as_scored(
+                ordered(self._engine, request.get("filter"), order, limit + offset, shown)
+            )[offset:]
+        if isinstance(query, dict) and ("rrf" in query or "fusion" in query):
+            found = self.search(limit + offset + TIES, 0, shown)
+            rows = [types.from_scored(point, bare=bare) for point in found]
+            rows.sort(key=lambda row: (-row[types.SCORE], str(row[0])))
+            return rows[offset : offset + limit]
+        found = self.search(limit, offset, shown)
+        return [types.from_scored(point, bare=bare) for point in found]
+
+    def search(self, limit: int, offset: int, shown: tuple[Any, Any]) -> list[edge.ScoredPoint]:
+        """What the engine finds, as it comes."""
+        scoring, where = self._scoring(self._request, limit + offset)
+        return self._engine.query(
+            edge.QueryRequest(
+                limit,
+                offset,
+                query=scoring,
+                prefetches=self._prefetches(self._request),
+                filter=where,
+                params=types.to_params(self._request.get("params")),
+                score_threshold=self._request.get("score_threshold"),
+                with_payload=types.to_selector(shown[0]) or False,
+                with_vector=shown[1] or False,
+            )
+        )
+
+    def scores(self) -> dict[int, tuple[Any, float]]:
+        """What a leg finds, best first: id and score by key."""
+        found = self.search(self._request.get("limit", 10), 0, (False, False))
+        return {_key(point_id := point.id): (point_id, point.score) for point in found}
+
+    def exact(self, ids: list[Any]) -> dict[int, tuple[Any, float]]:
+        """The leg's exact score of each of these points that has its vector."""
+        if not ids:
+            return {}
+        scoring, _ = self._scoring(self._request, len(ids))
+        request = edge.QueryRequest(
+            len(ids),
+            query=scoring,
+            filter=edge.Filter(must=[edge.HasIdCondition(set(ids))]),
+            params=types.EXACT,
+            with_payload=False,
+            with_vector=False,
+        )
+        found = self._engine.query(request)
+        return {_key(point_id := point.id): (point_id, point.score) for point in found}
+
+    def _prefetches(self, plain: Mapping[str, Any]) -> list[edge.Prefetch] | None:
+        return [self._prefetch(one) for one in plain.get("prefetch") or ()] or None
+
+    def _prefetch(self, plain: Mapping[str, Any]) -> edge.Prefetch:
+        limit = plain.get("limit", 10)
+        scoring, where = self._scoring(plain, limit)
+        return edge.Prefetch(
+            limit,
+            query=scoring,
+            prefetches=self._prefetches(plain),
+            params=types.to_params(plain.get("params")),
+            filter=where,
+            score_threshold=plain.get("score_threshold"),
+        )
+
+    def _scoring(self, plain: Mapping[str, Any], limit: int) -> tuple[Any, edge.Filter | None]:
+        """What scores, and the filter (to which a query by id adds that id)."""
+        query, where = plain.get("query"), self._filter(plain.get("filter"))
+        if query is None:
+            return None, where
+        if isinstance(query, dict) and "nearest" not in query and "indices" not in query:
+            return _special(query), where
+        nearest = query["nearest"] if isinstance(query, dict) and "nearest" in query else query
+        using = plain.get("using") or ""
+        if isinstance(nearest, int | str):
+            nearest, where = self._vector_of(nearest, using), _without(nearest, where)
+        if type(query) is list:
+            return self._nearest.of(query, using, self._shard), where
+        check_query(nearest, using, self._shard.sidecar)
+        mmr = isinstance(query, dict) and query.get("mmr")
+        if mmr:
+            diversity = 0.5 if mmr.get("diversity") is None else mmr["diversity"]
+            candidates = mmr.get("candidates_limit") or max(limit, 100)
+            vector = types.to_vector(nearest)
+            return edge.Mmr(vector, 1.0 - diversity, candidates, using=using or None), where
+        return edge.Query.Nearest(types.to_vector(nearest), using=using or None), where
+
+    def _vector_of(self, point_id: int | str, using: str) -> Any:
+        check_id(point_id)
+        sidecar = self._shard.sidecar
+        if using not in sidecar["vectors"] and using not in sidecar["sparse_vectors"]:
+            raise RequestError(unknown_vector(using, sidecar))
+        found = self._engine.retrieve([point_id], _NO_PAYLOAD, True)  # noqa: FBT003
+        if not found:
+            raise RequestError(f"There is no point with id {point_id}.")
+        vectors = types.from_vectors(found[0].vector)
+        vector = vectors.get(using) if isinstance(vectors, dict) else vectors
+        if not vector:
+            raise RequestError(f"The point {point_id} has no vector {using!r}.")
+        return vector
+
+
+def _special(query: Mapping[str, Any]) -> Any:
+    if "rrf" in query or "fusion" in query:
+        return types.to_fusion(query)
+    if "order_by" in query:
+        return types.to_order(query["order_by"])
+    if "sample" in query:
+        return edge.Sample.Random
+    raise types.refuse(next(iter(query), "empty"))
+
+
+def _without(point_id: int | str, where: edge.Filter | None) -> edge.Filter:
+    return edge.Filter(must=[where] if where else None, must_not=[edge.HasIdCondition({point_id})])
+
+
+def check_names(with_vector: Any, shard: Shard) -> None:
+    """Refuse to show vectors the collection does not have."""
+    if isinstance(with_vector, list):
+        for name in with_vector:
+            if name not in shard.sidecar["vectors"] and name not in shard.sidecar["sparse_vectors"]:
+                raise RequestError(unknown_vector(name, shard.sidecar))
+
+
+def _as_scored(records: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(*record, 1.0, 0) for record in records]
