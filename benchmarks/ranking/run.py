@@ -25,8 +25,8 @@ from mcp_server_qdrant.datatypes import (
     SearchRequest,
     StoredPoint,
     Target,
+    point_id,
 )
-from mcp_server_qdrant.datatypes import point_id
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.services import Services, _blueprint, open_services
 from mcp_server_qdrant.settings import Settings

@@ -155,13 +155,10 @@ def pack(message: Any) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
+# What a frame that is no message raises.
 UNREADABLE = (
-    pickle.UnpicklingError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ImportError,
+    *(pickle.UnpicklingError, ValueError, TypeError),
+    *(AttributeError, LookupError, ImportError),
 )
 
 

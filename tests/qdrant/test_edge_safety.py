@@ -1,0 +1,333 @@
+"""What must not go wrong in the host when disks, files, sockets and neighbours do."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from multiprocessing import connection as mp
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant import errors
+from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
+from mcp_server_qdrant.qdrant import edge_files, edge_link, edge_optimise, edge_wire
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_files import Folder
+from mcp_server_qdrant.qdrant.edge_gate import Gate
+from mcp_server_qdrant.qdrant.edge_serve import Session, Writer
+from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shards
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, Rendezvous
+from mcp_server_qdrant.qdrant.edge_writes import Writes
+
+QUICK = EdgeOptions(idle_seconds=0.3)
+VECTORS = models.VectorParams(size=2, distance="Dot")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
+
+
+@pytest.fixture
+def poison(tmp_path, monkeypatch):
+    """A working directory whose modules leave a trace when they are imported."""
+    project, trace = tmp_path / "project", tmp_path / "trace"
+    project.mkdir()
+    for name in ("secrets", "tempfile", "filelock", "qdrant_edge"):
+        (project / f"{name}.py").write_text(f"open({str(trace)!r}, 'a').write({name!r})\n1 / 0\n")
+    monkeypatch.chdir(project)
+    return trace
+
+
+async def test_the_host_imports_nothing_from_the_working_directory(tmp_path, poison):
+    client = await EdgeClient.open(tmp_path / "db", timeout=20, options=QUICK)
+    assert (await client.get_collections()).collections == []
+    await client.close()
+
+    assert not poison.exists()
+
+
+def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    edge_optimise._start(copy).wait(20)
+
+    assert not poison.exists()
+
+
+def test_an_error_only_the_host_knows_travels_as_its_nearest_known_kind():
+    assert type(edge_wire.error_in(edge_wire.error_out(IndexNeeded("x")))) is errors.RequestError
+
+    class Strange(Exception):
+        pass
+
+    found = edge_wire.error_in(edge_wire.error_out(Strange("x")))
+    assert (type(found), str(found)) == (EngineFailure, "x")
+    assert type(edge_wire.error_in(("Sequence", ("x",)))) is EngineFailure
+    unknown = edge_wire.error_in(edge_wire.error_out(errors.UnknownCollection("a", ["b"])))
+    assert (unknown.name, unknown.near) == ("a", ("b",))
+
+
+@pytest.mark.parametrize("frame", [b"nonsense", b"\x80\x05.", b"cno_module\nx\n."])
+async def test_a_frame_that_is_no_message_ends_the_line(frame):
+    ours, theirs = multiprocessing.Pipe()
+    line = edge_link._Line(ours, asyncio.get_running_loop())
+    answer = asyncio.get_running_loop().create_future()
+    line.send((1, "count", ("c",)), answer, asyncio.get_running_loop().time() + 5)
+    theirs.send_bytes(frame)
+
+    with pytest.raises(edge_link._Lost):
+        await answer
+    theirs.close()
+
+
+async def stopped(folder):
+    """The host's process id, once it is stopped."""
+    pid = Rendezvous.read(folder).pid
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(0.05)
+    return pid
+
+
+async def test_calls_under_way_end_when_the_client_is_closed(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=60, options=QUICK)
+    pid = await stopped(tmp_path)
+    calls = [asyncio.create_task(client.get_collections()) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    await client.close()
+    os.kill(pid, signal.SIGCONT)
+
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [(type(one), "closed" in str(one)) for one in ended] == [(EngineUnavailable, True)] * 3
+
+
+async def test_what_cannot_be_repeated_is_not_when_the_host_dies(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+    drop = asyncio.create_task(client.delete_collection("c"))
+    await asyncio.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(EngineUnavailable, match="may or may not"):
+        await drop
+    assert await client.collection_exists("c")
+    await client.close()
+
+
+class Broken:
+    """An engine that cannot flush."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def flush(self):
+        raise RuntimeError("no space left on device")
+
+    close = flush
+
+
+class Replies(list):
+    """A session that remembers what it is to send."""
+
+    def send(self, replies):
+        self.extend(replies)
+
+
+def shards_in(path, *names, max_open=8):
+    folder = Folder(path, 0)
+    folder.prepare()
+    shards = Shards(folder, max_open)
+    for name in names:
+        vectors = {"d": {"size": 2, "distance": "Dot"}}
+        made = {"vectors": vectors, "sparse_vectors": {}, "metadata": None, "token": name}
+        shards.create(name, made)
+    return shards
+
+
+def upsert(session, number, name):
+    return (
+        session,
+        number,
+        "upsert",
+        (name, [edge_wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None),
+    )
+
+
+@pytest.mark.parametrize("max_open", [8, 1], ids=["all stay open", "one may be open"])
+def test_a_failed_flush_fails_the_writes_of_its_collection_only(tmp_path, max_open):
+    shards = shards_in(tmp_path, "a", "b", max_open=max_open)
+    broken = shards.get("a")
+    broken.engine = Broken(shards.engine(broken))
+    replies = Replies()
+    writer = Writer(shards, Gate(), EdgeOptions())
+    writer._do([upsert(replies, 1, "a"), upsert(replies, 2, "b")])
+
+    assert [reply[:2] for reply in replies] == [(1, False), (2, True)]
+    assert "'a' could not be flushed" in str(edge_wire.error_in(replies[0][2]))
+    writer._do([upsert(replies, 3, "b")])
+    assert replies[-1][:2] == (3, True), "a failure is told once"
+
+
+def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
+    shards = shards_in(tmp_path, "a", "b", "c", max_open=1)
+    writes = Writes(shards)
+    for name in ("a", "b"):
+        for _ in writes.upsert(name, upsert(None, 0, name)[3][1], None, None):
+            pass
+    shards.engine(shards.get("c"))
+    assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
+
+    list(writes.flush())
+    shards.close(shards.get("c"))
+    shards.engine(shards.get("c"))
+    assert [shard.name for shard in shards.opened()] == ["c"]
+
+
+def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    shards.close(shard)
+    (shards.folder.shards / f"{shard.slug}.opening").mkdir()  # writing it fails
+
+    assert shards.exact_count(shard) == 0
+
+
+@pytest.mark.parametrize("text", ["null", "3", "[]", "{", '"x"', "{}"])
+def test_a_sidecar_that_holds_nonsense_is_passed_over(tmp_path, capsys, text):
+    shards = shards_in(tmp_path, "a")
+    (shards.folder.shards / "c-z.json").write_text(text)
+    again = Shards(shards.folder, 8)
+    again.scan()
+
+    assert again.names() == ["a"]
+    assert "c-z.json" in capsys.readouterr().err
+
+
+@posix
+def test_a_rendezvous_others_could_have_written_is_passed_over(tmp_path):
+    Rendezvous("address", b"k" * 32, 1).write(tmp_path)
+    path = tmp_path / edge_wire.RENDEZVOUS
+    assert Rendezvous.read(tmp_path) is not None
+    path.chmod(0o644)
+    assert Rendezvous.read(tmp_path) is None
+
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert Rendezvous.read(tmp_path) is None
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert Rendezvous.read(tmp_path) is None
+
+
+@posix
+async def test_a_folder_of_another_user_is_refused(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("giving a folder away takes root")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+
+    with pytest.raises(EngineUnavailable, match="belongs to another user"):
+        await EdgeClient.open(folder, timeout=20, options=QUICK)
+    assert list(folder.iterdir()) == []
+
+
+@posix
+async def test_what_the_host_makes_is_for_its_user_only(tmp_path):
+    (tmp_path / edge_wire.LOG).touch(mode=0o644)
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    modes = {p.name: p.stat().st_mode & 0o077 for p in tmp_path.rglob("*")}
+    await client.close()
+
+    assert edge_wire.LOG in modes
+    assert set(modes.values()) == {0}
+
+
+def test_a_replaced_file_and_a_swapped_copy_reach_the_disk_before_the_old_goes(
+    tmp_path, monkeypatch
+):
+    seen = []
+    monkeypatch.setattr(edge_wire, "sync", lambda path: seen.append(path.name))
+    monkeypatch.setattr(edge_files, "sync", lambda path: seen.append(path.name))
+    edge_wire.write_atomically(tmp_path / "x", "text")
+    folder = Folder(tmp_path, 0)
+    folder.prepare()
+    (folder.shards / "c-a").mkdir()
+    (folder.work / "copy").mkdir()
+    monkeypatch.setattr(folder, "discard", lambda path: seen.append(path.name))
+    folder.swap("c-a", folder.work / "copy")
+
+    assert seen == [tmp_path.name, "shards", "shards", "c-a.old"]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_copy_that_lost_points_does_not_replace_the_shard(tmp_path, monkeypatch, missing):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    writes = Writes(shards)
+    optimiser = edge_optimise.Optimiser(shards, writes, Gate(), EdgeOptions())
+    monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
+    optimiser._begin(shard)
+    for _ in writes.upsert("a", upsert(None, 0, "a")[3][1], None, None):
+        pass
+    if missing:
+        shard.record.clear()
+        with pytest.raises(EngineFailure, match="as many points"):
+            optimiser._finish(optimiser._job, shard.record)
+    else:
+        optimiser._finish(optimiser._job, shard.record)
+
+    assert shard.sidecar.get("optimised_points") == (None if missing else 1)
+    shard.count = None
+    assert shards.exact_count(shard) == 1
+
+
+@posix
+def test_no_frame_follows_half_a_frame():
+    ours, theirs = socket.socketpair()
+    link = mp.Connection(ours.detach())
+    session = Session(link, None, None, None)
+    edge_wire.limit_waits(link, receive=0.0, send=0.1)
+    with pytest.raises(OSError):
+        session.send([(1, True, "x" * 5_000_000)])
+    with pytest.raises(OSError):
+        session.send([(2, True, "y")])
+
+    theirs.settimeout(2)
+    while theirs.recv(1 << 20):
+        pass  # to the end of the stream, which comes
+    theirs.close()
+    link.close()
+
+
+@posix
+def test_a_small_socket_buffer_is_enlarged():
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    edge_wire.limit_waits(ours, receive=0.0, send=1.0)
+
+    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= edge_wire.BUFFER_BYTES
+    ours.close()
+    theirs.close()
+
+
+def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    marker = shards.folder.shards / f"{shard.slug}.opening"
+    for age, opens in ((5, False), (590, False), (610, True), (-610, True)):
+        shards.close(shard)
+        marker.write_text(json.dumps({"deaths": 2, "time": time.time() - age}))
+        if opens:
+            assert shards.engine(shard)
+        else:
+            with pytest.raises(EngineFailure, match="could not be opened"):
+                shards.engine(shard)
