@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from mcp_server_qdrant import __version__, settings
+from mcp_server_qdrant import __version__
 from mcp_server_qdrant.errors import ConfigError
 
 
@@ -28,6 +28,10 @@ def main(context: click.Context, transport: str) -> None:
 
 def serve(transport: str) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
+    # What is imported now stays: collecting garbage among it would cost a tenth of the start.
+    gc.disable()
+    from mcp_server_qdrant import settings
+
     try:
         read = settings.load()
         logging.basicConfig(
@@ -35,8 +39,6 @@ def serve(transport: str) -> None:
             stream=sys.stderr,
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         )
-        # What is imported now stays: collecting garbage among it costs a tenth of the start.
-        gc.disable()
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]
