@@ -85,7 +85,7 @@ class Search:
         sparse = pipeline.terms._bm25.encode_query(query)  # noqa: SLF001
         found = await pipeline.engine.candidates(
             target,
-            LegQuery(dense if target.dense else None, sparse if target.sparse else None),
+            LegQuery(list(dense) if target.dense else None, sparse if target.sparse else None),
             depth=30,
             condition=None,
             with_payload=True,
