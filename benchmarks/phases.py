@@ -85,7 +85,7 @@ class Clock:
         setattr(owner, name, timed)
 
 
-PHASES = ("collections", "terms", "embedding", "candidates", "leg scores", "payloads",
+PHASES = ("collections", "terms", "embedding", "candidates", "payloads",
           "calibrate", "present")  # fmt: skip
 
 
@@ -153,8 +153,7 @@ def watch(clock: Clock, services: Services) -> None:
     clock.watch(search.catalog, "resolve", "collections")
     clock.watch(search.terms, "of", "terms")
     clock.watch(search.encoders, "encode_query", "embedding")
-    clock.watch(search.engine, "candidates", "candidates")
-    clock.watch(search.engine, "leg_scores", "leg scores")
+    clock.watch(search.engine, "search", "candidates")
     clock.watch(search.engine, "payloads", "payloads")
     clock.watch(search.presenter, "present", "present")
     path.calibrate = getattr(path.calibrate, "__wrapped__", path.calibrate)

@@ -22,6 +22,8 @@ from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, Catalog, DefaultModel
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
@@ -99,7 +101,8 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     )
     points = Points(client, settings.qdrant_content_fields)
     backfill = Backfill(catalog, points, encoders)
-    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25)
+    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
+    pipeline = _pipeline(settings, queries, catalog, encoders, bm25)
     return Services(
         client=client,
         catalog=catalog,

@@ -267,24 +267,13 @@ class EdgeClient(AsyncQdrantBase):
         (rows,) = await self._ask("query", collection_name, plain_requests, timeout=timeout)
         return plain.response(rows)
 
-    async def scored_points(
-        self,
-        collection_name: str,
-        legs: Sequence[models.Prefetch],
-        *,
-        k: int,
-        limit: int,
-        with_payload: bool,
-    ) -> list[tuple[int | str, dict[str, Any] | None, float, list[float | None]]]:
-        """RRF over the legs and each point's exact score on every leg, in one trip.
+    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+        """What a search asks of many collections in one trip; see `edge_hybrid`.
 
-        No call of a Qdrant server does both; here a second trip would cost more than the search.
-        Rows of `(id, payload, rrf, scores)`, best first, in plain data.
+        No call of a Qdrant server does it; here a trip for each would cost more than the search.
         """
-        filters: dict[int, Any] = {}
-        asked = [plain.plain_request(leg, filters) for leg in legs]
-        rows: list[Any] = await self._ask("scored", collection_name, asked, k, limit, with_payload)
-        return rows
+        answers: list[tuple[bool, Any]] = await self._ask(question, *arguments)
+        return answers
 
     async def query_batch_points(
         self,

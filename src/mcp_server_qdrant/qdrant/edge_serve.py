@@ -12,6 +12,7 @@ from typing import Any
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_gate import Gate
+from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
@@ -20,9 +21,8 @@ from mcp_server_qdrant.qdrant.edge_writes import Writes
 _FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
 _GROUP = 32  # writes acknowledged by one flush
 
-READS = frozenset(
-    {"collections", "info", "query", "scored", "retrieve", "scroll", "count", "facet"}
-)
+READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
+HYBRID = frozenset({"candidates", "idfs", "payloads"})
 WRITES = frozenset(
     {
         *("create", "update_metadata", "drop", "index", "drop_index"),
@@ -37,7 +37,11 @@ class Session:
 
     def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
         self._link = link
-        self._reads = Reads(shards)
+        reads, hybrid = Reads(shards), Hybrid(shards)
+        self._reads: dict[str, Callable[..., Any]] = {
+            **{name: getattr(reads, name) for name in READS},
+            **{name: getattr(hybrid, name) for name in HYBRID},
+        }
         self._gate = gate
         self._writer = writer
         self._outbox: deque[bytes] = deque()
@@ -53,9 +57,9 @@ class Session:
         done: list[tuple[int, bool, Any]] = []
         since = time.monotonic()
         for number, operation, arguments in calls:
-            if operation in READS:
+            if operation in self._reads:
                 with self._gate.reading():
-                    done.append((number, *_outcome(getattr(self._reads, operation), arguments)))
+                    done.append((number, *_outcome(self._reads[operation], arguments)))
                 if time.monotonic() - since > _FRAME_SECONDS:
                     self.send(done)
                     done, since = [], time.monotonic()
@@ -84,8 +88,8 @@ class Session:
 
 
 def _name(arguments: tuple[Any, ...]) -> str:
-    """The collection that a call is about."""
-    return str(arguments[0]) if arguments else ""
+    """The collection that a call is about; empty where it is about several."""
+    return arguments[0] if arguments and isinstance(arguments[0], str) else ""
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
