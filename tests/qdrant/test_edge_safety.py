@@ -15,7 +15,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant import errors
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
-from mcp_server_qdrant.qdrant import edge_files, edge_link, edge_optimise, edge_wire
+from mcp_server_qdrant.qdrant import edge_files, edge_link, edge_optimise, edge_shards, edge_wire
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import Folder
 from mcp_server_qdrant.qdrant.edge_gate import Gate
@@ -79,6 +79,20 @@ async def test_a_frame_that_is_no_message_ends_the_line(frame):
 
     with pytest.raises(edge_link._Lost):
         await answer
+    theirs.close()
+
+
+@posix
+async def test_a_line_that_cannot_send_lets_its_reader_go():
+    ours, theirs = socket.socketpair()
+    line = edge_link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
+    line._end()
+    for thread in line._threads:
+        await asyncio.to_thread(thread.join, 5)
+
+    assert [thread.is_alive() for thread in line._threads] == [False, False]
+    theirs.settimeout(5)
+    assert theirs.recv(1) == b"", "the host learns of it too"
     theirs.close()
 
 
@@ -226,6 +240,13 @@ def test_a_rendezvous_others_could_have_written_is_passed_over(tmp_path):
     assert Rendezvous.read(tmp_path) is None
 
 
+def test_the_rendezvous_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path):
+    fields = {"address": "a", "key": "00ff", "pid": 7, "wire": 99, "news": [1]}
+    edge_wire.write_atomically(tmp_path / edge_wire.RENDEZVOUS, json.dumps(fields))
+
+    assert Rendezvous.read(tmp_path) == Rendezvous("a", b"\x00\xff", 7, wire=99)
+
+
 @posix
 async def test_a_folder_of_another_user_is_refused(tmp_path):
     if os.geteuid() != 0:
@@ -266,6 +287,21 @@ def test_a_replaced_file_and_a_swapped_copy_reach_the_disk_before_the_old_goes(
     folder.swap("c-a", folder.work / "copy")
 
     assert seen == [tmp_path.name, "shards", "shards", "c-a.old"]
+
+
+def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledged(
+    tmp_path, monkeypatch
+):
+    shards = shards_in(tmp_path)
+    seen = []
+    monkeypatch.setattr(
+        edge_shards, "sync", lambda path: seen.append(sorted(p.name for p in path.glob("*.json*")))
+    )
+    vectors = {"d": {"size": 2, "distance": "Dot"}}
+    shards.create("a", {"vectors": vectors, "sparse_vectors": {}, "metadata": None, "token": ""})
+    shards.drop(shards.get("a"))
+
+    assert seen == [["c-a.json"], ["c-a.json.gone"]]
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -25,7 +25,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.qdrant.edge_files import Folder, check_name, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
-from mcp_server_qdrant.qdrant.edge_wire import write_atomically
+from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -148,6 +148,7 @@ class Shards:
             shard.engine = edge.EdgeShard.create(str(self.path(shard)), config)
             shard.engine.flush()
         draft.replace(self._sidecar_path(shard))
+        sync(self.folder.shards)
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
@@ -162,6 +163,7 @@ class Shards:
         """Delete the collection; it is gone once its sidecar is."""
         gone = self.folder.shards / f"{shard.slug}.json.gone"
         self._sidecar_path(shard).replace(gone)
+        sync(self.folder.shards)
         del self._all[shard.name]
         shard.record = None
         self.close(shard)
