@@ -25,9 +25,8 @@ READS = frozenset(
 )
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index", "drop_index"),
-        *("upsert", "update_vectors", "delete_vectors", "delete", "set_payload"),
-        *("overwrite_payload", "delete_payload", "clear_payload"),
+        *("create", "update_metadata", "drop", "index"),
+        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
     }
 )
 
