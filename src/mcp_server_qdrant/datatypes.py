@@ -1,6 +1,7 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 import math
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,20 @@ State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 
 SPARSE_NAME = "bm25"
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
+
+
+MAX_NAME = 255
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+
+
+def name_fault(name: str) -> str | None:
+    """Why Qdrant or a file system would not take a collection of this name; None if they would."""
+    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
+        return None
+    return (
+        f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
+        'without control characters and < > : " / \\ | ? *'
+    )
 
 
 def point_id(collection: str, document: str, chunk: int) -> str:

@@ -188,6 +188,26 @@ async def test_a_new_collection_knows_its_model():
     assert info.config.metadata["created_by"].startswith("mcp-server-qdrant ")
 
 
+async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_the_next_store():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        engine.broken_methods["create_payload_index"] = EngineFailure("interrupted")
+        with pytest.raises(EngineFailure):
+            await remember(services, "notes", "roses")
+        engine.broken_methods.clear()
+        engine.calls.clear()
+        await remember(services, "notes", "roses", "moss")
+
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 6
+
+
+async def test_a_collection_of_another_tool_is_not_given_indexes():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=OFFICIAL)
+        await remember(services, "notes", "roses")
+
+    assert "create_payload_index" not in [name for name, _ in engine.calls]
+
+
 async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, "notes", "roses")

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -89,6 +89,9 @@ class Collections(Protocol):
     def grew(self, name: str, points: int) -> None:
         """So many points more are in it."""
 
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """What is indexed in a collection that we made; None of any other."""
+
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast."""
 
@@ -101,6 +104,9 @@ class Points(Protocol):
 
     async def create(self, collection: str, blueprint: Any) -> bool:
         """Make it; False where it is there already."""
+
+    async def index(self, collection: str, present: Container[str]) -> None:
+        """Make the indexes that a collection of ours lacks."""
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark, so that it is found again."""
@@ -191,6 +197,8 @@ class Store:
             raise EngineFailure(target.note)
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
+        if (present := self._collections.indexes_of_ours(collection)) is not None:
+            await self._points.index(collection, present)
         encoder = self._encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)

@@ -18,14 +18,12 @@ import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from mcp_server_qdrant.errors import DiskFull, RequestError
+from mcp_server_qdrant.errors import DiskFull
 from mcp_server_qdrant.qdrant.edge_wire import sync
 
 _LONGEST_SLUG = 120
-_LONGEST_NAME = 255
 _BLOCK = 1 << 20
 
 
@@ -42,14 +40,6 @@ def slug_of(name: str) -> str:
 def _lower_escapes(text: str) -> str:
     head, *rest = text.split("%")
     return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
-
-
-def check_name(name: Any) -> None:
-    """Refuse a name no collection can have."""
-    if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
-        raise RequestError(f"A collection's name has 1 to {_LONGEST_NAME} characters.")
-    if any(ord(c) < 32 or 0xD800 <= ord(c) < 0xE000 or c in "/\\" for c in name):
-        raise RequestError(f"The collection name {name!r} holds a character it must not hold.")
 
 
 class Folder:

@@ -16,6 +16,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
+from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import (
     EngineFailure,
     InvalidFilter,
@@ -23,7 +24,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.edge_files import Folder, check_name, slug_of
+from mcp_server_qdrant.qdrant.edge_files import Folder, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
 from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically
 
@@ -134,7 +135,8 @@ class Shards:
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection; it exists once its sidecar does."""
-        check_name(name)
+        if fault := name_fault(name):
+            raise RequestError(fault)
         if name in self._all:
             if self._all[name].sidecar.get("token") == sidecar["token"]:
                 return  # repeated by a client that did not hear the first answer
