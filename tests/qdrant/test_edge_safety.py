@@ -1,9 +1,11 @@
 """What must not go wrong in the host when disks, files, sockets and neighbours do."""
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -15,7 +17,14 @@ from qdrant_client import models
 
 from mcp_server_qdrant import errors
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
-from mcp_server_qdrant.qdrant import edge_files, edge_link, edge_optimise, edge_shards, edge_wire
+from mcp_server_qdrant.qdrant import (
+    edge_connect,
+    edge_files,
+    edge_link,
+    edge_optimise,
+    edge_shards,
+    edge_wire,
+)
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import Folder
 from mcp_server_qdrant.qdrant.edge_gate import Gate
@@ -258,6 +267,59 @@ async def test_a_folder_of_another_user_is_refused(tmp_path):
     with pytest.raises(EngineUnavailable, match="belongs to another user"):
         await EdgeClient.open(folder, timeout=20, options=QUICK)
     assert list(folder.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize("how", ["deleted", "moved", "emptied"])
+async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp_path, how):
+    folder = tmp_path / "data"
+    client = await EdgeClient.open(folder, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = Rendezvous.read(folder).pid
+    if how == "moved":
+        folder.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(folder)
+    if how == "emptied":
+        folder.mkdir()
+
+    # Before the host has noticed a write is refused; afterwards there is no such collection.
+    with pytest.raises(
+        (EngineFailure, errors.UnknownCollection), match=r"was deleted|no collection"
+    ):
+        await client.upsert("c", [models.PointStruct(id=1, vector=[1.0, 2.0])])
+    async with asyncio.timeout(10):
+        while (found := Rendezvous.read(folder)) is None or found.pid == pid:
+            with contextlib.suppress(EngineFailure, errors.UnknownCollection):
+                await client.count("c")
+    await client.create_collection("c", VECTORS)
+    await client.upsert("c", [models.PointStruct(id=2, vector=[1.0, 2.0])])
+    assert [p.id for p in await client.retrieve("c", [1, 2])] == [2]
+    await client.close()
+
+
+def test_a_write_into_a_folder_that_is_gone_is_not_acknowledged(tmp_path):
+    (tmp_path / edge_wire.LOCK).touch()
+    shards = shards_in(tmp_path, "a")
+    replies = Replies()
+    writer = Writer(shards, Gate(), EdgeOptions())
+    writer._do([upsert(replies, 1, "a")])
+    (tmp_path / edge_wire.LOCK).unlink()
+    writer._do([upsert(replies, 2, "a")])
+
+    assert [reply[:2] for reply in replies] == [(1, True), (2, False)]
+    assert "was deleted or moved" in str(edge_wire.error_in(replies[1][2]))
+
+
+@posix
+async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch):
+    tmp_path.chmod(0o500)
+    if os.geteuid() == 0:  # nothing is read-only to root, but for a file system that is
+        monkeypatch.setattr(edge_connect.os, "access", lambda path, mode: mode == os.R_OK)
+
+    with pytest.raises(EngineUnavailable, match="cannot be written to: mend its permissions"):
+        await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    assert list(tmp_path.iterdir()) == []
 
 
 @posix

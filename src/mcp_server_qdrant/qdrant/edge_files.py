@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mcp_server_qdrant.errors import DiskFull
-from mcp_server_qdrant.qdrant.edge_wire import sync
+from mcp_server_qdrant.qdrant.edge_wire import LOCK, sync
 
 _LONGEST_SLUG = 120
 _BLOCK = 1 << 20
@@ -51,6 +51,11 @@ class Folder:
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
+        self._held = _identity(root / LOCK)
+
+    def gone(self) -> bool:
+        """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
+        return _identity(self.root / LOCK) != self._held
 
     def prepare(self) -> None:
         """Make the directories and mend what a crash left half done."""
@@ -112,6 +117,14 @@ class Folder:
                 f"Nothing was written: {free >> 20} MB are free on the disk,"
                 f" {(self._min_free + wanted) >> 20} MB are needed."
             )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _remove(path: Path) -> None:
