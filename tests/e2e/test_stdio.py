@@ -74,6 +74,23 @@ def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, 
     assert (status, log) == (0, "")
 
 
+def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path):
+    unreachable = {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"}
+    server = RawServer(unreachable | {"QDRANT_URL": "http://127.0.0.1:1"}, tmp_path)
+    server.call("qdrant-collections")
+
+    assert server.close() == (0, "")
+
+
+def test_a_client_that_takes_no_answer_ends_the_server_with_status_0(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-collections")
+    server.process.stdout.close()
+    server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
+
+    assert server.close() == (0, "")
+
+
 def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
     for signum in (signal.SIGTERM, signal.SIGINT):
         server = RawServer(env, tmp_path)
