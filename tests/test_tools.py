@@ -259,6 +259,10 @@ BAD_STORES = [
         {"information": "a", "collection_name": "noets"},
         "or store into 'notes', if that is what was meant.",
     ),
+    (
+        {"information": "a", "collection_name": "notes", "metadata": {"serial": 2**64}},
+        "metadata.serial has more than 64 bits: give it as a text.",
+    ),
     ({"information": "a", "collection_name": "a/b"}, "cannot be a collection's name"),
     ({"information": "a", "collection_name": "\x00"}, "The text contains a NUL character"),
     ({"information": "a", "metadata": "not json"}, "this string is not one in JSON."),
@@ -299,6 +303,18 @@ async def test_bad_input_is_one_clear_sentence_and_the_next_call_works(tool, arg
         assert sentence in refusal(result)
 
         await alive(client)
+
+
+async def test_an_update_says_what_it_kept():
+    async with memory_server() as client:
+        await store(client, "roses", id="plan", metadata={"bed": 1}, tags=["plants"])
+        done = await store(client, "moss", id="plan", tags=[])
+        got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+
+    assert said(done) == "Updated in collection notes: id plan. Kept as before: metadata."
+    (document,) = got.structured_content["documents"]
+    assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
+    assert "tags" not in document
 
 
 async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():

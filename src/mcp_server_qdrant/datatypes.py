@@ -286,14 +286,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A text to remember. `id` None means its content identifies it."""
+    """A text to remember. `id` None means its content identifies it.
+
+    What else is None stays as it was where the text replaces another.
+    """
 
     text: str
     metadata: Mapping[str, Any] | None = None
     id: str | None = None
     title: str | None = None
     source: str | None = None
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
 
 
@@ -301,7 +304,8 @@ class NewDocument:
 class Stored:
     """What storing did.
 
-    `pending` points wait for their dense vector; `without_vector` says why there will be none.
+    `pending` points wait for their dense vector; `without_vector` says why there will be none;
+    `kept` names what an update left as it was.
     """
 
     collection: str
@@ -311,6 +315,7 @@ class Stored:
     updated: bool
     pending: bool = False
     without_vector: str | None = None
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

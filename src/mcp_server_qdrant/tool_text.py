@@ -109,7 +109,9 @@ def stored(done: Stored) -> str:
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
     if done.without_vector:
         later = f" Found by keywords only: {done.without_vector}."
-    return f"{verb} in collection {done.collection}{made}{parts}: id {line(done.document)}.{later}"
+    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    where = f"in collection {done.collection}{made}{parts}: id {line(done.document)}"
+    return f"{verb} {where}.{kept}{later}"
 
 
 def collections(found: Sequence[CollectionInfo]) -> str:

@@ -229,7 +229,7 @@ class Tools:
             metadata=metadata,
             id=id,
             title=title,
-            tags=tuple(tags or ()),
+            tags=None if tags is None else tuple(tags),
             created_at=moment((metadata or {}).get("created_at")),
         )
         done = await services.store.store(new, collection, create=create)
@@ -339,7 +339,8 @@ FIND = (
     "and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later. The same text twice is one memory; the same id again updates it."
+    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
+    "and what is left out (metadata, tags, title) stays."
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."

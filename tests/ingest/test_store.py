@@ -111,14 +111,37 @@ async def test_the_same_text_in_two_collections_is_two():
     assert one.ids != other.ids
 
 
-async def test_an_id_updates_what_it_names():
+async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
+    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
     async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", id="plan", metadata={"v": 1})
+        await remember(services, "notes", "roses", id="plan", **given)
         (done,) = await remember(services, "notes", "moss", id="plan")
         (record,) = await stored(engine)
 
-    assert done.updated
-    assert (record.payload["document"], record.payload["metadata"]) == ("moss", None)
+    assert (done.updated, done.kept) == (True, ("metadata", "title", "source", "tags"))
+    payload = {name: record.payload[name] for name in ("document", *given)}
+    assert payload == {"document": "moss", **given, "tags": ["bed"]}
+
+
+async def test_what_is_given_empty_is_removed():
+    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
+    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses", id="plan", **given)
+        (done,) = await remember(services, "notes", "roses", id="plan", **empty)
+        (record,) = await stored(engine)
+
+    assert done.kept == ()
+    assert record.payload["metadata"] == {}
+    assert not {"title", "tags", "source"} & set(record.payload)
+
+
+async def test_a_number_that_no_engine_keeps_is_refused_before_anything_is_written():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        with pytest.raises(RequestError, match=r"metadata\.serial has more than 64 bits"):
+            await remember(services, "notes", "roses", metadata={"serial": 2**64})
+
+    assert engine.calls == []
 
 
 async def test_a_long_text_becomes_chunks_that_name_their_document():

@@ -27,6 +27,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.ingest import fields
 
 LOAD_SECONDS = 30.0
 HEAD = 120
@@ -164,6 +165,7 @@ class Store:
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
         """
+        fields.check(new.metadata)
         document = await self._document(new, collection)
         async with self._lock(collection, document):
             try:
@@ -203,6 +205,7 @@ class Store:
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
+        new, kept = fields.kept(new, before[0] if before else None)
         chunks = await asyncio.to_thread(self._chunks, new, collection, document, before, encoder)
         points, pending = await self._encode(target, chunks, encoder)
         if pending:
@@ -221,6 +224,7 @@ class Store:
             updated=bool(before),
             pending=pending,
             without_vector=target.note if target.dense is None else None,
+            kept=kept,
         )
 
     async def _write(
@@ -283,10 +287,10 @@ class Store:
                 id=point_id(collection, document, number),
                 collection=collection,
                 text=piece.text,
-                title=new.title,
-                source=new.source,
+                title=new.title or None,
+                source=new.source or None,
                 metadata=new.metadata,
-                tags=new.tags,
+                tags=new.tags or (),
                 created_at=_iso(new.created_at) if new.created_at else created or now,
                 updated_at=now,
                 document=document,
