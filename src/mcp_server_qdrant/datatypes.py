@@ -236,6 +236,7 @@ class Document:
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    `last` is the last chunk of a text joined of some.
     """
 
     id: PointId
@@ -252,6 +253,7 @@ class Document:
     chunks: int = 1
     start: int | None = None
     end: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
