@@ -39,6 +39,16 @@ def point_id(collection: str, document: str, chunk: int) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
 
 
+def as_point_id(text: str) -> PointId | None:
+    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
+    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
+        return int(text)
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class DenseLeg:
     """The dense vector of a collection that a request searches.

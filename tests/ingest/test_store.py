@@ -15,6 +15,7 @@ from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
+    dense,
     find,
     foreign,
     memory_engine,
@@ -121,6 +122,27 @@ async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
     assert (done.updated, done.kept) == (True, ("metadata", "title", "source", "tags"))
     payload = {name: record.payload[name] for name in ("document", *given)}
     assert payload == {"document": "moss", **given, "tags": ["bed"]}
+
+
+@pytest.mark.parametrize("point", [17, "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"])
+async def test_the_id_of_another_tools_point_updates_that_point(point):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        payload = {"document": "old", "metadata": {"v": 1}}
+        await foreign(
+            engine,
+            "notes",
+            {point: payload, 18: payload},
+            vectors=OFFICIAL,
+            values=lambda _: {"fast-bag-of-words": dense("old")},
+        )
+        (done,) = await remember(services, "notes", "roses", id=str(point))
+        (again,) = await remember(services, "notes", "moss", id=str(point))
+        ids = {record.id for record in await stored(engine)}
+        ((found,), _) = await services.lookup.get([str(point)])
+
+    assert (done.updated, done.kept, again.updated) == (True, ("metadata",), True)
+    assert ids == {18, *done.ids}
+    assert (found.text, found.metadata) == ("moss", {"v": 1})
 
 
 async def test_what_is_given_empty_is_removed():

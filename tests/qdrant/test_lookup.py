@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document
+from mcp_server_qdrant.datatypes import Document, as_point_id
 from mcp_server_qdrant.errors import BackendError, EngineFailure, UnknownCollection
-from mcp_server_qdrant.qdrant.lookup import as_point_id, joined
+from mcp_server_qdrant.qdrant.lookup import joined
 from tests.support import foreign, memory_engine, memory_services, remember
 
 LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))

@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Container, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -19,6 +19,7 @@ from mcp_server_qdrant.datatypes import (
     Stored,
     StoredPoint,
     Target,
+    as_point_id,
     point_id,
 )
 from mcp_server_qdrant.errors import (
@@ -121,6 +122,9 @@ class Points(Protocol):
     async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
         """Chunks of a document."""
 
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
+
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove chunks `first` to `last`."""
 
@@ -166,25 +170,33 @@ class Store:
         what this server writes. Without a model the text is stored for keyword search, marked.
         """
         fields.check(new.metadata)
-        document = await self._document(new, collection)
+        document, foreign = await self._document(new, collection)
+        new, kept = fields.kept(new, foreign)
         async with self._lock(collection, document):
             try:
-                return await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, create=create)
             except UnknownCollection:  # another process deleted it since we looked
                 self._collections.forget(collection)
-                return await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, create=create)
+            if foreign is None:
+                return done
+            await self._points.delete_points(collection, [foreign.id])
+            self._collections.grew(collection, -1)
+            return replace(done, updated=True, kept=(*kept, *done.kept))
 
-    async def _document(self, new: NewDocument, collection: str) -> str:
-        """The document that is written: the caller's id, or the content's.
+    async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
+        """The document that is written, the caller's id or the content's, and what it replaces.
 
-        A search shows points: the id of one stands for the document that it is a part of.
+        A search shows points: the id of one stands for the document that it is a part of, and a
+        point of another tool is replaced by the new version.
         """
         if new.id is None:
-            return hashlib.sha256(new.text.encode()).hexdigest()[:32]
-        if is_uuid(new.id) and await self._collections.exists(collection):
-            for known in await self._points.by_id(collection, [new.id]):
-                return known.document or new.id
-        return new.id
+            return hashlib.sha256(new.text.encode()).hexdigest()[:32], None
+        point = as_point_id(new.id)
+        if point is not None and await self._collections.exists(collection):
+            for known in await self._points.by_id(collection, [point]):
+                return (known.document, None) if known.document else (new.id, known)
+        return new.id, None
 
     def _lock(self, collection: str, document: str) -> asyncio.Lock:
         """One writer per document: parts of two versions must not end up side by side."""
@@ -323,15 +335,6 @@ class Store:
                 payload["doc"]["pending"] = "dense"
             points.append(StoredPoint(str(chunk.id), payload, vector, words))
         return points, pending
-
-
-def is_uuid(text: str) -> bool:
-    """Whether this can be the id of a point that we wrote."""
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def siblings(one: str, other: str) -> bool:

@@ -1,11 +1,10 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mcp_server_qdrant.datatypes import Document, point_id
+from mcp_server_qdrant.datatypes import Document, as_point_id, point_id
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.points import Points
@@ -109,16 +108,6 @@ class Lookup:
             min(document.chunk + neighbours, document.chunks - 1),
         )
         return joined(chunks, document) if chunks else document
-
-
-def as_point_id(text: str) -> str | int | None:
-    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
-    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
-        return int(text)
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None
 
 
 def joined(chunks: Sequence[Document], like: Document) -> Document:

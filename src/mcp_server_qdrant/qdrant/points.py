@@ -11,6 +11,7 @@ from mcp_server_qdrant.datatypes import (
     SPARSE_NAME,
     Document,
     Payload,
+    PointId,
     StoredPoint,
     Target,
     name_fault,
@@ -132,6 +133,10 @@ class Points:
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
         ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        await self.delete_points(collection, ids)
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
         with foreign_errors(collection):
             await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
 
