@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import os
+import signal
 import sys
 
 import click
@@ -9,8 +11,10 @@ import click
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.errors import ConfigError
 
+INTERRUPTED = 130
 
-@click.group(invoke_without_command=True)
+
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
 @click.option(
     "--transport",
     type=click.Choice(["stdio", "sse", "streamable-http"]),
@@ -21,7 +25,10 @@ from mcp_server_qdrant.errors import ConfigError
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context, transport: str) -> None:
-    """Serve all Qdrant collections to MCP clients. Settings come from the environment."""
+    """Serve all Qdrant collections to MCP clients. Settings come from the environment.
+
+    Without a command it serves.
+    """
     if context.invoked_subcommand is None:
         serve(transport)
 
@@ -30,6 +37,8 @@ def serve(transport: str) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
     gc.disable()
+    # Until the transport heeds signals itself: no traceback, whatever is being imported.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from mcp_server_qdrant import settings
 
     try:
@@ -42,6 +51,8 @@ def serve(transport: str) -> None:
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]
+        # A model that is still being loaded, in a thread, would abort an orderly end.
+        os._exit(0)
     except ConfigError as error:
         click.echo(f"mcp-server-qdrant: {error}", err=True)
         sys.exit(2)

@@ -1,6 +1,7 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 import math
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +20,33 @@ SPARSE_NAME = "bm25"
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 
 
+MAX_NAME = 255
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+
+
+def name_fault(name: str) -> str | None:
+    """Why Qdrant or a file system would not take a collection of this name; None if they would."""
+    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
+        return None
+    return (
+        f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
+        'without control characters and < > : " / \\ | ? *'
+    )
+
+
 def point_id(collection: str, document: str, chunk: int) -> str:
     """uuid5 of (collection, document id, chunk index): the same text is the same point."""
     return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
+
+
+def as_point_id(text: str) -> PointId | None:
+    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
+    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
+        return int(text)
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +246,7 @@ class Document:
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    `last` is the last chunk of a text joined of some.
     """
 
     id: PointId
@@ -237,6 +263,7 @@ class Document:
     chunks: int = 1
     start: int | None = None
     end: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,14 +298,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A text to remember. `id` None means its content identifies it."""
+    """A text to remember. `id` None means its content identifies it.
+
+    What else is None stays as it was where the text replaces another.
+    """
 
     text: str
     metadata: Mapping[str, Any] | None = None
     id: str | None = None
     title: str | None = None
     source: str | None = None
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
 
 
@@ -286,7 +316,8 @@ class NewDocument:
 class Stored:
     """What storing did.
 
-    `pending` points wait for their dense vector; `without_vector` says why there will be none.
+    `pending` points wait for their dense vector; `without_vector` says why there will be none;
+    `kept` names what an update left as it was.
     """
 
     collection: str
@@ -296,6 +327,7 @@ class Stored:
     updated: bool
     pending: bool = False
     without_vector: str | None = None
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     catalog = Catalog(
         client, model, default=settings.collection_name, allowed=settings.qdrant_collections
     )
-    points = Points(client, settings.qdrant_content_fields)
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    points = Points(client, settings.qdrant_content_fields, fields)
     backfill = Backfill(catalog, points, encoders)
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
     pipeline = _pipeline(settings, queries, catalog, encoders, bm25)
@@ -172,5 +173,4 @@ async def _blueprint(settings: Settings, encoder: FastEmbedEncoder) -> Blueprint
             "embedding_provider": settings.embedding_provider,
             "created_by": f"mcp-server-qdrant {__version__}",
         },
-        fields=tuple((field.name, field.field_type) for field in settings.filterable_fields),
     )

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import ConfigError
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -283,6 +284,21 @@ class Settings(BaseSettings):
     def _folder(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_dir():
             raise ValueError("is not a folder")
+        return value
+
+    @field_validator("qdrant_local_path")
+    @classmethod
+    def _no_file(cls, value: Path | None) -> Path | None:
+        for part in (value, *value.parents) if value else ():
+            if part.exists() and not part.is_dir():
+                raise ValueError("is a file or lies below one; name a folder")
+        return value
+
+    @field_validator("collection_name")
+    @classmethod
+    def _name(cls, value: str | None) -> str | None:
+        if value is not None and (fault := name_fault(value)):
+            raise ValueError(fault)
         return value
 
     @field_validator("bm25_language")

@@ -38,6 +38,7 @@ MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
+MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
 
 
 class Found(BaseModel):
@@ -82,7 +83,12 @@ class Lookup(Protocol):
     """What finds by id."""
 
     async def get(
-        self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        neighbours: int = 0,
+        collection: str | None = None,
+        room: int | None = None,
     ) -> tuple[list[Document], list[str]]:
         """The documents of these ids, and which collections failed."""
 
@@ -229,7 +235,7 @@ class Tools:
             metadata=metadata,
             id=id,
             title=title,
-            tags=tuple(tags or ()),
+            tags=None if tags is None else tuple(tags),
             created_at=moment((metadata or {}).get("created_at")),
         )
         done = await services.store.store(new, collection, create=create)
@@ -244,15 +250,17 @@ class Tools:
         """Whole texts."""
         services = await self._services()
         found, failures = await services.lookup.get(
-            ids, neighbours=neighbours, collection=collection_name
+            ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
         )
         points = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
         missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
-            raise RequestError(tool_text.documents([], missing, failures))
-        structured = {"documents": [_document(one) for one in found], "missing": missing}
-        return answer(tool_text.documents(found, missing, failures), structured)
+            raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
+        shown, notes = tool_text.fitting(found, MAX_CHARACTERS)
+        notes += [*tool_text.read_on(shown, MAX_NEIGHBOURS), *tool_text.unseen(failures)]
+        structured = {"documents": [_document(one) for one in shown], "missing": missing}
+        return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self) -> CallToolResult:
         """What can be searched."""
@@ -339,7 +347,8 @@ FIND = (
     "and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later. The same text twice is one memory; the same id again updates it."
+    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
+    "and what is left out (metadata, tags, title) stays."
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."

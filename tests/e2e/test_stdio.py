@@ -74,6 +74,23 @@ def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, 
     assert (status, log) == (0, "")
 
 
+def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path):
+    unreachable = {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"}
+    server = RawServer(unreachable | {"QDRANT_URL": "http://127.0.0.1:1"}, tmp_path)
+    server.call("qdrant-collections")
+
+    assert server.close() == (0, "")
+
+
+def test_a_client_that_takes_no_answer_ends_the_server_with_status_0(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-collections")
+    server.process.stdout.close()
+    server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
+
+    assert server.close() == (0, "")
+
+
 def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
     for signum in (signal.SIGTERM, signal.SIGINT):
         server = RawServer(env, tmp_path)
@@ -147,6 +164,15 @@ def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env
     assert found["structuredContent"]["collections"]["notes"].startswith("degraded")
     assert "Note:" in text_of(found)
     server.close()
+
+
+def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sentence(env, tmp_path):
+    server = RawServer(env | {"EMBEDDING_MODEL": "all-MiniLM-L6-v2"}, tmp_path)
+    stored = server.call("qdrant-store", information="A text.", collection_name="notes")
+    status, log = server.close()
+
+    assert "fastembed has no model 'all-MiniLM-L6-v2'. Did you mean" in text_of(stored)
+    assert (status, log.count("\n"), log.count("has no model")) == (0, 1, 1)
 
 
 def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tmp_path):

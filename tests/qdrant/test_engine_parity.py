@@ -518,20 +518,16 @@ async def test_dates_in_a_payload_become_iso_texts(books):
         assert found.payload == {"when": "2024-05-06T07:08:09+00:00", "many": [1, 2]}
 
 
-async def test_payload_is_merged_overwritten_and_removed(books):
+async def test_payload_is_merged_and_removed(books):
     await books.set_payload(NAME, {"colour": "pink", "extra": 1}, [1, 2])
     await books.set_payload(NAME, {"y": 2}, [1], key="deep.er")
-    await books.overwrite_payload(NAME, {"only": True}, [3])
     chosen = models.Filter(must=[models.HasIdCondition(has_id=[4])])
     await books.delete_payload(NAME, ["n", "text"], chosen)
-    await books.clear_payload(NAME, [5])
-    one, two, three, four, five = await books.retrieve(NAME, [1, 2, 3, 4, 5])
+    one, two, four = await books.retrieve(NAME, [1, 2, 4])
 
     assert (one.payload["colour"], two.payload["extra"]) == ("pink", 1)
     assert one.payload["deep"] == {"er": {"x": 1, "y": 2}}
-    assert three.payload == {"only": True}
     assert {"n", "text"}.isdisjoint(four.payload)
-    assert five.payload == {}
 
 
 async def test_a_payload_for_a_missing_id_changes_only_the_others(books):
@@ -555,16 +551,14 @@ async def test_points_are_deleted_by_id_and_by_filter(books):
     assert (await books.get_collection(NAME)).points_count == len(left)
 
 
-async def test_vectors_are_updated_and_deleted_one_by_one(books):
+async def test_vectors_are_updated_one_by_one(books):
     await books.update_vectors(NAME, [models.PointVectors(id=1, vector={"d": [0, 0, 0, 2.0]})])
-    await books.delete_vectors(NAME, ["bm25"], [2])
-    one, two = await books.retrieve(NAME, [1, 2], with_vectors=True)
+    (one,) = await books.retrieve(NAME, [1], with_vectors=True)
 
     assert one.vector["d"] == pytest.approx([0, 0, 0, 1.0])
     assert set(one.vector) == {"d", "bm25"}
-    assert set(two.vector) == {"d"}
     has = must(models.HasVectorCondition(has_vector="bm25"))
-    assert (await books.count(NAME, has)).count == 24
+    assert (await books.count(NAME, has)).count == 25
 
 
 async def test_a_collection_tells_its_parameters_and_metadata(books):
@@ -669,7 +663,7 @@ async def test_an_unknown_vector_name_is_an_error(books):
         await books.query_points(NAME, [1.0, 0, 0, 0], using="zz")
 
 
-async def test_payload_indexes_are_listed_and_forgotten(books):
+async def test_payload_indexes_are_listed(books):
     """The local mode has no indexes to list."""
     if not books.is_edge:
         pytest.skip("the local mode has no payload indexes")
@@ -687,6 +681,3 @@ async def test_payload_indexes_are_listed_and_forgotten(books):
     assert schema["colour"].points == 30
     phrase = must(field("text", match=models.MatchPhrase(phrase="brown fox")))
     assert (await books.count(NAME, phrase)).count == 30
-
-    await books.delete_payload_index(NAME, "text")
-    assert set((await books.get_collection(NAME)).payload_schema) == {"colour"}

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -266,8 +266,12 @@ class Catalog:
         entry = self._entries.get(name)
         if entry is None:
             return False
-        ours = MODEL_KEY in (entry.info.config.metadata or {})
-        return ours or PENDING_KEY in entry.info.payload_schema
+        return _ours(entry) or PENDING_KEY in entry.info.payload_schema
+
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """The indexed payload fields of a collection that we made; None of any other."""
+        entry = self._entries.get(name)
+        return entry.info.payload_schema if entry is not None and _ours(entry) else None
 
     async def describe(self) -> list[CollectionInfo]:
         """Every visible collection as a person wants to see it."""
@@ -304,6 +308,10 @@ class Catalog:
         """Stop looking things up."""
         for task in list(self._look_ups.values()):
             task.cancel()
+
+
+def _ours(entry: _Entry) -> bool:
+    return MODEL_KEY in (entry.info.config.metadata or {})
 
 
 def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:

@@ -46,15 +46,15 @@ class Host:
         self._left = time.monotonic()
         self._closing = False
         self._told = False
-        folder = Folder(root, options.min_free)
-        folder.prepare()
-        self._shards = Shards(folder, options.max_open)
+        self._folder = Folder(root, options.min_free)
+        self._folder.prepare()
+        self._shards = Shards(self._folder, options.max_open)
         self._shards.scan()
         self._gate = Gate()
         self._writer = Writer(self._shards, self._gate, options)
 
     def run(self) -> None:
-        """Serve until told to stop or until the last client has been gone for a while."""
+        """Serve until told to stop, or until the last client or the folder itself is gone."""
         address = wire.socket_address(self._root)
         if address is not None:
             self._sweep_sockets(Path(address))
@@ -65,11 +65,12 @@ class Host:
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
             wire.Rendezvous(str(listener.address), self._key, os.getpid()).write(self._root)
             pause = min(_LONGEST_PAUSE, self._options.idle_seconds / 4 + 0.01)
-            while not (self._told or self._stop.is_set()):
+            while not (self._told or self._stop.is_set() or self._folder.gone()):
                 time.sleep(pause)
                 self._stop_when_idle()
             self._stop.set()
-            (self._root / wire.RENDEZVOUS).unlink(missing_ok=True)
+            if not self._folder.gone():  # else it may be the next host's
+                (self._root / wire.RENDEZVOUS).unlink(missing_ok=True)
         self._end()
 
     def _sweep_sockets(self, address: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
@@ -20,14 +20,17 @@ from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
 _GROUP = 32  # writes acknowledged by one flush
+_GONE = (
+    "The data folder was deleted or moved while it was in use: this was not stored."
+    " Try again; the folder is begun anew."
+)
 
 READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index", "drop_index"),
-        *("upsert", "update_vectors", "delete_vectors", "delete", "set_payload"),
-        *("overwrite_payload", "delete_payload", "clear_payload"),
+        *("create", "update_metadata", "drop", "index"),
+        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
     }
 )
 
@@ -107,6 +110,7 @@ class Writer(threading.Thread):
     def __init__(self, shards: Shards, gate: Gate, options: wire.EdgeOptions) -> None:
         super().__init__(name="writer", daemon=True)
         self._gate = gate
+        self._folder = shards.folder
         self._writes = Writes(shards)
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._pause = max(0.02, options.quiet_seconds / 2)
@@ -151,9 +155,10 @@ class Writer(threading.Thread):
         ]
         self._flush()
         lost = self._writes.lost()
+        gone = EngineFailure(_GONE) if self._folder.gone() else None
         for session, number, name, (well, value) in outcomes:
-            failed = well and name in lost
-            reply = (number, False, wire.error_out(lost[name])) if failed else (number, well, value)
+            error = gone or (lost.get(name) if well else None)
+            reply = (number, False, wire.error_out(error)) if error else (number, well, value)
             with contextlib.suppress(OSError):
                 session.send([reply])
 

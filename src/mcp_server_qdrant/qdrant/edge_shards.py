@@ -16,6 +16,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
+from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import (
     EngineFailure,
     InvalidFilter,
@@ -23,9 +24,9 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.edge_files import Folder, check_name, slug_of
+from mcp_server_qdrant.qdrant.edge_files import Folder, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
-from mcp_server_qdrant.qdrant.edge_wire import write_atomically
+from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -134,7 +135,8 @@ class Shards:
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection; it exists once its sidecar does."""
-        check_name(name)
+        if fault := name_fault(name):
+            raise RequestError(fault)
         if name in self._all:
             if self._all[name].sidecar.get("token") == sidecar["token"]:
                 return  # repeated by a client that did not hear the first answer
@@ -148,6 +150,7 @@ class Shards:
             shard.engine = edge.EdgeShard.create(str(self.path(shard)), config)
             shard.engine.flush()
         draft.replace(self._sidecar_path(shard))
+        sync(self.folder.shards)
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
@@ -162,6 +165,7 @@ class Shards:
         """Delete the collection; it is gone once its sidecar is."""
         gone = self.folder.shards / f"{shard.slug}.json.gone"
         self._sidecar_path(shard).replace(gone)
+        sync(self.folder.shards)
         del self._all[shard.name]
         shard.record = None
         self.close(shard)

@@ -79,8 +79,9 @@ class Rendezvous:
                 if not _private(os.fstat(handle)):
                     return None
                 fields = json.load(file)
-            fields["key"] = bytes.fromhex(fields["key"])
-            return cls(**fields)
+            key = bytes.fromhex(fields["key"])
+            # What another version adds is passed over: its number is what tells.
+            return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
