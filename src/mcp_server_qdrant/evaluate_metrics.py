@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.evaluate import Key, Measured, Query, Run
 
-NOTHING = "(nothing)"
+# No document's key: every collection has a name.
+EXPECTED: Key = ("", "\x00expected")
+FOUND: Key = ("", "\x00found")
 
 # Ours -> ranx's. A result counts as a hit with any grade; nDCG has the gains as they are
 # (Järvelin and Kekäläinen 2002, as BEIR and trec_eval compute it).
@@ -81,31 +83,35 @@ def _metrics(
 def ranked(
     truth: Sequence[Mapping[Key, int]], found: Sequence[Sequence[Key]], metrics: list[str]
 ) -> dict[str, list[float]]:
-    """The metrics of ranx per query, of documents in the order they were found."""
-    names = [f"q{place:06}" for place in range(len(truth))]
+    """The metrics of ranx per query, of documents in the order they were found.
+
+    Where nothing is expected or found, something else stands for it: ranx wants one at least.
+    """
+    names = [f"q{place:07}" for place in range(len(truth))]
+    numbers: dict[Key, int] = {}
+
+    def short(key: Key) -> str:
+        # Of equal length: ranx compiles itself anew for each length of the longest id.
+        return f"d{numbers.setdefault(key, len(numbers)):07}"
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba's, when it compiles ranx
         from ranx import Qrels, Run, evaluate
 
         qrels = Qrels(
             {
-                name: {_text(key): grade for key, grade in grades.items()} or {NOTHING: 1}
+                name: {short(key): grade for key, grade in (grades or {EXPECTED: 1}).items()}
                 for name, grades in zip(names, truth, strict=True)
             }
         )
         run = Run(
             {
-                name: {_text(key): 1 / place for place, key in enumerate(keys, 1)}
-                or {f"{NOTHING} found": 1.0}
+                name: {short(key): 1 / place for place, key in enumerate(keys or [FOUND], 1)}
                 for name, keys in zip(names, found, strict=True)
             }
         )
         evaluate(qrels, run, metrics)
     return {metric: [float(run.scores[metric][name]) for name in names] for metric in metrics}
-
-
-def _text(key: Key) -> str:
-    return "\x1f".join(key)
 
 
 def _p_value(one: Sequence[float], other: Sequence[float]) -> float:
