@@ -152,7 +152,7 @@ async def main() -> None:
     parser.add_argument("--queries", type=int, default=10_000)
     arguments = parser.parse_args()
     corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
         services = await open_services(settings)
         await services.encoders.default.ready(60)
