@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "tools": PLAIN | {"tools"},
     "http": PLAIN,
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
-    "cli": PLAIN | {"settings", "server"},
+    "evaluate": PLAIN | {"evaluate"},
+    "cli": PLAIN | {"settings", "server", "evaluate"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
@@ -40,6 +41,7 @@ OWNERS = {  # third party -> the files that may import it
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/*",),
     "pydantic_settings": ("settings.py",),
+    "ranx": ("evaluate_metrics.py",),
 }
 NOT_STAGES = {"__init__", "pipeline", "passage"}  # passage helps present
 BROAD = {
@@ -61,6 +63,8 @@ def part(path: str) -> str:
     first = path.split("/", maxsplit=1)[0].removesuffix(".py")
     if first.startswith("tool_"):
         return "tools"
+    if first.startswith("evaluate_"):
+        return "evaluate"
     return "server" if first == "resources" else first
 
 

@@ -206,3 +206,26 @@ async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
 
         with pytest.raises(BackendError, match="No collection could be looked in: a: damaged"):
             await services.lookup.get(["x"])
+
+
+async def test_an_id_names_a_point_or_the_first_part_of_a_document():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
+
+    assert {wanted: document.chunk for wanted, document in named.items()} == {
+        "harbours": 0,
+        stored.ids[1]: 1,
+    }
+    assert {document.document for document in named.values()} == {"harbours"}
+
+
+async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.points.PAGE", 2)
+    async with memory_services() as services:
+        await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
+        await remember(services, "notes", "Another.", tags=("blue",))
+        where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
+        found = await services.lookup.matching("notes", where)
+
+    assert len({document.document for document in found}) == 5

@@ -1,12 +1,14 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mcp_server_qdrant.datatypes import Document, as_point_id, point_id
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
 
 PAGE = 256  # chunks read in one trip
@@ -70,17 +72,39 @@ class Lookup:
         self, name: str, ids: Sequence[str], neighbours: int, room: int | None
     ) -> list[Document]:
         """What one collection has of `ids`, in one trip and one more per document of many parts."""
-        points = {wanted: as_point_id(wanted) for wanted in ids}
-        firsts = {wanted: point_id(name, wanted, 0) for wanted in ids}
-        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
-        by_id = {document.id: document for document in await self._points.by_id(name, list(asked))}
+        named = await self.named(name, ids)
         found = []
         for wanted in ids:
-            if (point := points[wanted]) is not None and point in by_id:
-                found.append(await self._around(by_id[point], neighbours))
-            elif firsts[wanted] in by_id:
-                found.append(await self._whole(by_id[firsts[wanted]], room))
+            if (document := named.get(wanted)) is None:
+                continue
+            if document.id == as_point_id(wanted):
+                found.append(await self._around(document, neighbours))
+            else:
+                found.append(await self._whole(document, room))
         return found
+
+    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
+        """Id -> its point, or the first part of the document of that id; in one trip."""
+        points = {wanted: as_point_id(wanted) for wanted in ids}
+        firsts = {wanted: point_id(collection, wanted, 0) for wanted in ids}
+        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
+        found = await self._points.by_id(collection, list(asked))
+        by_id = {document.id: document for document in found}
+        named = {}
+        for wanted in ids:
+            point = points[wanted]
+            if point is not None and point in by_id:
+                named[wanted] = by_id[point]
+            elif firsts[wanted] in by_id:
+                named[wanted] = by_id[firsts[wanted]]
+        return named
+
+    async def matching(self, collection: str, where: Mapping[str, Any]) -> list[Document]:
+        """The points that a filter in REST form matches, of their payload only the document's id.
+
+        Raises InvalidFilter.
+        """
+        return await self._points.matching(collection, parse(where))
 
     async def _whole(self, first: Document, room: int | None) -> Document:
         """The document that begins with this chunk, as far as it fits."""

@@ -23,6 +23,7 @@ from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read
 
 PENDING = "dense"
+PAGE = 500
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
@@ -166,6 +167,19 @@ class Points:
                 with_payload=True,
             )
         return [self._document(collection, record) for record in records]
+
+    async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
+        """All points that match, page by page, of their payload only which document they are of."""
+        found: list[models.Record] = []
+        offset = None
+        while True:
+            with foreign_errors(collection):
+                records, offset = await self._client.scroll(
+                    collection, where, limit=PAGE, offset=offset, with_payload=["doc"]
+                )
+            found += records
+            if offset is None:
+                return [self._document(collection, record) for record in found]
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Sequence[float]]) -> None:
         """Give pending points their dense vector, then take the mark off."""
