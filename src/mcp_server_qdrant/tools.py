@@ -1,6 +1,6 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -54,6 +54,7 @@ class Found(BaseModel):
     source: str | None = None
     created_at: str | None = None
     why: dict[str, Any] | None = None
+    also_in: list[dict[str, str]] | None = None
 
 
 class FindOutput(BaseModel):
@@ -62,6 +63,7 @@ class FindOutput(BaseModel):
     results: list[Found]
     collections: dict[str, str]
     notes: list[str]
+    rerank: dict[str, Any] | None = None
 
 
 class Pipeline(Protocol):
@@ -142,6 +144,10 @@ Weight = Annotated[float | None, Field(ge=0, le=1)]
 Age = Annotated[
     float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
 ]
+Reread = Annotated[bool | None, Field(description="Let a second model reorder the best: slower")]
+Spread = Annotated[
+    float | None, Field(ge=0, le=1, description="How much likeness to better results costs")
+]
 DocumentId = Annotated[
     str | None,
     BeforeValidator(as_text),
@@ -179,6 +185,8 @@ class Tools:
         keyword_weight: Weight = None,
         priority: Priority | None = None,
         recency_decay: Age = None,
+        rerank: Reread = None,
+        diversity: Spread = None,
         explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
         collection_name: Text | None = None,
     ) -> Annotated[CallToolResult, FindOutput]:
@@ -199,6 +207,8 @@ class Tools:
             keyword_weight=keyword_weight,
             priority=priority,
             recency=recency_decay,
+            rerank=rerank,
+            diversity=diversity,
             explain=explain,
         )
         page = await (await self._services()).pipeline.search(request)
@@ -278,7 +288,7 @@ def _plain(point: str) -> str:
 
 def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     """A page as structured content."""
-    return {
+    output = {
         "results": [_result(one, full=mode == "full") for one in page.results],
         "collections": {
             status.collection: f"{status.state}: {status.reason}" if status.reason else status.state
@@ -286,6 +296,7 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
         },
         "notes": list(page.notes),
     }
+    return output | ({"rerank": _present(asdict(page.rerank))} if page.rerank else {})
 
 
 def _result(one: Result, *, full: bool) -> dict[str, Any]:
@@ -297,12 +308,19 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "text": one.document.text if full else one.passage,
         "title": one.document.title,
         "why": _why(one.why) if one.why else None,
+        "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return _present(found)
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _why(why: Why) -> dict[str, Any]:
     values = asdict(why) | {"factors": dict(why.factors)}
+    if why.reranked is None:
+        del values["reranked"]
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 
@@ -318,7 +336,7 @@ def _document(document: Document) -> dict[str, Any]:
         "source": document.source,
         "created_at": document.created_at,
     }
-    return {key: value for key, value in values.items() if value is not None}
+    return _present(values)
 
 
 def collection(info: CollectionInfo) -> dict[str, Any]:
@@ -331,7 +349,7 @@ def collection(info: CollectionInfo) -> dict[str, Any]:
         "updated_at": info.updated_at,
         "note": info.note,
     }
-    return {key: value for key, value in values.items() if value is not None}
+    return _present(values)
 
 
 FIND = (
