@@ -33,6 +33,7 @@ class FastEmbedReranker:
     """
 
     logits = True
+    length = 600  # about 130 tokens; the time grows with them, 30 texts of this take half a second
     retry_after = RETRY_AFTER
 
     def __init__(

@@ -39,6 +39,7 @@ class HttpReranker:
     """
 
     logits = False
+    length = 2_000
 
     def __init__(
         self,
@@ -77,7 +78,9 @@ class HttpReranker:
             speech = "tei"
             status, answer = await self._post(self._body(speech, query, texts), seconds)
         if status != httpx.codes.OK:
-            raise RerankerUnavailable(f"The reranker answered with HTTP {status}.")
+            raise RerankerUnavailable(
+                f"The reranker did not take the request (HTTP {status}): is RERANK_MODEL right?"
+            )
         found = scores(answer, len(texts))
         self._speech = speech
         return found

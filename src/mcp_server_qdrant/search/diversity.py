@@ -27,7 +27,7 @@ from mcp_server_qdrant.datatypes import Document, Hit
 
 SAME = 0.9
 NEAR = 50  # hits above that one is compared with, where it is not equal to one
-PROBE = 24  # bytes from the middle of a text, which every copy of it holds
+PROBE = 24  # characters from the middle of a text, which every copy of it holds
 LONGEST = 20_000  # characters; longer texts are the same only if they are equal
 SPREAD_POOL = 50
 SPREAD_TEXT = 2_000
@@ -59,8 +59,11 @@ class _Passage:
         self.title = document.title or ""
         self.text = "" if document.textless else document.text
         # Without signs and capitals, a character for a byte: quick to make and to look into.
-        signs = self.text[:LONGEST].encode(errors="replace").translate(None, SIGNS)
-        self.bare = signs.lower().decode("latin-1")
+        begin = self.text[:LONGEST]
+        bare = begin.encode("ascii", "ignore").translate(None, SIGNS)
+        if len(bare) < PROBE:  # not written in Latin letters
+            bare = begin.encode(errors="replace").translate(None, SIGNS)
+        self.bare = bare.lower().decode("latin-1")
         middle = max(len(self.bare) - PROBE, 0) // 2
         self.probe = self.bare[middle : middle + PROBE]
 

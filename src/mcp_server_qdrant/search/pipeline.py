@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import (
@@ -26,7 +27,7 @@ from mcp_server_qdrant.search.diversity import fold, spread
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
-from mcp_server_qdrant.search.rerank import TEXT, Rerank
+from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import (
     DEEPER,
     Engine,
@@ -190,9 +191,7 @@ class Pipeline:
     ) -> tuple[list[Hit], Reranked | None]:
         if not ranking.rerank:
             return hits, None
-        return await self.rerank(
-            hits, terms.query, lambda hit: self.presenter.gist(hit, terms, TEXT), left
-        )
+        return await self.rerank(hits, terms.query, partial(self.presenter.gist, terms), left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""

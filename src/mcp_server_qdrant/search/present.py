@@ -76,8 +76,8 @@ class Presenter:
         """The text behind a hit."""
         return self._read(hit.collection, hit.id, hit.payload)
 
-    def gist(self, hit: Hit, terms: Terms, length: int) -> str:
-        """Title and text of a hit, of a long one the part that holds the query."""
+    def gist(self, terms: Terms, hit: Hit, length: int) -> str:
+        """Title and text of a hit, of a long one the `length` characters that hold the query."""
         document = self.document(hit)
         text = document.text
         if len(text) > length:

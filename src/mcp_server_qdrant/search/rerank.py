@@ -19,7 +19,6 @@ from typing import Protocol
 from mcp_server_qdrant.datatypes import Hit, Reranked, RerankState
 from mcp_server_qdrant.errors import RerankerUnavailable
 
-TEXT = 2_000  # characters of a text, or of the query, that are read
 LEAST_SECONDS = 0.05
 LONGEST_REST = 600.0
 
@@ -34,6 +33,10 @@ class Reranker(Protocol):
     @property
     def logits(self) -> bool:
         """Whether scores are logits always; others are taken for logits where one leaves [0, 1]."""
+
+    @property
+    def length(self) -> int:
+        """Characters of a text, and of the query, that it is to read."""
 
     def start(self) -> None:
         """Begin to load."""
@@ -73,9 +76,12 @@ class Rerank:
         self._reason = ""
 
     async def __call__(
-        self, hits: Sequence[Hit], query: str, text: Callable[[Hit], str], left: float
+        self, hits: Sequence[Hit], query: str, text: Callable[[Hit, int], str], left: float
     ) -> tuple[list[Hit], Reranked]:
-        """The hits in their new order, and what became of it; `left` seconds remain for it."""
+        """The hits in their new order, and what became of it.
+
+        `text` gives what is to be read of a hit in so many characters; `left` seconds remain.
+        """
         pool, reranker = hits[: self.bounds.pool], self.reranker
         if reranker is None:
             return list(hits), Reranked("skipped", reason="No reranker is set up: RERANK_PROVIDER.")
@@ -84,8 +90,8 @@ class Rerank:
         seconds = min(self.bounds.seconds, left)
         try:
             async with asyncio.timeout(seconds):
-                texts = [text(hit)[:TEXT] for hit in pool]
-                given = await reranker.score(query[:TEXT], texts, seconds)
+                texts = [text(hit, reranker.length)[: reranker.length] for hit in pool]
+                given = await reranker.score(query[: reranker.length], texts, seconds)
             scores = checked(given, len(pool))
         except TimeoutError:
             failure = RerankerUnavailable(f"The reranker took longer than {seconds:.2g} s.")
