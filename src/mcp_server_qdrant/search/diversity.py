@@ -33,7 +33,8 @@ SPREAD_POOL = 50
 SPREAD_TEXT = 2_000
 
 MARKUP = re.compile(r"^[ \t]*(?:[#>*+•|-]+[ \t]+)+", re.MULTILINE)
-BEFORE, AFTER = "\"'`*([{«„“\u2018¿¡", "\"'`*)]}»”\u2019.,;:!…"
+QUOTES = "\"'`*«»„“”\u201a\u2018\u2019"
+BEFORE, AFTER = f"{QUOTES}([{{¿¡", f"{QUOTES})]}}.,;:!…"
 WORD = re.compile(r"\w+")
 SIGNS = (string.punctuation + string.whitespace).encode()
 UNSPACED = "\u2e80"  # from here on scripts have no spaces, and a negation is no word
