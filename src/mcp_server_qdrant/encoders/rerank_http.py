@@ -127,8 +127,9 @@ class HttpReranker:
 
     def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
-            # httpx logs whole URLs at INFO, and a key may be in the query of this one.
-            logging.getLogger("httpx").setLevel(logging.WARNING)
+            # They log whole URLs and headers, and a key may be in the query of this one.
+            for name in ("httpx", "httpcore"):
+                logging.getLogger(name).setLevel(logging.WARNING)
             self._client = httpx.AsyncClient(follow_redirects=False)
         return self._client
 
