@@ -137,7 +137,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Presenter(document, lambda text: bm25.encode_query(text).indices),
+        Presenter(document, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,

@@ -53,7 +53,7 @@ def text(one: Hit, length: int) -> str:
 
 
 async def run(step: Rerank, hits, left=5.0):
-    found, outcome = await step(hits, "a query", text, left)
+    found, outcome = await step.apply(hits, "a query", text, left)
     return [one.id for one in found], outcome
 
 
@@ -70,7 +70,7 @@ async def test_relevance_stays_and_the_score_is_the_rerankers_times_the_factors(
     step = Rerank(Fake([0.2, 0.5]))
     hits = [hit(1, 0.8, priority=1.5, recency=0.9), hit(2, 0.4)]
 
-    found, _ = await step(hits, "q", text, 5)
+    found, _ = await step.apply(hits, "q", text, 5)
 
     assert [(one.id, one.relevance, one.reranked) for one in found] == [
         (2, 0.4, 0.5),
@@ -88,7 +88,7 @@ async def test_preference_and_age_still_count():
 
 async def test_one_call_sends_query_and_texts_no_longer_than_the_reranker_reads():
     fake = Fake([0.1, 0.2])
-    await Rerank(fake)(HITS[:2], "a query that is long", lambda h, n: f"{n} {h.id} " * 9, 5.0)
+    await Rerank(fake).apply(HITS[:2], "a query that is long", lambda h, n: f"{n} {h.id} " * 9, 5.0)
 
     ((query, texts, seconds),) = fake.asked
     assert query == "a query that"
@@ -97,7 +97,7 @@ async def test_one_call_sends_query_and_texts_no_longer_than_the_reranker_reads(
 
 
 async def test_numbers_outside_0_and_1_are_logits():
-    found, _ = await Rerank(Fake([-1.0, 2.0]))(HITS[:2], "q", text, 5)
+    found, _ = await Rerank(Fake([-1.0, 2.0])).apply(HITS[:2], "q", text, 5)
 
     assert [one.reranked for one in found] == [sigmoid(2.0), sigmoid(-1.0)]
     assert sigmoid(2.0) == pytest.approx(0.8807970779778823)
@@ -106,7 +106,7 @@ async def test_numbers_outside_0_and_1_are_logits():
 async def test_a_reranker_that_gives_logits_gives_them_always():
     fake = Fake([0.2, 0.7])
     fake.logits = True
-    found, _ = await Rerank(fake)(HITS[:2], "q", text, 5)
+    found, _ = await Rerank(fake).apply(HITS[:2], "q", text, 5)
 
     assert [one.reranked for one in found] == [sigmoid(0.7), sigmoid(0.2)]
 
@@ -131,7 +131,7 @@ NOT_SOUND = "The reranker's scores are not one finite number for each text."
     ],
 )
 async def test_what_is_no_sound_answer_changes_nothing_and_is_said(scores, reason):
-    found, outcome = await Rerank(Fake(scores))(HITS, "q", text, 5)
+    found, outcome = await Rerank(Fake(scores)).apply(HITS, "q", text, 5)
 
     assert found == HITS
     assert outcome == Reranked("degraded", "fake/reranker", reason=reason)

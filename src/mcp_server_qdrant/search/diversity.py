@@ -27,7 +27,7 @@ from mcp_server_qdrant.datatypes import Document, Hit
 
 SAME = 0.9
 NEAR = 50  # hits above that one is compared with, where it is not equal to one
-PROBE = 24  # characters from the middle of a text, which every copy of it holds
+PROBE = 24  # characters from within a text, which every copy of it holds
 LONGEST = 20_000  # characters; longer texts are the same only if they are equal
 SPREAD_POOL = 50
 SPREAD_TEXT = 2_000
@@ -65,8 +65,9 @@ class _Passage:
         if len(bare) < PROBE:  # not written in Latin letters
             bare = begin.encode(errors="replace").translate(None, SIGNS)
         self.bare = bare.lower().decode("latin-1")
-        middle = max(len(self.bare) - PROBE, 0) // 2
-        self.probe = self.bare[middle : middle + PROBE]
+        spare = max(len(self.bare) - PROBE, 0)
+        starts = (spare // 2, spare // 4, spare * 3 // 4)
+        self.probes = [self.bare[start : start + PROBE] for start in starts]
 
     @cached_property
     def words(self) -> list[str]:
@@ -103,9 +104,13 @@ def _place(
     if equal is not None and _titled_alike(passage, passages[equal]):
         return equal
     first = max(len(passages) - NEAR, 0)
-    probe = passage.probe
-    found = [n for n, one in enumerate(passages[first:], first) if probe in one.bare]
-    return next((n for n in found if _same(passage, passages[n])), None)
+    middle, *others = passage.probes
+    near = [n for n, one in enumerate(passages[first:], first) if middle in one.bare]
+    for place in near:
+        one = passages[place]
+        if all(probe in one.bare for probe in others) and _same(passage, one):
+            return place
+    return None
 
 
 def _same(one: _Passage, other: _Passage) -> bool:

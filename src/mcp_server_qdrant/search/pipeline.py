@@ -29,7 +29,6 @@ from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import (
-    DEEPER,
     Engine,
     Plan,
     Retrieved,
@@ -143,8 +142,6 @@ class Pipeline:
             plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
-        hits = decay(hits, ranking.recency, self.now())
-        hits = self._folded(hits, ranking)
         hits, reranked = await self._reranked(hits, terms, ranking, end - clock())
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
@@ -176,22 +173,22 @@ class Pipeline:
         while True:
             pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
             hits = group(pool)
-            shown = self._folded(hits[:limit], ranking)  # all of them only where that is too few
-            if len(shown) < limit:
-                shown = self._folded(hits, ranking)
+            shown = decay(hits, ranking.recency, self.now())
+            if ranking.fold:
+                shown = fold(shown, self.presenter.document)
             if len(shown) >= limit or size >= len(ranked) or late:
-                return hits, late, saturated(found.found, ranked, shown, plan, limit)
-            size *= DEEPER  # parts and copies of a few texts fill the pool
-
-    def _folded(self, hits: list[Hit], ranking: Preferences) -> list[Hit]:
-        return fold(hits, self.presenter.document) if ranking.fold else hits
+                break
+            size *= 2  # parts and copies of a few texts fill the pool
+        kept = {(hit.collection, hit.id) for hit in shown}
+        undecayed = [hit for hit in hits if (hit.collection, hit.id) in kept]
+        return shown, late, saturated(found.found, ranked, undecayed, plan, limit)
 
     async def _reranked(
         self, hits: list[Hit], terms: Terms, ranking: Preferences, left: float
     ) -> tuple[list[Hit], Reranked | None]:
         if not ranking.rerank:
             return hits, None
-        return await self.rerank(hits, terms.query, partial(self.presenter.gist, terms), left)
+        return await self.rerank.apply(hits, terms.query, partial(self.presenter.gist, terms), left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""

@@ -75,7 +75,7 @@ class Rerank:
         self._rests_until = -math.inf
         self._reason = ""
 
-    async def __call__(
+    async def apply(
         self, hits: Sequence[Hit], query: str, text: Callable[[Hit, int], str], left: float
     ) -> tuple[list[Hit], Reranked]:
         """The hits in their new order, and what became of it.
