@@ -33,7 +33,7 @@ class FastEmbedReranker:
     """
 
     logits = True
-    length = 600  # about 130 tokens; the time grows with them, 30 texts of this take half a second
+    length = 600  # about 130 tokens, which for 30 texts are 1.5 s of processor time
     retry_after = RETRY_AFTER
 
     def __init__(
@@ -135,7 +135,7 @@ class FastEmbedReranker:
             model = self._open()
             with self._lock:
                 if self.state != "closed":
-                    self._model, self.state = model, "ready"
+                    self._model, self.state, self.reason = model, "ready", ""
         except RerankerUnavailable as error:
             self._fail(str(error))
         except Exception:  # tokenizers and onnxruntime raise bare Exceptions
