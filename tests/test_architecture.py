@@ -17,7 +17,7 @@ PLAIN = {"datatypes", "errors"}
 MAY_IMPORT = {
     "datatypes": set[str](),
     "errors": set[str](),
-    "settings": PLAIN,
+    "settings": PLAIN | {"settings"},
     "encoders": PLAIN | {"encoders"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
@@ -48,6 +48,8 @@ BROAD = {
     ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
     ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
     ("encoders/fastembed.py", "_guarded"): "and so they do when a text is encoded",
+    ("encoders/rerank_fastembed.py", "_load"): "the same libraries",
+    ("encoders/rerank_fastembed.py", "_scores"): "the same libraries",
     ("qdrant/edge_shards.py", "guarded"): "the engine's panics derive from BaseException",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -61,10 +63,9 @@ HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
     first = path.split("/", maxsplit=1)[0].removesuffix(".py")
-    if first.startswith("tool_"):
-        return "tools"
-    if first.startswith("evaluate_"):
-        return "evaluate"
+    for prefix, whole in {"tool": "tools", "evaluate": "evaluate", "settings": "settings"}.items():
+        if first.startswith(f"{prefix}_"):
+            return whole
     return "server" if first == "resources" else first
 
 

@@ -15,6 +15,7 @@ Mode = Literal["minimal", "full"]
 Algorithm = Literal["hybrid", "semantic", "keyword"]
 Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
+RerankState = Literal["applied", "skipped", "degraded"]
 
 SPARSE_NAME = "bm25"
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
@@ -166,7 +167,9 @@ class Hit:
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did.
+    relevance times the factors. `factors` records what each ranking step did. `reranked`, in
+    [0, 1], stands in for relevance in the score where a reranker read the text. `also` lists where
+    else (collection, id) the same passage is.
     """
 
     collection: str
@@ -178,6 +181,8 @@ class Hit:
     sparse: float | None
     payload: Payload | None = None
     factors: tuple[tuple[str, float], ...] = ()
+    reranked: float | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
@@ -209,7 +214,8 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
 class SearchRequest:
     """One call of qdrant-find, validated. None means the server's default throughout.
 
-    The weights say how much each leg counts, `recency` how much age does (0 to 1).
+    The weights say how much each leg counts, `recency` how much age does (0 to 1), `diversity` how
+    much a result's likeness to those above it costs (0 to 1).
     """
 
     query: str
@@ -223,6 +229,8 @@ class SearchRequest:
     keyword_weight: float | None = None
     priority: Priority | None = None
     recency: float | None = None
+    rerank: bool | None = None
+    diversity: float | None = None
     explain: bool = False
 
 
@@ -239,6 +247,7 @@ class Why:
     rrf: float
     score: float
     factors: tuple[tuple[str, float], ...]
+    reranked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +256,7 @@ class Document:
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
     `last` is the last chunk of a text joined of some.
+    `textless` says that the point has no text, and that `text` says so.
     """
 
     id: PointId
@@ -264,6 +274,7 @@ class Document:
     start: int | None = None
     end: int | None = None
     last: int | None = None
+    textless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +286,34 @@ class Result:
     score: float
     passage: str
     why: Why | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """What became of reranking: the best `pool` hits scored by `model`, or in a sentence why not.
+
+    "skipped" means that it was not tried, "degraded" that it was and failed.
+    """
+
+    state: RerankState
+    model: str | None = None
+    pool: int = 0
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """The answer to one search. `notes` are sentences the caller should read."""
+    """The answer to one search. `notes` are sentences the caller should read.
+
+    `rerank` is None where nobody asked for it.
+    """
 
     query: str
     results: Sequence[Result]
     statuses: Sequence[Status]
     notes: Sequence[str] = ()
+    rerank: Reranked | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
+from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.errors import BackendError
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -31,6 +33,7 @@ from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.search.decay import Recency
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.rerank import Bounds, Rerank
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.settings import Settings
 
@@ -53,6 +56,7 @@ class Services:
             self.filling.cancel()
             await asyncio.wait([self.filling])
         await self.catalog.close()
+        await self.pipeline.rerank.close()
         self.encoders.close()
         await self.client.close()
 
@@ -137,7 +141,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Presenter(document, lambda text: bm25.encode_query(text).indices),
+        Presenter(document, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,
@@ -151,7 +155,41 @@ def _pipeline(
             recency=Recency(
                 settings.recency_weight, settings.recency_decay, settings.recency_fields
             ),
+            fold=settings.fold_duplicates,
+            diversity=settings.diversity,
+            rerank=settings.rerank,
         ),
+        _rerank(settings),
+    )
+
+
+def _rerank(settings: Settings) -> Rerank:
+    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
+    reranker = _reranker(settings)
+    if reranker and settings.rerank:
+        reranker.start()
+    return Rerank(
+        reranker,
+        Bounds(settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown),
+    )
+
+
+def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
+    provider, key = settings.rerank_provider, settings.rerank_api_key
+    if provider == "none":
+        return None
+    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
+        return FastEmbedReranker(
+            settings.rerank_model,
+            cache_dir=settings.embedding_cache_dir,
+            model_path=settings.rerank_model_path,
+            threads=settings.embedding_threads,
+        )
+    return HttpReranker(
+        settings.rerank_url,
+        speech=provider,
+        model=settings.rerank_model,
+        api_key=key.get_secret_value() if key else None,
     )
 
 

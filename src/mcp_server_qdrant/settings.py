@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.settings_ranking import RankingSettings
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -74,7 +75,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(BaseSettings):
+class Settings(RankingSettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -352,12 +353,16 @@ class Settings(BaseSettings):
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
-    """Field name -> the environment variables that set it, the preferred one first."""
-    return {
+    """Field name -> the environment variables that set it, the preferred one first.
+
+    In the order in which they are told of: inherited fields last.
+    """
+    names = {
         name: tuple(str(choice) for choice in info.validation_alias.choices)
         for name, info in Settings.model_fields.items()
         if isinstance(info.validation_alias, AliasChoices)
     }
+    return dict(sorted(names.items(), key=lambda item: item[0] in RankingSettings.model_fields))
 
 
 def load() -> Settings:

@@ -10,6 +10,8 @@ from mcp_server_qdrant.datatypes import (
     CollectionInfo,
     Document,
     Mode,
+    PointId,
+    Reranked,
     Result,
     SearchPage,
     Stored,
@@ -18,6 +20,7 @@ from mcp_server_qdrant.datatypes import (
 )
 
 LINE = 120
+NAMED = 3
 STEERING = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 )
@@ -26,7 +29,15 @@ STEERING = re.compile(
 def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
     lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
-    return "\n".join([*lines, *(f"Note: {note}" for note in found.notes)])
+    lines += [f"Note: {note}" for note in found.notes]
+    return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
+
+
+def reranked(outcome: Reranked) -> str:
+    """What became of reranking, on one line."""
+    if outcome.state == "applied":
+        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
+    return f"Not reranked: {outcome.reason}"
 
 
 def result(number: int, one: Result, mode: Mode) -> str:
@@ -36,7 +47,16 @@ def result(number: int, one: Result, mode: Mode) -> str:
     lines = [head, plain(one.passage)]
     if mode == "full":
         lines = [head, document.text, *details(document)]
+    if one.also:
+        lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+
+
+def also(places: Sequence[tuple[str, PointId]]) -> str:
+    """Where else the same passage is."""
+    named = ", ".join(f"{collection} (id {point})" for collection, point in places[:NAMED])
+    more = len(places) - NAMED
+    return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
 
 
 def why(why: Why, relevance: float) -> str:
@@ -50,6 +70,8 @@ def why(why: Why, relevance: float) -> str:
         if value is not None
     ]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
+    if why.reranked is not None:
+        steps = f"; reranked {why.reranked:.3f}{steps}"
     return f"why: {' + '.join(legs)} = {relevance:.3f}{steps} -> {why.score:.3f}; rrf {why.rrf:.4f}"
 
 

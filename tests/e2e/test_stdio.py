@@ -9,6 +9,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from tests.e2e.raw import RawServer, clean_environment, host_pid, text_of
+from tests.rerank_stub import served
 
 
 async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp_path):
@@ -213,3 +214,25 @@ def test_files_in_the_working_directory_are_not_imported(env, tmp_path):
 
     assert not server.call("qdrant-collections").get("isError")
     server.close()
+
+
+def test_reranking_and_copies_are_told_and_a_key_is_not(env, tmp_path):
+    with served() as stub:
+        keys = {"RERANK_URL": stub.url, "RERANK_API_KEY": "s3cr3t", "FASTMCP_LOG_LEVEL": "DEBUG"}
+        server = RawServer(env | keys, tmp_path)
+        for name in ("notes", "wiki"):
+            server.call("qdrant-store", information="Roses need sun.", collection_name=name)
+        server.call("qdrant-store", information="Moss needs shade.", collection_name="notes")
+        found = server.call("qdrant-find", query="roses", collections=["*"], rerank=True)
+        stub.reply = lambda _: (500, {}, b"s3cr3t")
+        again = server.call("qdrant-find", query="roses", collections=["*"], rerank=True)
+        _, log = server.close()
+
+    first = found["structuredContent"]["results"][0]
+    (other,) = first["also_in"]
+    assert {first["collection"], other["collection"]} == {"notes", "wiki"}
+    assert f"\nalso in: {other['collection']} (id {other['id']})\n" in text_of(found)
+    assert text_of(found).endswith("\nReranked: the best 2, by the reranker.")
+    assert text_of(again).endswith("\nNot reranked: The reranker failed (HTTP 500).")
+    assert stub.requests[0][1]["Authorization"] == "Bearer s3cr3t"
+    assert "s3cr3t" not in log + text_of(found) + text_of(again)

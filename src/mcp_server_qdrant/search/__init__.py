@@ -8,5 +8,7 @@ calibrate  leg scores of many collections -> hits with relevance
 boost      preferred collections
 group      chunks of one document -> its best
 decay      age
+diversity  the same passage once; unlike passages first, where asked for
+rerank     the best hits read again by a second model, where asked for
 present    cut, passages, notes -> SearchPage
 """
