@@ -149,3 +149,19 @@ async def test_however_many_collections_take_a_few_trips(tmp_path, count, trips)
 
     assert [one for trip in parted for one in trip] == targets
     assert len(parted) == trips <= TRIPS
+
+
+async def test_probes_follow_what_is_written(tmp_path):
+    """What the host remembers of a term, that it is absent too, holds until the next write."""
+    async with filled(tmp_path) as client:
+        queries, north = EdgeQueries(client), target("north")
+        (before,) = await queries.probe([(north, [7, 99])])
+        point = models.PointStruct(
+            id=500, vector={"bm25": models.SparseVector(indices=[99], values=[1.0])}
+        )
+        await client.upsert("north", [point])
+        (after,) = await queries.probe([(north, [7, 99])])
+
+    assert set(before) == {7}
+    assert set(after) == {7, 99}
+    assert after[7] > before[7]

@@ -19,6 +19,7 @@ Answer = tuple[bool, Any]
 Leg = tuple[str, Any, Any, float]  # vector name, query vector, filter, weight in RRF
 Scores = dict[int, float]
 
+IDFS = 50_000  # remembered of one shard
 _ALL, _NO_VECTOR = True, False
 
 
@@ -62,7 +63,13 @@ class Hybrid:
             check_query(
                 {"indices": list(terms), "values": [1.0] * len(terms)}, using, shard.sidecar
             )
-            return {t: idf for t in terms if (idf := _idf(engine, using, t)) > 0}
+            known = shard.idf
+            if len(known) > IDFS:
+                known.clear()
+            for term in terms:
+                if (using, term) not in known:
+                    known[using, term] = _idf(engine, using, term)
+            return {term: idf for term in terms if (idf := known[using, term]) > 0}
 
         return [self._each(name, one, *arguments) for name, *arguments in asked]
 
@@ -117,11 +124,12 @@ def fused(
     for query, where, weight in legs:
         scores: Scores = {}
         for rank, point in enumerate(_ask(engine, query, where, limit)):
-            key = _key(point_id := point.id)
+            point_id = point.id
+            key = point_id if type(point_id) is int else ~point_id.int
             ids[key], scores[key] = point_id, point.score
             rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / weight + k - 1)
         found.append(scores)
-    floor = sorted(rrf.values(), reverse=True)[limit - 1] if len(rrf) > limit else 0.0
+    floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
     for (query, *_), scores in zip(legs, found, strict=True):
         if missing := [ids[key] for *_, key in best if key not in scores]:

@@ -18,7 +18,7 @@ from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
-_FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
+_FRAME_SECONDS = 0.002  # answers are sent at least so often: the client works on them meanwhile
 _GROUP = 32  # writes acknowledged by one flush
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."

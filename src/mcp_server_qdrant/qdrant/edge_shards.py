@@ -44,6 +44,7 @@ class Shard:
         self.sidecar = sidecar
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
+        self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
         self.written = 0.0  # when, on the monotonic clock
@@ -53,6 +54,11 @@ class Shard:
     def name(self) -> str:
         """The collection's name."""
         return str(self.sidecar["name"])
+
+    def changed(self) -> None:
+        """Its points are others now."""
+        self.count = None
+        self.idf = {}
 
 
 class Shards:
@@ -76,6 +82,11 @@ class Shards:
     def names(self) -> list[str]:
         """All collections, sorted."""
         return sorted(self._all)
+
+    def recent(self, most: int) -> list[str]:
+        """The collections that were written to last, the latest first."""
+        used = {name: _used(self.path(shard)) for name, shard in self._all.items()}
+        return sorted(used, key=lambda name: (-used[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
@@ -189,6 +200,14 @@ class Shards:
         """Flush and close every shard."""
         for shard in self.opened():
             self.close(shard)
+
+
+def _used(path: Path) -> float:
+    """When the shard was written to last."""
+    try:
+        return max((file.stat().st_mtime for file in (path / "wal").iterdir()), default=0.0)
+    except OSError:
+        return 0.0
 
 
 def _deaths(marker: Path) -> tuple[int, float]:

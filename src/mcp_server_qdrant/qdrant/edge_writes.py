@@ -64,7 +64,7 @@ class Writes:
         engine = self._shards.engine(shard)
         if shard.record is not None:
             shard.record.append(update)
-        shard.count = None
+        shard.changed()
         shard.written = time.monotonic()
         self.touched.add(shard)
         shard.dirty = True
