@@ -15,10 +15,10 @@ HEAD = """\
 
 def example() -> str:
     """The file: every variable with what it does and its default, commented out."""
-    names = environment_names()
     blocks = [
-        block(info.description or "", names[field], info.default)
-        for field, info in Settings.model_fields.items()
+        block(info.description or "", variables, info.default)
+        for field, variables in environment_names().items()
+        if (info := Settings.model_fields[field])
     ]
     return "\n".join([HEAD, *blocks])
 
@@ -34,7 +34,7 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, tuple):
-        return ",".join(value)
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

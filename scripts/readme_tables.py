@@ -17,8 +17,9 @@ def settings_table() -> str:
     """One row per setting: variables, default, what it does."""
     names = environment_names()
     rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for field, info in Settings.model_fields.items():
-        variables = ", ".join(f"`{name}`" for name in names[field])
+    for field, variants in names.items():
+        info = Settings.model_fields[field]
+        variables = ", ".join(f"`{name}`" for name in variants)
         rows.append(f"| {variables} | {shown(info.default)} | {info.description} |")
     return "\n".join(rows)
 
@@ -30,7 +31,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
-        return f"`{','.join(value)}`"
+        return f"`{','.join(map(str, value))}`"
     return f"`{value}`"
 
 

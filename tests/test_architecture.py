@@ -17,7 +17,7 @@ PLAIN = {"datatypes", "errors"}
 MAY_IMPORT = {
     "datatypes": set[str](),
     "errors": set[str](),
-    "settings": PLAIN,
+    "settings": PLAIN | {"settings"},
     "encoders": PLAIN | {"encoders"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
@@ -39,9 +39,9 @@ OWNERS = {  # third party -> the files that may import it
     "onnxruntime": ("encoders/*",),
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/*",),
-    "pydantic_settings": ("settings.py",),
+    "pydantic_settings": ("settings.py", "settings_weights.py"),
 }
-NOT_STAGES = {"__init__", "pipeline", "passage"}  # passage helps present
+NOT_STAGES = {"__init__", "pipeline", "passage", "lift"}  # passage and lift help stages
 BROAD = {
     ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
     ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
@@ -59,8 +59,8 @@ HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
     first = path.split("/", maxsplit=1)[0].removesuffix(".py")
-    if first.startswith("tool_"):
-        return "tools"
+    if first.startswith(("tool_", "settings_")):
+        return "tools" if first.startswith("tool_") else "settings"
     return "server" if first == "resources" else first
 
 

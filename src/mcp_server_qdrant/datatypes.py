@@ -72,10 +72,29 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class LegQuery:
-    """What one collection is asked: None for a leg that is not searched."""
+    """What one collection is asked: None for a leg that is not searched.
+
+    `tags` (payload key, value) add a leg over the points that carry one of them. `weights` are
+    those of the legs (dense, sparse, tags) in the fusion; None: all alike.
+    """
 
     dense: Sequence[float] | None
     sparse: Sparse | None
+    tags: tuple[tuple[str, str], ...] = ()
+    weights: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TagMatch:
+    """The tags of one collection that a query names.
+
+    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
+    the match counts.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    names: frozenset[str]
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +160,8 @@ class Hit:
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did.
+    relevance times the factors. `factors` records what each ranking step did; `tags` are those of
+    the hit that the query names.
     """
 
     collection: str
@@ -153,6 +173,7 @@ class Hit:
     sparse: float | None
     payload: Payload | None = None
     factors: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
@@ -205,7 +226,9 @@ class SearchRequest:
 class Why:
     """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
 
-    `words` is BM25 divided by the largest score any document could reach.
+    `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
+    places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
+    (none where all counted alike); `tags` those of the hit that the query names.
     """
 
     meaning: float | None
@@ -214,6 +237,9 @@ class Why:
     rrf: float
     score: float
     factors: tuple[tuple[str, float], ...]
+    ranks: tuple[tuple[str, int], ...] = ()
+    weights: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

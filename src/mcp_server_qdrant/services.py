@@ -5,13 +5,14 @@ thread, after the handshake.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
 from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
@@ -23,13 +24,17 @@ from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, Catalog, DefaultModel
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.lookup import Lookup
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.tags import TagFacets
+from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
+from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.settings import Settings
 
 
@@ -50,6 +55,7 @@ class Services:
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.pipeline.tags.close()
         await self.catalog.close()
         self.encoders.close()
         await self.client.close()
@@ -99,7 +105,14 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     )
     points = Points(client, settings.qdrant_content_fields)
     backfill = Backfill(catalog, points, encoders)
-    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25)
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25, facets)
+
+    def written(collection: str) -> None:
+        pipeline.terms.changed(collection)
+        pipeline.tags.changed(collection)
+
     return Services(
         client=client,
         catalog=catalog,
@@ -115,7 +128,8 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             payload=stored_payload,
             default=settings.collection_name,
             pending=backfill.wake,
-            written=pipeline.terms.changed,
+            written=written,
+            title_factor=settings.title_factor,
         ),
         lookup=Lookup(catalog, points),
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
@@ -123,17 +137,30 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
 
 
 def _pipeline(
-    settings: Settings, queries: Queries, catalog: Catalog, encoders: Registry, bm25: Bm25Encoder
+    settings: Settings,
+    queries: Queries,
+    catalog: Catalog,
+    encoders: Registry,
+    bm25: Bm25Encoder,
+    facets: TagFacets,
 ) -> Pipeline:
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
+
+    def title(hit: Hit) -> str | None:
+        return title_of(hit.payload)
+
+    def tokens(text: str) -> Sequence[int]:
+        return bm25.encode_query(text).indices
 
     return Pipeline(
         catalog,
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Presenter(document, lambda text: bm25.encode_query(text).indices),
+        TagIndex(facets, tokens),
+        Titles(title, tokens, settings.title_factor),
+        Presenter(document, tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,
@@ -141,7 +168,7 @@ def _pipeline(
             concurrency=settings.search_concurrency,
         ),
         Preferences(
-            alpha=settings.hybrid_alpha,
+            adaptive=_dense_share(settings),
             order=settings.priority_order,
             priority=settings.priority,
             recency=Recency(
@@ -149,6 +176,12 @@ def _pipeline(
             ),
         ),
     )
+
+
+def _dense_share(settings: Settings) -> DenseShare:
+    if settings.hybrid_alpha is not None:
+        return DenseShare((settings.hybrid_alpha,))
+    return DenseShare(settings.hybrid_alpha_steps, settings.hybrid_alpha_sizes)
 
 
 async def _size(encoder: FastEmbedEncoder) -> int | None:

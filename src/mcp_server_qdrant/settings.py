@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.settings_weights import WeightSettings
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -73,7 +74,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(BaseSettings):
+class Settings(WeightSettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -144,9 +145,6 @@ class Settings(BaseSettings):
         "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
     )
     # ranking
-    hybrid_alpha: float = _variable(
-        "HYBRID_ALPHA", 0.5, "Share of meaning in the relevance; 1: vectors only, 0: keywords only."
-    )
     priority_order: Names = _variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )
@@ -264,7 +262,7 @@ class Settings(BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
-    @field_validator("hybrid_alpha", "recency_weight")
+    @field_validator("recency_weight")
     @classmethod
     def _share(cls, value: float) -> float:
         if not 0 <= value <= 1:
@@ -336,12 +334,16 @@ class Settings(BaseSettings):
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
-    """Field name -> the environment variables that set it, the preferred one first."""
-    return {
+    """Field name -> the environment variables that set it, the preferred one first.
+
+    In the order in which they are told of: inherited fields last.
+    """
+    names = {
         name: tuple(str(choice) for choice in info.validation_alias.choices)
         for name, info in Settings.model_fields.items()
         if isinstance(info.validation_alias, AliasChoices)
     }
+    return dict(sorted(names.items(), key=lambda item: item[0] in WeightSettings.model_fields))
 
 
 def load() -> Settings:

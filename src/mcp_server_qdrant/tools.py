@@ -302,7 +302,9 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
 
 
 def _why(why: Why) -> dict[str, Any]:
-    values = asdict(why) | {"factors": dict(why.factors)}
+    pairs = {"factors": why.factors, "ranks": why.ranks, "weights": why.weights}
+    values = asdict(why) | {name: dict(held) for name, held in pairs.items()}
+    values["tags"] = list(why.tags)
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 

@@ -275,14 +275,20 @@ class EdgeClient(AsyncQdrantBase):
         k: int,
         limit: int,
         with_payload: bool,
+        weights: Sequence[float] | None = None,
+        unscored: Sequence[models.Prefetch] = (),
     ) -> list[tuple[int | str, dict[str, Any] | None, float, list[float | None]]]:
-        """RRF over the legs and each point's exact score on every leg, in one trip.
+        """RRF over all legs and each point's exact score on every leg but the `unscored`.
 
-        No call of a Qdrant server does both; here a second trip would cost more than the search.
+        In one trip: no call of a Qdrant server does both; here a second would cost more than the
+        search. `weights` are those of the legs in the fusion, the unscored ones last.
         Rows of `(id, payload, rrf, scores)`, best first, in plain data.
         """
         filters: dict[int, Any] = {}
         asked = [plain.plain_request(leg, filters) for leg in legs]
+        asked += [plain.plain_request(leg, filters) | {"unscored": True} for leg in unscored]
+        for leg, weight in zip(asked, weights or (), strict=False):
+            leg["weight"] = weight
         rows: list[Any] = await self._ask("scored", collection_name, asked, k, limit, with_payload)
         return rows
 

@@ -25,22 +25,24 @@ def fused(legs: Sequence["Query"], k: int, limit: int) -> list[tuple[Any, float,
 
     The legs are asked one by one, which takes less than the engine's own fusion, and their
     scores are exact (codes are rescored): only points that one leg did not find are scored again.
+    A leg's `weight` acts as in Qdrant's weighted RRF; one that is `unscored` only ranks.
     """
     found = [leg.scores() for leg in legs]
     ids: dict[int, Any] = {}
     rrf: dict[int, float] = {}
-    for scores in found:
+    for leg, scores in zip(legs, found, strict=True):
         for rank, (key, (point_id, _)) in enumerate(scores.items()):
             ids[key] = point_id
-            rrf[key] = rrf.get(key, 0.0) + 1.0 / (k + rank)
+            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
     floor = sorted(rrf.values(), reverse=True)[limit - 1] if len(rrf) > limit else 0.0
     ranked = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)
     best = ranked[:limit]
-    for leg, scores in zip(legs, found, strict=True):
+    scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
+    for leg, scores in scored:
         scores.update(leg.exact([ids[key] for *_, key in best if key not in scores]))
     lacking = None, None
     return [
-        (key if key >= 0 else text, -score, [scores.get(key, lacking)[1] for scores in found])
+        (key if key >= 0 else text, -score, [scores.get(key, lacking)[1] for _, scores in scored])
         for score, text, key in best
     ]
 
@@ -78,6 +80,8 @@ class Query:
         self._shard, self._engine, self._request = shard, engine, request
         self._nearest = nearest
         self._filters = filters
+        self.weight: float = request.get("weight", 1.0)
+        self.scored: bool = not request.get("unscored")
 
     def _filter(self, plain: Mapping[str, Any] | None) -> edge.Filter | None:
         """The engine's filter, made once where the requests of a call share one."""

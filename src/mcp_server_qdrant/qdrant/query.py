@@ -16,6 +16,7 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     Target,
 )
+from mcp_server_qdrant.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.filters import parse
@@ -34,6 +35,7 @@ class Queries:
     def __init__(self, client: AsyncQdrantBase) -> None:
         self._client = client
         self._prefetch: models.Prefetch | None = None
+        self._weighted = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -49,6 +51,7 @@ class Queries:
         with_payload: bool,
     ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
         """The fused candidates, best first, and their exact (cosine, BM25) scores by id."""
+        with_payload = with_payload or bool(query.tags)  # who carries a tag counts at once
         if isinstance(self._client, EdgeClient):
             return await self._search_in_one_trip(
                 self._client, target, query, depth, condition, with_payload=with_payload
@@ -73,7 +76,13 @@ class Queries:
     ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
         legs = self._prefetches(_legs(target, query), depth, condition)
         rows = await client.scored_points(
-            target.collection, legs, k=RRF_K, limit=depth, with_payload=with_payload
+            target.collection,
+            legs,
+            k=RRF_K,
+            limit=depth,
+            with_payload=with_payload,
+            weights=_weights(target, query),
+            unscored=_tag_legs(legs, query.tags),
         )
         scores: list[dict[PointId, float]] = [
             {row[0]: score for row in rows if (score := row[3][leg]) is not None}
@@ -110,28 +119,76 @@ class Queries:
         (-score, id): the same request gives the same candidates.
         """
         legs = _legs(target, query)
-        if len(legs) == 1:
-            vector, using = legs[0]
-            request: dict[str, Any] = {"query": vector, "using": using, "limit": depth}
-        else:
-            prefetch = self._prefetches(legs, depth, condition)
-            request = {"prefetch": prefetch, "query": _RRF, "limit": depth + TIES}
-        with foreign_errors(target.collection):
-            response = await self._client.query_points(
-                target.collection,
-                query_filter=condition if len(legs) == 1 else None,
-                with_payload=with_payload,
-                **request,
-            )
-        points: list[Any] = response.points
-        if len(legs) == 1:
-            return [
-                Candidate(point.id, 1 / (RRF_K + rank), point.payload)
-                for rank, point in enumerate(points)
-            ]
+        if len(legs) == 1 and not query.tags:
+            return await self._of_one_leg(target, legs[0], depth, condition, with_payload)
+        prefetch = self._prefetches(legs, depth, condition)
+        points = await self._fused(
+            target,
+            [*prefetch, *_tag_legs(prefetch, query.tags)],
+            _weights(target, query),
+            limit=depth + TIES,
+            with_payload=with_payload,
+        )
         found = [Candidate(point.id, point.score, point.payload) for point in points]
         found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
         return found[:depth]
+
+    async def _of_one_leg(
+        self,
+        target: Target,
+        leg: tuple[Any, str | None],
+        depth: int,
+        condition: models.Filter | None,
+        with_payload: bool,  # noqa: FBT001
+    ) -> list[Candidate]:
+        with foreign_errors(target.collection):
+            response = await self._client.query_points(
+                target.collection,
+                query=leg[0],
+                using=leg[1],
+                limit=depth,
+                query_filter=condition,
+                with_payload=with_payload,
+            )
+        points: list[Any] = response.points
+        return [
+            Candidate(point.id, 1 / (RRF_K + rank), point.payload)
+            for rank, point in enumerate(points)
+        ]
+
+    async def _fused(
+        self,
+        target: Target,
+        prefetch: list[models.Prefetch],
+        weights: list[float] | None,
+        *,
+        limit: int,
+        with_payload: bool,
+    ) -> list[Any]:
+        """The points by RRF; without the weights where a server is too old to take them."""
+        if not self._weighted:
+            weights = None
+        rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weights)) if weights else _RRF
+        try:
+            with foreign_errors(target.collection):
+                response = await self._client.query_points(
+                    target.collection,
+                    prefetch=prefetch,
+                    query=rrf,
+                    limit=limit,
+                    with_payload=with_payload,
+                )
+        except UnknownCollection:
+            raise
+        except RequestError:
+            if not weights:
+                raise
+            found = await self._fused(
+                target, prefetch, None, limit=limit, with_payload=with_payload
+            )
+            self._weighted = False  # it was the weights
+            return found
+        return list(response.points)
 
     def _dense_prefetch(
         self, vector: list[float], using: str | None, depth: int, condition: models.Filter | None
@@ -213,6 +270,35 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
         vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
         legs.append((vector, target.sparse.vector))
     return legs
+
+
+def _weights(target: Target, query: LegQuery) -> list[float] | None:
+    """The fusion's weights in the order of the legs asked, the tag leg last."""
+    if query.weights is None:
+        return None
+    dense, sparse, tags = query.weights
+    return [
+        *([dense] if target.dense is not None and query.dense is not None else []),
+        *([sparse] if target.sparse is not None and query.sparse is not None else []),
+        *([tags] if query.tags else []),
+    ]
+
+
+def _tag_legs(
+    legs: Sequence[models.Prefetch], tags: Sequence[tuple[str, str]]
+) -> list[models.Prefetch]:
+    """The first leg once more, over the points that carry one of the tags."""
+    if not tags or not legs:
+        return []
+    first = legs[0]
+    carry = [
+        models.FieldCondition(key=key, match=models.MatchAny(any=[v for k, v in tags if k == key]))
+        for key in dict.fromkeys(key for key, _ in tags)
+    ]
+    both = [models.Filter(should=carry), *([first.filter] if first.filter else [])]
+    leg = models.Prefetch(using=first.using, limit=first.limit, filter=models.Filter(must=both))
+    leg.query = first.query  # as it is: validation would copy it
+    return [leg]
 
 
 def _by_leg(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
@@ -15,6 +15,7 @@ from mcp_server_qdrant.datatypes import (
     QueryVectors,
     State,
     Status,
+    TagMatch,
     Target,
     Terms,
 )
@@ -56,7 +57,8 @@ class Plan:
     """How a search goes about its collections.
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
-    `deadline` in seconds for all collections together, `concurrency` of them at once.
+    `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
+    those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
     """
 
     depth: int
@@ -65,6 +67,8 @@ class Plan:
     concurrency: int
     condition: Any = None
     with_payload: bool = True
+    tags: Mapping[str, TagMatch] = field(default_factory=dict)
+    weights: tuple[float, float] | None = None
 
     @classmethod
     def of(
@@ -81,6 +85,14 @@ class Plan:
             depth = max(SHALLOW, -(-DEPTH * FEW // collections))
         payloads = collections <= PAYLOADS_WITH_CANDIDATES
         return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
+
+    def fusion(self, collection: str) -> tuple[float, float, float] | None:
+        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
+        match = self.tags.get(collection)
+        boost = match.boost if match else 1.0
+        if self.weights is None and boost == 1.0:
+            return None
+        return (*(self.weights or (1.0, 1.0)), boost)
 
     def deeper(self) -> "Plan":
         """The same, looking further down."""
@@ -124,9 +136,12 @@ async def retrieve(
     gate = asyncio.Semaphore(plan.concurrency)
 
     async def one(target: Target) -> tuple[Found | None, Status]:
+        named = plan.tags.get(target.collection)
         query = LegQuery(
             dense=vectors.dense.get(target.dense.model) if target.dense else None,
             sparse=terms.sparse.get(target.collection),
+            tags=named.values if named else (),
+            weights=plan.fusion(target.collection),
         )
         if query.dense is None and query.sparse is None:
             return None, _status(target, query, vectors, terms)
