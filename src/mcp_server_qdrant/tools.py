@@ -303,7 +303,7 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
 
 def _why(why: Why) -> dict[str, Any]:
     pairs = {"factors": why.factors, "ranks": why.ranks, "weights": why.weights}
-    values = asdict(why) | {name: dict(held) for name, held in pairs.items()}
+    values = asdict(why) | {n: {k: round(v, 4) for k, v in held} for n, held in pairs.items()}
     values["tags"] = list(why.tags)
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 

@@ -760,3 +760,21 @@ async def test_scores_in_one_trip_of_nothing_are_none(books):
     unknown = models.Prefetch(query=[1.0] * 4, using="nope", limit=4)
     with pytest.raises(RequestError, match="vector"):
         await books.scored_points(NAME, [unknown], k=60, limit=4, with_payload=True)
+
+
+@pytest.mark.parametrize("weights", [None, [1.6, 0.4, 1.5]])
+async def test_a_leg_that_only_ranks_is_fused_as_by_the_server_and_not_scored(books, weights):
+    if not books.is_edge:
+        pytest.skip("only the embedded engine has this call")
+    asked = legs()
+    red = must(field("tags", match=models.MatchAny(any=["red"])))
+    tags = models.Prefetch(query=asked[0].query, using="d", limit=asked[0].limit, filter=red)
+    rows = await books.scored_points(
+        NAME, asked, k=60, limit=8, with_payload=False, weights=weights, unscored=[tags]
+    )
+    rrf = models.RrfQuery(rrf=models.Rrf(k=60, weights=weights))
+    fused = await books.query_points(NAME, prefetch=[*asked, tags], query=rrf, limit=8)
+
+    assert {len(row[3]) for row in rows} == {2}
+    assert [row[2] for row in rows] == pytest.approx([p.score for p in fused.points], rel=1e-6)
+    assert {row[0] for row in rows} == {p.id for p in fused.points}

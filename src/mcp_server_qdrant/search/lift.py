@@ -1,10 +1,10 @@
 """What a hit gains when words of the query stand in its tags or its title.
 
-    relevance' = relevance + share * (ceiling - relevance)        0 <= share <= 1
+    relevance' = min(relevance + (1 - a) * share, a * max(cos, 0) + (1 - a))
 
-The ceiling is the relevance the hit would have if its text held every word of the query:
-a * max(cos, 0) + (1 - a), or 1 where no vectors were compared. So a word in a tag or a title counts
-at most as much as it would in the text; relevance stays within [0, 1] and never falls.
+with a = 0 where no vectors were compared. The share is the part of the query, by idf, that these
+words are: they count as what they could earn in the text at most. The ceiling is the relevance of a
+text that holds every word of the query, so relevance stays within [0, 1], and it never falls.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,13 +20,11 @@ def lifted(hit: Hit, step: str, share: float, alpha: float) -> Hit:
 
     One that is not relevant at all stays so.
     """
-    ceiling = 1.0
-    if hit.dense is not None:
-        ceiling = alpha * min(max(hit.dense, 0.0), 1.0) + 1 - alpha
-    gain = min(share, 1.0) * (ceiling - hit.relevance)
-    if gain <= 0 or hit.relevance <= 0:
+    words = 1.0 if hit.dense is None else 1 - alpha
+    ceiling = (1 - words) * min(max(hit.dense or 0.0, 0.0), 1.0) + words
+    relevance = min(hit.relevance + words * share, ceiling)
+    if relevance <= hit.relevance or hit.relevance <= 0:
         return hit
-    relevance = min(hit.relevance + gain, 1.0)
     return replace(hit.rescored(step, relevance / hit.relevance), relevance=relevance)
 
 

@@ -144,7 +144,8 @@ class Pipeline:
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         if request.explain:
-            fusion = {name: plan.fusion(name) for name in found.found}
+            legs = {name: 3 if name in tags else 2 for name in found.found}
+            fusion = {name: (plan.fusion(name) or ())[:last] for name, last in legs.items()}
             shares = replace(shares, ranks=ranks(found.found.values()), fusion=fusion)
         return self.presenter.present(hits, request, limit, statuses, terms, shares)
 

@@ -35,7 +35,7 @@ class Shares:
     alpha: float
     bound: float
     ranks: Mapping[tuple[str, PointId], tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    fusion: Mapping[str, tuple[float, float, float] | None] = field(default_factory=dict)
+    fusion: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 class Presenter:
@@ -96,7 +96,7 @@ def why(hit: Hit, shares: Shares) -> Why:
         hit.score,
         hit.factors,
         ranks=shares.ranks.get((hit.collection, hit.id), ()),
-        weights=tuple(zip(LEGS, shares.fusion.get(hit.collection) or (), strict=False)),
+        weights=tuple(zip(LEGS, shares.fusion.get(hit.collection, ()), strict=False)),
         tags=hit.tags,
     )
 
