@@ -39,16 +39,17 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert why["tags"] == ["Apollo"]
     assert why["ranks"] == {"meaning": 1, "words": 1}
     assert why["weights"] == {}
-    assert list(why["factors"]) == ["tags", "priority", "recency"]
+    assert list(why["factors"]) == ["priority", "recency"]
     assert why["factors"]["priority"] == 1.1
     base = why["alpha"] * why["meaning"] + (1 - why["alpha"]) * why["words"]
-    assert first["relevance"] == pytest.approx(base * why["factors"]["tags"], abs=2e-3)
-    assert why["score"] == pytest.approx(base * math.prod(why["factors"].values()), abs=2e-3)
-    assert second["why"]["tags"] == []
+    relevance = base + why["gains"]["tags"]
+    assert first["relevance"] == pytest.approx(relevance, abs=2e-3)
+    assert why["score"] == pytest.approx(relevance * math.prod(why["factors"].values()), abs=2e-3)
+    assert (second["why"]["tags"], second["why"]["gains"]) == ([], {})
     assert list(second["why"]["factors"]) == ["priority", "recency"]
     assert re.fullmatch(
-        r"why: 0\.50 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.50 x words 0\.\d{3} \(no\. 1\) = 0\.\d{3}"
-        r" x tags Apollo \d\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
+        r"why: 0\.50 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.50 x words 0\.\d{3} \(no\. 1\)"
+        r" \+ tags Apollo 0\.\d{3} = 0\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
         r" rrf 0\.\d{4}",
         line(result),
     )
@@ -76,7 +77,7 @@ async def test_the_weights_of_the_fusion_are_those_that_were_asked_for():
     }
 
 
-async def test_a_title_of_another_tool_is_a_factor():
+async def test_a_title_of_another_tool_is_a_gain():
     async with memory_engine() as engine:
         await foreign(
             engine,
@@ -94,8 +95,8 @@ async def test_a_title_of_another_tool_is_a_factor():
     assert found["why"]["ranks"] == {"meaning": 1}
     # 0.5 * cos + 0.5 * 0.2, with cos = 1 / sqrt(2)
     assert found["relevance"] == pytest.approx(0.5 / math.sqrt(2) + 0.1, abs=1e-3)
-    assert found["why"]["factors"] == {"title": pytest.approx(1 + 0.2 * math.sqrt(2), abs=1e-3)}
-    assert " = 0.354 x title 1.283 -> 0.454;" in line(result)
+    assert found["why"]["gains"] == {"title": 0.1}
+    assert " + title 0.100 = 0.454 -> 0.454;" in line(result)
 
 
 @pytest.mark.parametrize(("algorithm", "leg"), [("semantic", "meaning"), ("keyword", "words")])

@@ -63,7 +63,7 @@ class TestFind:
                 {
                     "id": point,
                     "collection": "notes",
-                    "relevance": 0.839,
+                    "relevance": 0.854,
                     "text": "roses need sun",
                     "title": "Roses",
                 }

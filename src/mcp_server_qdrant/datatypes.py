@@ -160,8 +160,8 @@ class Hit:
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did; `tags` are those of
-    the hit that the query names.
+    relevance times the factors. `factors` records what each ranking step did, `gains` what was
+    added to the relevance; `tags` are those of the hit that the query names.
     """
 
     collection: str
@@ -173,11 +173,21 @@ class Hit:
     sparse: float | None
     payload: Payload | None = None
     factors: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
     tags: tuple[str, ...] = ()
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
         return replace(self, score=self.score * factor, factors=(*self.factors, (step, factor)))
+
+    def lifted(self, step: str, relevance: float) -> "Hit":
+        """A copy that is more relevant, by what is recorded as the step's gain."""
+        return replace(
+            self,
+            relevance=relevance,
+            score=relevance * math.prod(factor for _, factor in self.factors),
+            gains=(*self.gains, (step, relevance - self.relevance)),
+        )
 
 
 def moment(value: Any) -> datetime | None:
@@ -228,7 +238,8 @@ class Why:
 
     `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
     places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
-    (none where all counted alike); `tags` those of the hit that the query names.
+    (none where all counted alike); `tags` those of the hit that the query names; `gains` what was
+    added to the legs.
     """
 
     meaning: float | None
@@ -239,6 +250,7 @@ class Why:
     factors: tuple[tuple[str, float], ...]
     ranks: tuple[tuple[str, int], ...] = ()
     weights: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
     tags: tuple[str, ...] = ()
 
 

@@ -34,14 +34,14 @@ def result(number: int, one: Result, mode: Mode) -> str:
     lines = [head, plain(one.passage)]
     if mode == "full":
         lines = [head, document.text, *details(document)]
-    return "\n".join([*lines, *([why(one.why)] if one.why else [])])
+    return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
 
 
-def why(why: Why) -> str:
+def why(why: Why, relevance: float) -> str:
     """What made a result's place, on one line."""
     places = dict(why.ranks)
     legs = [
-        (f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}", share * value)
+        f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}"
         for name, value, share in (
             ("meaning", why.meaning, why.alpha),
             ("words", why.words, 1 - why.alpha),
@@ -49,11 +49,12 @@ def why(why: Why) -> str:
         if value is not None
     ]
     names = {"tags": f"tags {', '.join(map(line, why.tags))}"}
-    steps = "".join(f" x {names.get(name, name)} {factor:.3f}" for name, factor in why.factors)
+    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
+    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
     weights = " ".join(f"{name} {weight:.2f}" for name, weight in why.weights)
     return (
-        f"why: {' + '.join(text for text, _ in legs)} = {sum(value for _, value in legs):.3f}"
-        f"{steps} -> {why.score:.3f}; rrf {why.rrf:.4f}{weights and f' (weights {weights})'}"
+        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why.score:.3f}; "
+        f"rrf {why.rrf:.4f}{weights and f' (weights {weights})'}"
     )
 
 

@@ -302,9 +302,9 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
 
 
 def _why(why: Why) -> dict[str, Any]:
-    pairs = {"factors": why.factors, "ranks": why.ranks, "weights": why.weights}
-    values = asdict(why) | {n: {k: round(v, 4) for k, v in held} for n, held in pairs.items()}
-    values["tags"] = list(why.tags)
+    values = asdict(why) | {"tags": list(why.tags)}
+    for name in ("ranks", "weights", "gains", "factors"):
+        values[name] = {key: round(value, 4) for key, value in values[name]}
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -149,8 +150,8 @@ def test_a_tag_lifts_by_the_part_of_the_query_that_its_words_are():
 
     (raised,) = tagged([hit(0.3, "Apollo")], {"c": APOLLO}, terms, 0.5, tokens)
 
-    assert raised.relevance == pytest.approx(0.675)  # 0.3 + 0.5 * 3/4
-    assert raised.factors == (("tags", pytest.approx(2.25)),)
+    assert raised.relevance == pytest.approx(0.8625)  # 0.3 + 0.5 * 1.5 * 3/4
+    assert raised.gains == (("tags", pytest.approx(0.5625)),)
     assert raised.tags == ("Apollo",)
 
 
@@ -158,11 +159,13 @@ def test_the_boost_of_three_words_counts_there_too():
     terms = Terms("home lab plan apollo", {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}, {})
     three = TagMatch((), frozenset({"home lab", "plan"}), 1.5)
 
-    (one,) = tagged([hit(0.3, "home-lab")], {"c": three}, terms, 0.5, tokens)
-    (both,) = tagged([hit(0.3, "plan", "home-lab")], {"c": three}, terms, 0.5, tokens)
+    (two,) = tagged([hit(0.1, "plan")], {"c": replace(three, boost=1.0)}, terms, 0.5, tokens)
+    (one,) = tagged([hit(0.1, "plan")], {"c": three}, terms, 0.5, tokens)
+    (both,) = tagged([hit(0.1, "plan", "home-lab")], {"c": three}, terms, 0.5, tokens)
 
-    assert one.relevance == pytest.approx(0.675)  # 0.3 + 0.5 * 1.5 * 2/4
-    assert both.relevance == pytest.approx(0.8)  # 1.5 * 3/4 would be more than all words give
+    assert two.relevance == pytest.approx(0.2875)  # 0.1 + 0.5 * 1.5 * 1/4
+    assert one.relevance == pytest.approx(0.38125)  # 1.5 times that
+    assert both.relevance == pytest.approx(0.91)  # 0.1 + 0.5 * 1.5 * 1.5 * 3/4, at most 0.9 + 0.01
 
 
 def test_hits_without_the_tag_or_of_other_collections_stay_as_they_are():

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
@@ -284,6 +285,20 @@ def _weights(target: Target, query: LegQuery) -> list[float] | None:
     ]
 
 
+@lru_cache(maxsize=64)
+def _carrying(tags: tuple[tuple[str, str], ...]) -> models.Filter:
+    """That a point carries one of the tags (payload key, value)."""
+    keys = dict.fromkeys(key for key, _ in tags)
+    return models.Filter(
+        should=[
+            models.FieldCondition(
+                key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
+            )
+            for key in keys
+        ]
+    )
+
+
 def _tag_legs(
     legs: Sequence[models.Prefetch], tags: Sequence[tuple[str, str]]
 ) -> list[models.Prefetch]:
@@ -291,12 +306,9 @@ def _tag_legs(
     if not tags or not legs:
         return []
     first = legs[0]
-    carry = [
-        models.FieldCondition(key=key, match=models.MatchAny(any=[v for k, v in tags if k == key]))
-        for key in dict.fromkeys(key for key, _ in tags)
-    ]
-    both = [models.Filter(should=carry), *([first.filter] if first.filter else [])]
-    leg = models.Prefetch(using=first.using, limit=first.limit, filter=models.Filter(must=both))
+    carry = _carrying(tuple(tags))
+    only = models.Filter(must=[carry, first.filter]) if first.filter else carry
+    leg = models.Prefetch(using=first.using, limit=first.limit, filter=only)
     leg.query = first.query  # as it is: validation would copy it
     return [leg]
 

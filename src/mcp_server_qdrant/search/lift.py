@@ -1,31 +1,26 @@
 """What a hit gains when words of the query stand in its tags or its title.
 
-    relevance' = min(relevance + (1 - a) * share, a * max(cos, 0) + (1 - a))
+    relevance' = min(relevance + (1 - a) * share, 0.9 + 0.1 * relevance)
 
 with a = 0 where no vectors were compared. The share is the part of the query, by idf, that these
-words are: they count as what they could earn in the text at most. The ceiling is the relevance of a
-text that holds every word of the query, so relevance stays within [0, 1], and it never falls.
+words are: what they could earn in the text at most. The second term keeps relevance within [0, 1]
+and hits that have gained much in their order; it is never below the relevance.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 
 from mcp_server_qdrant.datatypes import Hit, Terms
+
+CEILING = 0.9
 
 Tokens = Callable[[str], Collection[int]]
 
 
 def lifted(hit: Hit, step: str, share: float, alpha: float) -> Hit:
-    """The hit with relevance and score raised, the factor recorded under `step`.
-
-    One that is not relevant at all stays so.
-    """
+    """The hit with relevance and score raised, the gain recorded under `step`."""
     words = 1.0 if hit.dense is None else 1 - alpha
-    ceiling = (1 - words) * min(max(hit.dense or 0.0, 0.0), 1.0) + words
-    relevance = min(hit.relevance + words * share, ceiling)
-    if relevance <= hit.relevance or hit.relevance <= 0:
-        return hit
-    return replace(hit.rescored(step, relevance / hit.relevance), relevance=relevance)
+    relevance = min(hit.relevance + words * share, CEILING + (1 - CEILING) * hit.relevance)
+    return hit.lifted(step, relevance) if relevance > hit.relevance else hit
 
 
 def weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:

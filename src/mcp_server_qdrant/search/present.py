@@ -97,6 +97,7 @@ def why(hit: Hit, shares: Shares) -> Why:
         hit.factors,
         ranks=shares.ranks.get((hit.collection, hit.id), ()),
         weights=tuple(zip(LEGS, shares.fusion.get(hit.collection, ()), strict=False)),
+        gains=hit.gains,
         tags=hit.tags,
     )
 
