@@ -38,7 +38,8 @@ CASES = {
 class Clock:
     """Milliseconds spent in each phase of each find; overlapping calls of a phase count once."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._seconds = now
         self.finds: list[dict[str, float]] = []
         self._now: dict[str, float] = defaultdict(float)
         self._inside: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
@@ -46,14 +47,14 @@ class Clock:
     def enter(self, phase: str) -> None:
         """A call of this phase begins."""
         running, since = self._inside[phase]
-        self._inside[phase] = (running + 1, since if running else time.perf_counter())
+        self._inside[phase] = (running + 1, since if running else self._seconds())
 
     def leave(self, phase: str) -> None:
         """A call of this phase ends."""
         running, since = self._inside[phase]
         self._inside[phase] = (running - 1, since)
         if running == 1:
-            self._now[phase] += (time.perf_counter() - since) * 1000
+            self._now[phase] += (self._seconds() - since) * 1000
 
     def end_find(self) -> None:
         """The find is over."""
@@ -85,7 +86,7 @@ class Clock:
         setattr(owner, name, timed)
 
 
-PHASES = ("collections", "terms", "embedding", "candidates", "leg scores", "payloads",
+PHASES = ("collections", "terms", "embedding", "candidates", "payloads",
           "calibrate", "present")  # fmt: skip
 
 
@@ -153,8 +154,7 @@ def watch(clock: Clock, services: Services) -> None:
     clock.watch(search.catalog, "resolve", "collections")
     clock.watch(search.terms, "of", "terms")
     clock.watch(search.encoders, "encode_query", "embedding")
-    clock.watch(search.engine, "candidates", "candidates")
-    clock.watch(search.engine, "leg_scores", "leg scores")
+    clock.watch(search.engine, "search", "candidates")
     clock.watch(search.engine, "payloads", "payloads")
     clock.watch(search.presenter, "present", "present")
     path.calibrate = getattr(path.calibrate, "__wrapped__", path.calibrate)

@@ -10,6 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+# The engine host runs in another directory, where a relative path would lead elsewhere.
+if path := os.environ.get("PYTHONPATH"):
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
+
 
 @pytest.fixture(scope="session")
 def model_dir() -> Path:

@@ -13,10 +13,11 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"datatypes", "errors"}
+PLAIN = {"datatypes", "errors", "notation"}
 MAY_IMPORT = {
     "datatypes": set[str](),
     "errors": set[str](),
+    "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
     "encoders": PLAIN | {"encoders"},
     "search": PLAIN | {"search"},
@@ -26,7 +27,8 @@ MAY_IMPORT = {
     "tools": PLAIN | {"tools"},
     "http": PLAIN,
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
-    "cli": PLAIN | {"settings", "server"},
+    "evaluate": PLAIN | {"evaluate"},
+    "cli": PLAIN | {"settings", "server", "evaluate"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
@@ -40,12 +42,15 @@ OWNERS = {  # third party -> the files that may import it
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/*",),
     "pydantic_settings": ("settings.py", "settings_weights.py"),
+    "ranx": ("evaluate_metrics.py",),
 }
 NOT_STAGES = {"__init__", "pipeline", "passage", "lift"}  # passage and lift help stages
 BROAD = {
     ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
     ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
     ("encoders/fastembed.py", "_guarded"): "and so they do when a text is encoded",
+    ("encoders/rerank_fastembed.py", "_load"): "the same libraries",
+    ("encoders/rerank_fastembed.py", "_scores"): "the same libraries",
     ("qdrant/edge_shards.py", "guarded"): "the engine's panics derive from BaseException",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -59,8 +64,9 @@ HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
     first = path.split("/", maxsplit=1)[0].removesuffix(".py")
-    if first.startswith(("tool_", "settings_")):
-        return "tools" if first.startswith("tool_") else "settings"
+    for prefix, whole in {"tool": "tools", "evaluate": "evaluate", "settings": "settings"}.items():
+        if first.startswith(f"{prefix}_"):
+            return whole
     return "server" if first == "resources" else first
 
 

@@ -40,14 +40,15 @@ def compose_variables() -> set[str]:
     return set(re.findall(r"^\s+(?:# )?([A-Z][A-Z0-9_]+): ", COMPOSE, re.MULTILINE))
 
 
-def json_blocks() -> list[dict]:
+def client_blocks() -> list[dict]:
     blocks = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
     cells = re.findall(r"\| `(\{.*\})` \|", README)
-    return [json.loads(text) for text in [*blocks, *cells]]
+    held = [json.loads(text) for text in [*blocks, *cells]]
+    return [block for block in held if isinstance(block, dict)]
 
 
 def client_servers() -> list[dict]:
-    blocks = json_blocks()
+    blocks = client_blocks()
     return [s for block in blocks for s in (block.get("mcpServers") or block["servers"]).values()]
 
 

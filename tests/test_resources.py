@@ -4,7 +4,7 @@ import json
 
 import pytest
 from mcp import MCPError
-from mcp.types import ResourceTemplateReference
+from mcp.types import INVALID_PARAMS, ResourceTemplateReference
 
 from mcp_server_qdrant.errors import EngineUnavailable
 from mcp_server_qdrant.resources import INSTRUCTIONS, MAX_COMPLETIONS
@@ -120,6 +120,18 @@ async def test_an_engine_that_cannot_be_opened_is_told_by_resources_and_complete
         found = await completed(client, "")
 
     assert found.values == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("nope", "Unknown prompt: nope"), ("search-well", "question")]
+)
+async def test_a_prompt_that_cannot_be_is_refused_without_a_traceback(caplog, name, said):
+    async with memory_server() as client:
+        with pytest.raises(MCPError, match=said) as refused:
+            await client.get_prompt(name, {})
+
+    assert refused.value.code == INVALID_PARAMS
+    assert caplog.records == []
 
 
 async def test_the_prompt_shows_how_to_search_for_a_question():

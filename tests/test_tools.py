@@ -1,6 +1,7 @@
 """The tools as a client sees them: the whole server in memory, only the model is a fake."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,14 @@ from mcp_server_qdrant.errors import ConfigError, EngineFailure, EngineUnavailab
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import wire
 from mcp_server_qdrant.settings import FilterableField
-from mcp_server_qdrant.tools import MAX_IDS, MAX_LIMIT, MAX_QUERY, MAX_TEXT, moment
+from mcp_server_qdrant.tools import (
+    MAX_CHARACTERS,
+    MAX_IDS,
+    MAX_LIMIT,
+    MAX_QUERY,
+    MAX_TEXT,
+    moment,
+)
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -259,6 +267,10 @@ BAD_STORES = [
         {"information": "a", "collection_name": "noets"},
         "or store into 'notes', if that is what was meant.",
     ),
+    (
+        {"information": "a", "collection_name": "notes", "metadata": {"serial": 2**64}},
+        "metadata.serial has more than 64 bits: give it as a text.",
+    ),
     ({"information": "a", "collection_name": "a/b"}, "cannot be a collection's name"),
     ({"information": "a", "collection_name": "\x00"}, "The text contains a NUL character"),
     ({"information": "a", "metadata": "not json"}, "this string is not one in JSON."),
@@ -299,6 +311,56 @@ async def test_bad_input_is_one_clear_sentence_and_the_next_call_works(tool, arg
         assert sentence in refusal(result)
 
         await alive(client)
+
+
+async def test_a_huge_document_is_read_in_several_calls():
+    text = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(3000))
+    assert len(text) > 2 * MAX_CHARACTERS
+    read, ids, neighbours = 0, ["plan"], 0
+    async with memory_server() as client:
+        await store(client, text, id="plan")
+        while ids:
+            arguments = {"ids": ids, "neighbours": neighbours}
+            got = await client.call_tool("qdrant-get", arguments)
+            (document,) = got.structured_content["documents"]
+            assert len(document["text"]) <= MAX_CHARACTERS
+            start = text.index(document["text"])
+            assert start <= read, "nothing is left out between two calls"
+            read = start + len(document["text"])
+            (note,) = got.structured_content["notes"] or [""]
+            assert note in said(got)
+            goes_on = re.search(r"read on with id (\S+) and neighbours=(\d+)\.$", note)
+            ids, neighbours = ([goes_on[1]], int(goes_on[2])) if goes_on else ([], 0)
+
+    assert read == len(text)
+
+
+async def test_documents_that_have_no_room_are_named_by_what_gives_them():
+    text = "x" * (MAX_CHARACTERS // 2 + 1)
+    async with memory_engine() as engine:
+        await foreign(engine, "old", {n: {"text": f"{n}{text}"} for n in (1, 2, 3)})
+        await foreign(engine, "huge", {9: {"text": text * 3}})
+        async with memory_server(engine=engine) as client:
+            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]})
+            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]})
+
+    assert [one["id"] for one in got.structured_content["documents"]] == ["1"]
+    assert got.structured_content["missing"] == []
+    assert "Left out for their length, to be asked for in another call: 2, 3." in said(got)
+    assert len(huge.structured_content["documents"][0]["text"]) == MAX_CHARACTERS
+    assert f"is cut after 60,000 of {len(text) * 3:,} characters" in said(huge)
+
+
+async def test_an_update_says_what_it_kept():
+    async with memory_server() as client:
+        await store(client, "roses", id="plan", metadata={"bed": 1}, tags=["plants"])
+        done = await store(client, "moss", id="plan", tags=[])
+        got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+
+    assert said(done) == "Updated in collection notes: id plan. Kept as before: metadata."
+    (document,) = got.structured_content["documents"]
+    assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
+    assert "tags" not in document
 
 
 async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():

@@ -1,16 +1,36 @@
-"""Commands. The only place that exits and prints, to stderr: stdout is the stdio transport."""
+"""Commands. The only place that exits and prints.
 
+A server prints to stderr only, since stdout is the stdio transport; what a command was asked for
+goes to stdout.
+"""
+
+import asyncio
 import gc
+import json
 import logging
+import os
+import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.evaluate import Measured
+    from mcp_server_qdrant.evaluate_labels import Label
+    from mcp_server_qdrant.evaluate_sweep import Configuration
+    from mcp_server_qdrant.settings import Settings
+
+INTERRUPTED = 130
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
 @click.option(
     "--transport",
     type=click.Choice(["stdio", "sse", "streamable-http"]),
@@ -21,7 +41,10 @@ from mcp_server_qdrant.errors import ConfigError
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context, transport: str) -> None:
-    """Serve all Qdrant collections to MCP clients. Settings come from the environment."""
+    """Serve all Qdrant collections to MCP clients. Settings come from the environment.
+
+    Without a command it serves.
+    """
     if context.invoked_subcommand is None:
         serve(transport)
 
@@ -30,6 +53,8 @@ def serve(transport: str) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
     gc.disable()
+    # Until the transport heeds signals itself: no traceback, whatever is being imported.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from mcp_server_qdrant import settings
 
     try:
@@ -42,6 +67,134 @@ def serve(transport: str) -> None:
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]
+        # A model that is still being loaded, in a thread, would abort an orderly end.
+        os._exit(0)
     except ConfigError as error:
         click.echo(f"mcp-server-qdrant: {error}", err=True)
         sys.exit(2)
+
+
+@main.command("eval")
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Labelled queries: a JSON list, JSON lines, or a BEIR folder.",
+)
+@click.option(
+    "--collections", default="", help="Names or globs by comma, in place of the queries' own."
+)
+@click.option("--algorithms", default="", help="By comma; others are compared with the first.")
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=FIRST:LAST:STEP",
+    help="Try these values of a parameter of qdrant-find, or NAME=VALUE,VALUE. Repeatable.",
+)
+@click.option(
+    "-k",
+    "--limit",
+    type=click.IntRange(10, 100),
+    default=10,
+    show_default=True,
+    help="Results per search.",
+)
+@click.option(
+    "--json",
+    "output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write all figures to this file, query by query.",
+)
+def evaluate(
+    queries: Path,
+    collections: str,
+    algorithms: str,
+    sweeps: Sequence[str],
+    limit: int,
+    output: Path | None,
+) -> None:
+    """Measure the ranking on labelled queries, through the very search of qdrant-find."""
+    status = 0
+    try:
+        if output and not output.parent.is_dir():
+            raise ConfigError(f"There is no folder {output.parent} to write to.")
+        report = _evaluate(queries, _by_comma(collections), _by_comma(algorithms), sweeps, limit)
+        if output:
+            output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+    except QdrantMcpError as error:
+        status = _said(str(error), 1 if isinstance(error, BackendError) else 2)
+    except OSError as error:
+        status = _said(f"{output} cannot be written: {error.strerror}.", 2)
+    except KeyboardInterrupt:
+        status = _said("Interrupted.", INTERRUPTED)
+    sys.stdout.flush()
+    # A model that a thread is still loading would make an ordinary exit abort.
+    os._exit(status)
+
+
+def _said(sentence: str, status: int) -> int:
+    _progress("")
+    click.echo(f"mcp-server-qdrant: {sentence}", err=True)
+    return status
+
+
+def _by_comma(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _evaluate(
+    path: Path,
+    collections: tuple[str, ...],
+    algorithms: Sequence[str],
+    sweeps: Sequence[str],
+    limit: int,
+) -> dict[str, Any]:
+    """Measure and print the tables; the report as data."""
+    from mcp_server_qdrant import evaluate_text, settings
+    from mcp_server_qdrant.evaluate_labels import read
+    from mcp_server_qdrant.evaluate_metrics import require_ranx, score
+    from mcp_server_qdrant.evaluate_sweep import configurations
+
+    require_ranx()
+    labels = read(path)
+    if collections:
+        labels = [replace(label, collections=collections) for label in labels]
+    ways = configurations(algorithms, sweeps)
+    measured = asyncio.run(_measured(settings.load(), labels, ways, limit))
+    _progress("Computing the metrics; the first time takes about half a minute.")
+    scores = score(measured)
+    _progress("")
+    for warning in measured.warnings:
+        click.echo(f"Note: {warning.rstrip('.')}.", err=True)
+    click.echo(evaluate_text.tables(measured, scores))
+    return evaluate_text.report(measured, scores)
+
+
+async def _measured(
+    settings: "Settings", labels: "Sequence[Label]", ways: "Sequence[Configuration]", limit: int
+) -> "Measured":
+    """Search over the services that the server would open; nothing is written to them."""
+    from mcp_server_qdrant.evaluate import measure
+    from mcp_server_qdrant.server import open_lazily
+
+    # Every query is new to a server, so that none finds its vector in the cache.
+    changed = {"qdrant_read_only": True, "embedding_cache_size": 0}
+    services = await open_lazily(settings.model_copy(update=changed))
+    total = len(labels) * len(ways)
+    try:
+        return await measure(
+            services,
+            labels,
+            ways,
+            limit=limit,
+            searching=lambda done: _progress(f"{done} of {total} queries"),
+        )
+    finally:
+        await services.close()
+
+
+def _progress(text: str) -> None:
+    """What is going on now, in one line of a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)

@@ -1,10 +1,9 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 import math
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 Payload = dict[str, Any]
@@ -14,14 +13,9 @@ Mode = Literal["minimal", "full"]
 Algorithm = Literal["hybrid", "semantic", "keyword"]
 Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
+RerankState = Literal["applied", "skipped", "degraded"]
 
 SPARSE_NAME = "bm25"
-NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
-
-
-def point_id(collection: str, document: str, chunk: int) -> str:
-    """uuid5 of (collection, document id, chunk index): the same text is the same point."""
-    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +155,9 @@ class Hit:
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
-    added to the relevance; `tags` are those of the hit that the query names.
+    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
+    stands in for relevance in the score where a reranker read the text. `also` lists where else
+    (collection, id) the same passage is.
     """
 
     collection: str
@@ -175,6 +171,8 @@ class Hit:
     factors: tuple[tuple[str, float], ...] = ()
     gains: tuple[tuple[str, float], ...] = ()
     tags: tuple[str, ...] = ()
+    reranked: float | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
@@ -190,22 +188,6 @@ class Hit:
         )
 
 
-def moment(value: Any) -> datetime | None:
-    """A time as people and tools write it: ISO 8601, or epoch in seconds or milliseconds.
-
-    None where it is neither. A time without a zone is UTC.
-    """
-    try:
-        if isinstance(value, str):
-            when = datetime.fromisoformat(value)
-            return when if when.tzinfo else when.replace(tzinfo=UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None
-
-
 def by_score(hits: Iterable[Hit]) -> list[Hit]:
     """Best first; ties by collection and id, so that the same request gives the same order."""
     return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
@@ -215,7 +197,8 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
 class SearchRequest:
     """One call of qdrant-find, validated. None means the server's default throughout.
 
-    The weights say how much each leg counts, `recency` how much age does (0 to 1).
+    The weights say how much each leg counts, `recency` how much age does (0 to 1), `diversity` how
+    much a result's likeness to those above it costs (0 to 1).
     """
 
     query: str
@@ -229,6 +212,8 @@ class SearchRequest:
     keyword_weight: float | None = None
     priority: Priority | None = None
     recency: float | None = None
+    rerank: bool | None = None
+    diversity: float | None = None
     explain: bool = False
 
 
@@ -248,6 +233,7 @@ class Why:
     rrf: float
     score: float
     factors: tuple[tuple[str, float], ...]
+    reranked: float | None = None
     ranks: tuple[tuple[str, int], ...] = ()
     weights: tuple[tuple[str, float], ...] = ()
     gains: tuple[tuple[str, float], ...] = ()
@@ -259,6 +245,8 @@ class Document:
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    `last` is the last chunk of a text joined of some.
+    `textless` says that the point has no text, and that `text` says so.
     """
 
     id: PointId
@@ -275,6 +263,8 @@ class Document:
     chunks: int = 1
     start: int | None = None
     end: int | None = None
+    last: int | None = None
+    textless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,16 +276,34 @@ class Result:
     score: float
     passage: str
     why: Why | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """What became of reranking: the best `pool` hits scored by `model`, or in a sentence why not.
+
+    "skipped" means that it was not tried, "degraded" that it was and failed.
+    """
+
+    state: RerankState
+    model: str | None = None
+    pool: int = 0
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """The answer to one search. `notes` are sentences the caller should read."""
+    """The answer to one search. `notes` are sentences the caller should read.
+
+    `rerank` is None where nobody asked for it.
+    """
 
     query: str
     results: Sequence[Result]
     statuses: Sequence[Status]
     notes: Sequence[str] = ()
+    rerank: Reranked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,14 +317,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A text to remember. `id` None means its content identifies it."""
+    """A text to remember. `id` None means its content identifies it.
+
+    What else is None stays as it was where the text replaces another.
+    """
 
     text: str
     metadata: Mapping[str, Any] | None = None
     id: str | None = None
     title: str | None = None
     source: str | None = None
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
 
 
@@ -324,7 +335,8 @@ class NewDocument:
 class Stored:
     """What storing did.
 
-    `pending` points wait for their dense vector; `without_vector` says why there will be none.
+    `pending` points wait for their dense vector; `without_vector` says why there will be none;
+    `kept` names what an update left as it was.
     """
 
     collection: str
@@ -334,6 +346,7 @@ class Stored:
     updated: bool
     pending: bool = False
     without_vector: str | None = None
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

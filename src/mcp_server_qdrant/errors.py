@@ -11,7 +11,8 @@ QdrantMcpError
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
     ├── DiskFull             a write was refused before it could hurt
-    └── EncoderUnavailable   no embedding model: not loaded, not reachable
+    ├── EncoderUnavailable   no embedding model: not loaded, not reachable
+    └── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
 
 No text holds a path, a key or a stack trace.
 """
@@ -75,3 +76,18 @@ class DiskFull(BackendError):
 
 class EncoderUnavailable(BackendError):
     """No vector can be made: the model is not there, or not yet."""
+
+
+class RerankerUnavailable(BackendError):
+    """No scores from the reranker; a search goes on without them.
+
+    `tried` tells a failure from a reranker that is not there yet; `retry_after` is how many
+    seconds it asked to be left alone.
+    """
+
+    def __init__(
+        self, sentence: str, *, tried: bool = True, retry_after: float | None = None
+    ) -> None:
+        self.tried = tried
+        self.retry_after = retry_after
+        super().__init__(sentence)

@@ -16,7 +16,8 @@ from mcp.types import (
 
 from mcp_server_qdrant.datatypes import CollectionInfo
 from mcp_server_qdrant.errors import QdrantMcpError
-from mcp_server_qdrant.tools import Services, collection
+from mcp_server_qdrant.tool_output import collection
+from mcp_server_qdrant.tools import Services
 
 LIST = "qdrant://collections"
 ONE = "qdrant://collections/{name}"

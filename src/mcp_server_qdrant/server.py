@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, http, resources
 from mcp_server_qdrant.settings import Settings
@@ -131,6 +133,11 @@ def make_server(
         try:
             with under_way:
                 return await call_next(ctx)
+        except ValueError as error:
+            if ctx.method != "prompts/get":
+                raise
+            # The SDK's refusal of a prompt's name or arguments, which it would log at length.
+            raise MCPError(INVALID_PARAMS, str(error)) from error
         finally:
             opening.begin()
 
@@ -169,7 +176,10 @@ def _options(settings: Settings) -> Options:
 def run(settings: Settings, transport: Transport) -> None:
     """Serve until the client goes, or SIGINT or SIGTERM comes."""
     if transport == "stdio":
-        anyio.run(_serve_stdio, settings)
+        try:
+            anyio.run(_serve_stdio, settings)
+        except* (BrokenPipeError, ConnectionResetError):
+            pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
         mcp = make_server(settings)

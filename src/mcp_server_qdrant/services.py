@@ -5,7 +5,6 @@ thread, after the handshake.
 """
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +16,16 @@ from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
+from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.errors import BackendError
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, Catalog, DefaultModel
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
@@ -32,6 +35,7 @@ from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.rerank import Bounds, Rerank
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
@@ -57,6 +61,7 @@ class Services:
             await asyncio.wait([self.filling])
         await self.pipeline.tags.close()
         await self.catalog.close()
+        await self.pipeline.rerank.close()
         self.encoders.close()
         await self.client.close()
 
@@ -103,11 +108,13 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     catalog = Catalog(
         client, model, default=settings.collection_name, allowed=settings.qdrant_collections
     )
-    points = Points(client, settings.qdrant_content_fields)
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    points = Points(client, settings.qdrant_content_fields, fields)
     backfill = Backfill(catalog, points, encoders)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
-    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25, facets)
+    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
+    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets)
 
     def written(collection: str) -> None:
         pipeline.terms.changed(collection)
@@ -150,17 +157,14 @@ def _pipeline(
     def title(hit: Hit) -> str | None:
         return title_of(hit.payload)
 
-    def tokens(text: str) -> Sequence[int]:
-        return bm25.encode_query(text).indices
-
     return Pipeline(
         catalog,
         queries,
         encoders,
         TermWeights(bm25, queries),
-        TagIndex(facets, tokens),
-        Titles(title, tokens, settings.title_factor),
-        Presenter(document, tokens),
+        TagIndex(facets, bm25.tokens),
+        Titles(title, bm25.tokens, settings.title_factor),
+        Presenter(document, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,
@@ -174,7 +178,41 @@ def _pipeline(
             recency=Recency(
                 settings.recency_weight, settings.recency_decay, settings.recency_fields
             ),
+            fold=settings.fold_duplicates,
+            diversity=settings.diversity,
+            rerank=settings.rerank,
         ),
+        _rerank(settings),
+    )
+
+
+def _rerank(settings: Settings) -> Rerank:
+    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
+    reranker = _reranker(settings)
+    if reranker and settings.rerank:
+        reranker.start()
+    return Rerank(
+        reranker,
+        Bounds(settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown),
+    )
+
+
+def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
+    provider, key = settings.rerank_provider, settings.rerank_api_key
+    if provider == "none":
+        return None
+    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
+        return FastEmbedReranker(
+            settings.rerank_model,
+            cache_dir=settings.embedding_cache_dir,
+            model_path=settings.rerank_model_path,
+            threads=settings.embedding_threads,
+        )
+    return HttpReranker(
+        settings.rerank_url,
+        speech=provider,
+        model=settings.rerank_model,
+        api_key=key.get_secret_value() if key else None,
     )
 
 
@@ -202,5 +240,4 @@ async def _blueprint(settings: Settings, encoder: FastEmbedEncoder) -> Blueprint
             "embedding_provider": settings.embedding_provider,
             "created_by": f"mcp-server-qdrant {__version__}",
         },
-        fields=tuple((field.name, field.field_type) for field in settings.filterable_fields),
     )

@@ -24,6 +24,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_ranking import RankingSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -74,7 +76,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(WeightSettings, BaseSettings):
+class Settings(WeightSettings, RankingSettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -283,6 +285,21 @@ class Settings(WeightSettings, BaseSettings):
             raise ValueError("is not a folder")
         return value
 
+    @field_validator("qdrant_local_path")
+    @classmethod
+    def _no_file(cls, value: Path | None) -> Path | None:
+        for part in (value, *value.parents) if value else ():
+            if part.exists() and not part.is_dir():
+                raise ValueError("is a file or lies below one; name a folder")
+        return value
+
+    @field_validator("collection_name")
+    @classmethod
+    def _name(cls, value: str | None) -> str | None:
+        if value is not None and (fault := name_fault(value)):
+            raise ValueError(fault)
+        return value
+
     @field_validator("bm25_language")
     @classmethod
     def _language(cls, value: str) -> str:
@@ -343,7 +360,8 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         for name, info in Settings.model_fields.items()
         if isinstance(info.validation_alias, AliasChoices)
     }
-    return dict(sorted(names.items(), key=lambda item: item[0] in WeightSettings.model_fields))
+    inherited = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
+    return dict(sorted(names.items(), key=lambda item: item[0] in inherited))
 
 
 def load() -> Settings:

@@ -39,14 +39,14 @@ class WeightSettings(BaseModel):
 
     @field_validator("hybrid_alpha")
     @classmethod
-    def _part_of_one(cls, value: float | None) -> float | None:
+    def _fixed_share(cls, value: float | None) -> float | None:
         if value is not None and not 0 <= value <= 1:
             raise ValueError("must be between 0 and 1")
         return value
 
     @field_validator("hybrid_alpha_steps")
     @classmethod
-    def _parts_of_one(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+    def _shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         if not all(0 <= one <= 1 for one in value):
             raise ValueError("must be numbers between 0 and 1")
         return value

@@ -3,19 +3,24 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
     CollectionInfo,
     Document,
     Mode,
+    PointId,
+    Reranked,
     Result,
     SearchPage,
     Stored,
     Why,
 )
+from mcp_server_qdrant.notation import point_id
 
 LINE = 120
+NAMED = 3
 STEERING = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 )
@@ -24,7 +29,15 @@ STEERING = re.compile(
 def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
     lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
-    return "\n".join([*lines, *(f"Note: {note}" for note in found.notes)])
+    lines += [f"Note: {note}" for note in found.notes]
+    return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
+
+
+def reranked(outcome: Reranked) -> str:
+    """What became of reranking, on one line."""
+    if outcome.state == "applied":
+        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
+    return f"Not reranked: {outcome.reason}"
 
 
 def result(number: int, one: Result, mode: Mode) -> str:
@@ -34,7 +47,16 @@ def result(number: int, one: Result, mode: Mode) -> str:
     lines = [head, plain(one.passage)]
     if mode == "full":
         lines = [head, document.text, *details(document)]
+    if one.also:
+        lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+
+
+def also(places: Sequence[tuple[str, PointId]]) -> str:
+    """Where else the same passage is."""
+    named = ", ".join(f"{collection} (id {point})" for collection, point in places[:NAMED])
+    more = len(places) - NAMED
+    return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
 
 
 def why(why: Why, relevance: float) -> str:
@@ -51,6 +73,8 @@ def why(why: Why, relevance: float) -> str:
     names = {"tags": f"tags {', '.join(map(line, why.tags))}"}
     gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
+    if why.reranked is not None:
+        steps = f"; reranked {why.reranked:.3f}{steps}"
     weights = " ".join(f"{name} {weight:.2f}" for name, weight in why.weights)
     return (
         f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why.score:.3f}; "
@@ -81,7 +105,10 @@ def plain(text: str) -> str:
 
 def part(document: Document) -> str:
     """Which chunk of how many, where there are several."""
-    return f" part {document.chunk + 1}/{document.chunks}" if document.chunks > 1 else ""
+    if document.chunks == 1:
+        return ""
+    which = f"1-{(document.last or 0) + 1}" if begins(document) else document.chunk + 1
+    return f" part {which}/{document.chunks}"
 
 
 def details(document: Document) -> list[str]:
@@ -95,20 +122,72 @@ def details(document: Document) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
-def documents(
-    found: Sequence[Document], missing: Sequence[str], failures: Sequence[str] = ()
-) -> str:
-    """Whole texts, the ids that are nowhere, and where could not be looked."""
+def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """As many of the documents, in order, as have room together, and notes of what is not there.
+
+    The first is always shown: cut to `room` characters where it alone has more.
+    """
+    first, *others = found
+    shown, notes = [first], []
+    if len(first.text) > room:
+        shown = [replace(first, text=first.text[:room], last=None)]
+        notes.append(
+            f"id {first.id} is cut after {room:,} of {len(first.text):,} characters: qdrant-find"
+            " shows passages of the rest."
+        )
+    left: list[Document] = []
+    used = len(first.text)
+    for document in others:
+        used += len(document.text)
+        (left if used > room else shown).append(document)
+    if left:
+        names = ", ".join(line(asked_by(document)) for document in left)
+        notes.append(f"Left out for their length, to be asked for in another call: {names}.")
+    return shown, notes
+
+
+def asked_by(document: Document) -> str:
+    """The id that gives this text again: the document's, where the text begins with it."""
+    whole = document.chunks == 1 or begins(document)
+    return (document.document if whole else None) or str(document.id)
+
+
+def begins(document: Document) -> bool:
+    """Whether these are the first of its chunks, joined."""
+    return document.chunk == 0 and document.last is not None
+
+
+def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
+    """How to go on behind texts that are the beginning, or the middle, of a document."""
+    notes = []
+    for one in shown:
+        if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
+            middle = min(one.last + 1 + neighbours, one.chunks - 1)
+            following = point_id(one.collection, one.document, middle)
+            notes.append(
+                f"id {one.id} goes on behind part {one.last + 1} of {one.chunks}: read on with"
+                f" id {following} and neighbours={neighbours}."
+            )
+    return notes
+
+
+def unseen(failures: Sequence[str]) -> list[str]:
+    """Where could not be looked."""
+    return [f"not looked in {failure}" for failure in failures]
+
+
+def documents(found: Sequence[Document], missing: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Whole texts, the ids that are nowhere, and what else the caller should know."""
     blocks = []
     for document in found:
         lines = [heading(document), document.text, *details(document)]
-        if document.chunks > 1 and document.document is not None:
+        if document.chunks > 1 and document.document is not None and not begins(document):
             lines.append(f"whole text: id {line(document.document)}")
         blocks.append("\n".join(lines))
     if missing:
         names = ", ".join(repr(line(one)) for one in missing)
         blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
-    blocks += [f"Note: not looked in {failure}" for failure in failures]
+    blocks += [f"Note: {note}" for note in notes]
     return "\n\n".join(blocks)
 
 
@@ -120,7 +199,9 @@ def stored(done: Stored) -> str:
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
     if done.without_vector:
         later = f" Found by keywords only: {done.without_vector}."
-    return f"{verb} in collection {done.collection}{made}{parts}: id {line(done.document)}.{later}"
+    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    where = f"in collection {done.collection}{made}{parts}: id {line(done.document)}"
+    return f"{verb} {where}.{kept}{later}"
 
 
 def collections(found: Sequence[CollectionInfo]) -> str:

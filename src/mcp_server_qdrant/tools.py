@@ -1,28 +1,26 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from mcp_server_qdrant import tool_text
+from mcp_server_qdrant import tool_output, tool_text
 from mcp_server_qdrant.datatypes import (
     Algorithm,
     CollectionInfo,
     Document,
     NewDocument,
     Priority,
-    Result,
     SearchPage,
     SearchRequest,
     Stored,
-    Why,
-    moment,
 )
 from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
 from mcp_server_qdrant.tool_fields import (
     FieldParameter,
@@ -32,36 +30,14 @@ from mcp_server_qdrant.tool_fields import (
     sound,
     with_fields,
 )
+from mcp_server_qdrant.tool_output import FindOutput
 
 MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
-
-
-class Found(BaseModel):
-    """One result of qdrant-find."""
-
-    id: str
-    collection: str
-    relevance: float
-    text: str
-    title: str | None = None
-    part: str | None = None
-    metadata: dict[str, Any] | None = None
-    tags: list[str] | None = None
-    source: str | None = None
-    created_at: str | None = None
-    why: dict[str, Any] | None = None
-
-
-class FindOutput(BaseModel):
-    """What qdrant-find returns: results best first, and each collection's state."""
-
-    results: list[Found]
-    collections: dict[str, str]
-    notes: list[str]
+MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
 
 
 class Pipeline(Protocol):
@@ -82,7 +58,12 @@ class Lookup(Protocol):
     """What finds by id."""
 
     async def get(
-        self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        neighbours: int = 0,
+        collection: str | None = None,
+        room: int | None = None,
     ) -> tuple[list[Document], list[str]]:
         """The documents of these ids, and which collections failed."""
 
@@ -142,6 +123,10 @@ Weight = Annotated[float | None, Field(ge=0, le=1)]
 Age = Annotated[
     float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
 ]
+Reread = Annotated[bool | None, Field(description="Let a second model reorder the best: slower")]
+Spread = Annotated[
+    float | None, Field(ge=0, le=1, description="How much likeness to better results costs")
+]
 DocumentId = Annotated[
     str | None,
     BeforeValidator(as_text),
@@ -179,6 +164,8 @@ class Tools:
         keyword_weight: Weight = None,
         priority: Priority | None = None,
         recency_decay: Age = None,
+        rerank: Reread = None,
+        diversity: Spread = None,
         explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
         collection_name: Text | None = None,
     ) -> Annotated[CallToolResult, FindOutput]:
@@ -199,10 +186,12 @@ class Tools:
             keyword_weight=keyword_weight,
             priority=priority,
             recency=recency_decay,
+            rerank=rerank,
+            diversity=diversity,
             explain=explain,
         )
         page = await (await self._services()).pipeline.search(request)
-        return answer(tool_text.page(page, mode), find_output(page, mode))
+        return answer(tool_text.page(page, mode), tool_output.find_output(page, mode))
 
     async def store(
         self,
@@ -229,7 +218,7 @@ class Tools:
             metadata=metadata,
             id=id,
             title=title,
-            tags=tuple(tags or ()),
+            tags=None if tags is None else tuple(tags),
             created_at=moment((metadata or {}).get("created_at")),
         )
         done = await services.store.store(new, collection, create=create)
@@ -244,21 +233,24 @@ class Tools:
         """Whole texts."""
         services = await self._services()
         found, failures = await services.lookup.get(
-            ids, neighbours=neighbours, collection=collection_name
+            ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
         )
         points = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
         missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
-            raise RequestError(tool_text.documents([], missing, failures))
-        structured = {"documents": [_document(one) for one in found], "missing": missing}
-        return answer(tool_text.documents(found, missing, failures), structured)
+            raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
+        shown, notes = tool_text.fitting(found, MAX_CHARACTERS)
+        notes += [*tool_text.read_on(shown, MAX_NEIGHBOURS), *tool_text.unseen(failures)]
+        structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
+        return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self) -> CallToolResult:
         """What can be searched."""
         infos = await (await self._services()).catalog.describe()
         return answer(
-            tool_text.collections(infos), {"collections": [collection(info) for info in infos]}
+            tool_text.collections(infos),
+            {"collections": [tool_output.collection(info) for info in infos]},
         )
 
 
@@ -276,72 +268,13 @@ def _plain(point: str) -> str:
     return point.replace("-", "").lower()
 
 
-def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
-    """A page as structured content."""
-    return {
-        "results": [_result(one, full=mode == "full") for one in page.results],
-        "collections": {
-            status.collection: f"{status.state}: {status.reason}" if status.reason else status.state
-            for status in page.statuses
-        },
-        "notes": list(page.notes),
-    }
-
-
-def _result(one: Result, *, full: bool) -> dict[str, Any]:
-    found = _document(one.document) if full else {}
-    found |= {
-        "id": str(one.document.id),
-        "collection": one.document.collection,
-        "relevance": round(one.relevance, 3),
-        "text": one.document.text if full else one.passage,
-        "title": one.document.title,
-        "why": _why(one.why) if one.why else None,
-    }
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _why(why: Why) -> dict[str, Any]:
-    values = asdict(why) | {"tags": list(why.tags)}
-    for name in ("ranks", "weights", "gains", "factors"):
-        values[name] = {key: round(value, 4) for key, value in values[name]}
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
-
-
-def _document(document: Document) -> dict[str, Any]:
-    values = {
-        "id": str(document.id),
-        "collection": document.collection,
-        "text": document.text,
-        "title": document.title,
-        "part": tool_text.part(document).removeprefix(" part ") or None,
-        "metadata": dict(document.metadata) if document.metadata else None,
-        "tags": list(document.tags) or None,
-        "source": document.source,
-        "created_at": document.created_at,
-    }
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def collection(info: CollectionInfo) -> dict[str, Any]:
-    """One collection as structured content."""
-    values = {
-        "name": info.name,
-        "points": info.points,
-        "legs": list(info.legs),
-        "model": info.model,
-        "updated_at": info.updated_at,
-        "note": info.note,
-    }
-    return {key: value for key, value in values.items() if value is not None}
-
-
 FIND = (
     "Search the user's collections by meaning and keywords. Returns passages with relevance 0..1 "
     "and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later. The same text twice is one memory; the same id again updates it."
+    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
+    "and what is left out (metadata, tags, title) stays."
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."

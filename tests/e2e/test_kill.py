@@ -1,10 +1,11 @@
 """Nothing acknowledged is lost when the server or the engine host is killed."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
-from tests.e2e.raw import RawServer, host_pid
+from tests.e2e.raw import RawServer, host_pid, text_of
 
 ROUNDS = 20
 STORES = 6
@@ -75,3 +76,23 @@ def test_every_acknowledged_store_survives_20_kills_of_the_server(env, tmp_path)
 
     assert _missing(server, acknowledged) == []
     server.close()
+
+
+def test_a_server_whose_data_folder_is_deleted_says_so_and_goes_on(env, tmp_path):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-store", information="The first.", collection_name="facts")
+    shutil.rmtree(folder)
+
+    said = set()
+    for _ in range(1000):
+        stored = server.call("qdrant-store", information="The second.", collection_name="facts")
+        if not stored.get("isError"):
+            break
+        said.add(text_of(stored))
+    found = server.call("qdrant-find", query="second", collections=["*"])
+    status, log = server.close()
+
+    assert all("was deleted or moved" in text for text in said)
+    assert [one["text"] for one in found["structuredContent"]["results"]] == ["The second."]
+    assert (status, log) == (0, "")

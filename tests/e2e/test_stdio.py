@@ -9,6 +9,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from tests.e2e.raw import RawServer, clean_environment, host_pid, text_of
+from tests.rerank_stub import served
 
 
 async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp_path):
@@ -72,6 +73,23 @@ def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, 
     status, log = server.close()
 
     assert (status, log) == (0, "")
+
+
+def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path):
+    unreachable = {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"}
+    server = RawServer(unreachable | {"QDRANT_URL": "http://127.0.0.1:1"}, tmp_path)
+    server.call("qdrant-collections")
+
+    assert server.close() == (0, "")
+
+
+def test_a_client_that_takes_no_answer_ends_the_server_with_status_0(env, tmp_path):
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-collections")
+    server.process.stdout.close()
+    server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
+
+    assert server.close() == (0, "")
 
 
 def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
@@ -149,6 +167,15 @@ def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env
     server.close()
 
 
+def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sentence(env, tmp_path):
+    server = RawServer(env | {"EMBEDDING_MODEL": "all-MiniLM-L6-v2"}, tmp_path)
+    stored = server.call("qdrant-store", information="A text.", collection_name="notes")
+    status, log = server.close()
+
+    assert "fastembed has no model 'all-MiniLM-L6-v2'. Did you mean" in text_of(stored)
+    assert (status, log.count("\n"), log.count("has no model")) == (0, 1, 1)
+
+
 def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tmp_path):
     offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
     offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
@@ -187,3 +214,25 @@ def test_files_in_the_working_directory_are_not_imported(env, tmp_path):
 
     assert not server.call("qdrant-collections").get("isError")
     server.close()
+
+
+def test_reranking_and_copies_are_told_and_a_key_is_not(env, tmp_path):
+    with served() as stub:
+        keys = {"RERANK_URL": stub.url, "RERANK_API_KEY": "s3cr3t", "FASTMCP_LOG_LEVEL": "DEBUG"}
+        server = RawServer(env | keys, tmp_path)
+        for name in ("notes", "wiki"):
+            server.call("qdrant-store", information="Roses need sun.", collection_name=name)
+        server.call("qdrant-store", information="Moss needs shade.", collection_name="notes")
+        found = server.call("qdrant-find", query="roses", collections=["*"], rerank=True)
+        stub.reply = lambda _: (500, {}, b"s3cr3t")
+        again = server.call("qdrant-find", query="roses", collections=["*"], rerank=True)
+        _, log = server.close()
+
+    first = found["structuredContent"]["results"][0]
+    (other,) = first["also_in"]
+    assert {first["collection"], other["collection"]} == {"notes", "wiki"}
+    assert f"\nalso in: {other['collection']} (id {other['id']})\n" in text_of(found)
+    assert text_of(found).endswith("\nReranked: the best 2, by the reranker.")
+    assert text_of(again).endswith("\nNot reranked: The reranker failed (HTTP 500).")
+    assert stub.requests[0][1]["Authorization"] == "Bearer s3cr3t"
+    assert "s3cr3t" not in log + text_of(found) + text_of(again)

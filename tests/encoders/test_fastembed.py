@@ -241,6 +241,11 @@ async def test_a_model_fastembed_does_not_have_is_named():
         await encoder.size()
 
 
+async def test_a_model_without_its_makers_name_is_offered_with_it():
+    with pytest.raises(EncoderUnavailable, match=f"Did you mean '{MODEL}'"):
+        await FastEmbedEncoder("all-MiniLM-L6-v2").size()
+
+
 async def test_a_closed_encoder_encodes_nothing_and_does_not_start(model_cache):
     encoder = FastEmbedEncoder(MODEL, cache_dir=model_cache)
     encoder.start()

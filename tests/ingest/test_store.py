@@ -7,14 +7,19 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import NAMESPACE, Document, NewDocument, point_id
+from mcp_server_qdrant.datatypes import (
+    Document,
+    NewDocument,
+)
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.notation import NAMESPACE, point_id
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
+    dense,
     find,
     foreign,
     memory_engine,
@@ -134,14 +139,58 @@ async def test_the_same_text_in_two_collections_is_two():
     assert one.ids != other.ids
 
 
-async def test_an_id_updates_what_it_names():
+async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
+    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
     async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", id="plan", metadata={"v": 1})
+        await remember(services, "notes", "roses", id="plan", **given)
         (done,) = await remember(services, "notes", "moss", id="plan")
         (record,) = await stored(engine)
 
-    assert done.updated
-    assert (record.payload["document"], record.payload["metadata"]) == ("moss", None)
+    assert (done.updated, done.kept) == (True, ("metadata", "title", "source", "tags"))
+    payload = {name: record.payload[name] for name in ("document", *given)}
+    assert payload == {"document": "moss", **given, "tags": ["bed"]}
+
+
+@pytest.mark.parametrize("point", [17, "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"])
+async def test_the_id_of_another_tools_point_updates_that_point(point):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        payload = {"document": "old", "metadata": {"v": 1}}
+        await foreign(
+            engine,
+            "notes",
+            {point: payload, 18: payload},
+            vectors=OFFICIAL,
+            values=lambda _: {"fast-bag-of-words": dense("old")},
+        )
+        (done,) = await remember(services, "notes", "roses", id=str(point))
+        (again,) = await remember(services, "notes", "moss", id=str(point))
+        ids = {record.id for record in await stored(engine)}
+        ((found,), _) = await services.lookup.get([str(point)])
+
+    assert (done.updated, done.kept, again.updated) == (True, ("metadata",), True)
+    assert ids == {18, *done.ids}
+    assert (found.text, found.metadata) == ("moss", {"v": 1})
+
+
+async def test_what_is_given_empty_is_removed():
+    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
+    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "roses", id="plan", **given)
+        (done,) = await remember(services, "notes", "roses", id="plan", **empty)
+        (record,) = await stored(engine)
+
+    assert done.kept == ()
+    assert record.payload["metadata"] == {}
+    assert not {"title", "tags", "source"} & set(record.payload)
+
+
+async def test_a_number_that_no_engine_keeps_is_refused_before_anything_is_written():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        with pytest.raises(RequestError, match=r"metadata\.serial has more than 64 bits"):
+            await remember(services, "notes", "roses", metadata={"serial": 2**64})
+
+    assert engine.calls == []
 
 
 async def test_a_long_text_becomes_chunks_that_name_their_document():
@@ -209,6 +258,26 @@ async def test_a_new_collection_knows_its_model():
     assert info.config.metadata["embedding_model"] == "fake/Bag-of-Words"
     assert info.config.metadata["embedding_provider"] == "fastembed"
     assert info.config.metadata["created_by"].startswith("mcp-server-qdrant ")
+
+
+async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_the_next_store():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        engine.broken_methods["create_payload_index"] = EngineFailure("interrupted")
+        with pytest.raises(EngineFailure):
+            await remember(services, "notes", "roses")
+        engine.broken_methods.clear()
+        engine.calls.clear()
+        await remember(services, "notes", "roses", "moss")
+
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 6
+
+
+async def test_a_collection_of_another_tool_is_not_given_indexes():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "notes", {}, vectors=OFFICIAL)
+        await remember(services, "notes", "roses")
+
+    assert "create_payload_index" not in [name for name, _ in engine.calls]
 
 
 async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():

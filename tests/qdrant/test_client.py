@@ -25,7 +25,13 @@ from mcp_server_qdrant.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.qdrant.catalog import Catalog, DefaultModel
-from mcp_server_qdrant.qdrant.client import FORBIDDEN, UNREACHABLE, foreign_errors, open_client
+from mcp_server_qdrant.qdrant.client import (
+    FORBIDDEN,
+    INSECURE,
+    UNREACHABLE,
+    foreign_errors,
+    open_client,
+)
 
 WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"},"time":1e-6}'
 TEST_NAME = "notes"
@@ -106,7 +112,10 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
         (502, b"", EngineUnavailable, "overloaded or starting; try again"),
         (503, b"", EngineUnavailable, "overloaded or starting; try again"),
         (507, b"", EngineFailure, "out of disk space or memory"),
-        (500, b"panicked\n at  x", EngineFailure, "Qdrant failed (HTTP 500): panicked at x"),
+        (500, b"panicked\n at  x", EngineFailure, "Qdrant failed (HTTP 500); its log says why."),
+        (500, WRONG, EngineFailure, "Qdrant failed (HTTP 500); its log says why."),
+        (400, b"<html>Bad Request</html>", RequestError, "Qdrant refused the request."),
+        (400, b'{"status": "no"}', RequestError, "Qdrant refused the request."),
         (301, b"", EngineFailure, "Qdrant failed (HTTP 301)"),
     ],
 )
@@ -117,6 +126,26 @@ async def test_a_status_becomes_the_error_that_says_what_to_do(stub, status, bod
 
     assert type(error) is kind
     assert text in str(error)
+    assert not any(leak in str(error) for leak in ("panicked", "html", "status"))
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("http://qdrant.example:6333", True),
+        ("https://qdrant.example:6333", False),
+        ("http://localhost:6333", False),
+    ],
+)
+async def test_a_key_over_plain_http_is_one_line_in_the_log_without_the_key(
+    caplog, recwarn, url, warned
+):
+    client = await open_client(url=url, api_key="sekret", local_path=Path("unused"), timeout=1)
+    await client.close()
+
+    assert [record.getMessage() for record in caplog.records] == [INSECURE] * warned
+    assert "sekret" not in caplog.text
+    assert [str(one.message) for one in recwarn if "Api key" in str(one.message)] == []
 
 
 async def test_a_limit_with_a_time_to_wait_is_one_to_try_again_after(stub):
@@ -134,7 +163,7 @@ async def test_a_404_that_names_no_collection_is_the_engines_failure(stub):
 
 
 async def test_a_long_reason_is_cut(stub):
-    stub.status, stub.body = 500, b"x" * 5000
+    stub.status, stub.body = 400, WRONG.replace(b"Vector", b"x" * 5000)
 
     assert len(str(await asked(stub.url))) < 300
 

@@ -228,7 +228,7 @@ async def test_a_payload_update_is_checked_like_a_point(client):
     with pytest.raises(InvalidPoint):
         await client.set_payload("c", {"a": math.inf}, [1])
     with pytest.raises(InvalidPoint):
-        await client.overwrite_payload("c", nested(124), [1])
+        await client.set_payload("c", nested(124), [1])
     with pytest.raises(InvalidPoint):
         await client.delete("c", ["no id"])
     (found,) = await client.retrieve("c", [1])

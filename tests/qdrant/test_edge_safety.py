@@ -1,9 +1,11 @@
 """What must not go wrong in the host when disks, files, sockets and neighbours do."""
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -15,7 +17,14 @@ from qdrant_client import models
 
 from mcp_server_qdrant import errors
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
-from mcp_server_qdrant.qdrant import edge_files, edge_link, edge_optimise, edge_wire
+from mcp_server_qdrant.qdrant import (
+    edge_connect,
+    edge_files,
+    edge_link,
+    edge_optimise,
+    edge_shards,
+    edge_wire,
+)
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import Folder
 from mcp_server_qdrant.qdrant.edge_gate import Gate
@@ -79,6 +88,20 @@ async def test_a_frame_that_is_no_message_ends_the_line(frame):
 
     with pytest.raises(edge_link._Lost):
         await answer
+    theirs.close()
+
+
+@posix
+async def test_a_line_that_cannot_send_lets_its_reader_go():
+    ours, theirs = socket.socketpair()
+    line = edge_link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
+    line._end()
+    for thread in line._threads:
+        await asyncio.to_thread(thread.join, 5)
+
+    assert [thread.is_alive() for thread in line._threads] == [False, False]
+    theirs.settimeout(5)
+    assert theirs.recv(1) == b"", "the host learns of it too"
     theirs.close()
 
 
@@ -226,6 +249,13 @@ def test_a_rendezvous_others_could_have_written_is_passed_over(tmp_path):
     assert Rendezvous.read(tmp_path) is None
 
 
+def test_the_rendezvous_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path):
+    fields = {"address": "a", "key": "00ff", "pid": 7, "wire": 99, "news": [1]}
+    edge_wire.write_atomically(tmp_path / edge_wire.RENDEZVOUS, json.dumps(fields))
+
+    assert Rendezvous.read(tmp_path) == Rendezvous("a", b"\x00\xff", 7, wire=99)
+
+
 @posix
 async def test_a_folder_of_another_user_is_refused(tmp_path):
     if os.geteuid() != 0:
@@ -237,6 +267,59 @@ async def test_a_folder_of_another_user_is_refused(tmp_path):
     with pytest.raises(EngineUnavailable, match="belongs to another user"):
         await EdgeClient.open(folder, timeout=20, options=QUICK)
     assert list(folder.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize("how", ["deleted", "moved", "emptied"])
+async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp_path, how):
+    folder = tmp_path / "data"
+    client = await EdgeClient.open(folder, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = Rendezvous.read(folder).pid
+    if how == "moved":
+        folder.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(folder)
+    if how == "emptied":
+        folder.mkdir()
+
+    # Before the host has noticed a write is refused; afterwards there is no such collection.
+    with pytest.raises(
+        (EngineFailure, errors.UnknownCollection), match=r"was deleted|no collection"
+    ):
+        await client.upsert("c", [models.PointStruct(id=1, vector=[1.0, 2.0])])
+    async with asyncio.timeout(10):
+        while (found := Rendezvous.read(folder)) is None or found.pid == pid:
+            with contextlib.suppress(EngineFailure, errors.UnknownCollection):
+                await client.count("c")
+    await client.create_collection("c", VECTORS)
+    await client.upsert("c", [models.PointStruct(id=2, vector=[1.0, 2.0])])
+    assert [p.id for p in await client.retrieve("c", [1, 2])] == [2]
+    await client.close()
+
+
+def test_a_write_into_a_folder_that_is_gone_is_not_acknowledged(tmp_path):
+    (tmp_path / edge_wire.LOCK).touch()
+    shards = shards_in(tmp_path, "a")
+    replies = Replies()
+    writer = Writer(shards, Gate(), EdgeOptions())
+    writer._do([upsert(replies, 1, "a")])
+    (tmp_path / edge_wire.LOCK).unlink()
+    writer._do([upsert(replies, 2, "a")])
+
+    assert [reply[:2] for reply in replies] == [(1, True), (2, False)]
+    assert "was deleted or moved" in str(edge_wire.error_in(replies[1][2]))
+
+
+@posix
+async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch):
+    tmp_path.chmod(0o500)
+    if os.geteuid() == 0:  # nothing is read-only to root, but for a file system that is
+        monkeypatch.setattr(edge_connect.os, "access", lambda path, mode: mode == os.R_OK)
+
+    with pytest.raises(EngineUnavailable, match="cannot be written to: mend its permissions"):
+        await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    assert list(tmp_path.iterdir()) == []
 
 
 @posix
@@ -266,6 +349,21 @@ def test_a_replaced_file_and_a_swapped_copy_reach_the_disk_before_the_old_goes(
     folder.swap("c-a", folder.work / "copy")
 
     assert seen == [tmp_path.name, "shards", "shards", "c-a.old"]
+
+
+def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledged(
+    tmp_path, monkeypatch
+):
+    shards = shards_in(tmp_path)
+    seen = []
+    monkeypatch.setattr(
+        edge_shards, "sync", lambda path: seen.append(sorted(p.name for p in path.glob("*.json*")))
+    )
+    vectors = {"d": {"size": 2, "distance": "Dot"}}
+    shards.create("a", {"vectors": vectors, "sparse_vectors": {}, "metadata": None, "token": ""})
+    shards.drop(shards.get("a"))
+
+    assert seen == [["c-a.json"], ["c-a.json.gone"]]
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -518,20 +518,16 @@ async def test_dates_in_a_payload_become_iso_texts(books):
         assert found.payload == {"when": "2024-05-06T07:08:09+00:00", "many": [1, 2]}
 
 
-async def test_payload_is_merged_overwritten_and_removed(books):
+async def test_payload_is_merged_and_removed(books):
     await books.set_payload(NAME, {"colour": "pink", "extra": 1}, [1, 2])
     await books.set_payload(NAME, {"y": 2}, [1], key="deep.er")
-    await books.overwrite_payload(NAME, {"only": True}, [3])
     chosen = models.Filter(must=[models.HasIdCondition(has_id=[4])])
     await books.delete_payload(NAME, ["n", "text"], chosen)
-    await books.clear_payload(NAME, [5])
-    one, two, three, four, five = await books.retrieve(NAME, [1, 2, 3, 4, 5])
+    one, two, four = await books.retrieve(NAME, [1, 2, 4])
 
     assert (one.payload["colour"], two.payload["extra"]) == ("pink", 1)
     assert one.payload["deep"] == {"er": {"x": 1, "y": 2}}
-    assert three.payload == {"only": True}
     assert {"n", "text"}.isdisjoint(four.payload)
-    assert five.payload == {}
 
 
 async def test_a_payload_for_a_missing_id_changes_only_the_others(books):
@@ -555,16 +551,14 @@ async def test_points_are_deleted_by_id_and_by_filter(books):
     assert (await books.get_collection(NAME)).points_count == len(left)
 
 
-async def test_vectors_are_updated_and_deleted_one_by_one(books):
+async def test_vectors_are_updated_one_by_one(books):
     await books.update_vectors(NAME, [models.PointVectors(id=1, vector={"d": [0, 0, 0, 2.0]})])
-    await books.delete_vectors(NAME, ["bm25"], [2])
-    one, two = await books.retrieve(NAME, [1, 2], with_vectors=True)
+    (one,) = await books.retrieve(NAME, [1], with_vectors=True)
 
     assert one.vector["d"] == pytest.approx([0, 0, 0, 1.0])
     assert set(one.vector) == {"d", "bm25"}
-    assert set(two.vector) == {"d"}
     has = must(models.HasVectorCondition(has_vector="bm25"))
-    assert (await books.count(NAME, has)).count == 24
+    assert (await books.count(NAME, has)).count == 25
 
 
 async def test_a_collection_tells_its_parameters_and_metadata(books):
@@ -669,7 +663,7 @@ async def test_an_unknown_vector_name_is_an_error(books):
         await books.query_points(NAME, [1.0, 0, 0, 0], using="zz")
 
 
-async def test_payload_indexes_are_listed_and_forgotten(books):
+async def test_payload_indexes_are_listed(books):
     """The local mode has no indexes to list."""
     if not books.is_edge:
         pytest.skip("the local mode has no payload indexes")
@@ -687,94 +681,3 @@ async def test_payload_indexes_are_listed_and_forgotten(books):
     assert schema["colour"].points == 30
     phrase = must(field("text", match=models.MatchPhrase(phrase="brown fox")))
     assert (await books.count(NAME, phrase)).count == 30
-
-    await books.delete_payload_index(NAME, "text")
-    assert set((await books.get_collection(NAME)).payload_schema) == {"colour"}
-
-
-def legs(filtered=None, single=False):
-    prefetches = fused()["prefetch"]
-    for one in prefetches:
-        one.filter = filtered
-    return prefetches[:1] if single else prefetches
-
-
-async def in_two_trips(client, prefetches, limit):
-    """What `scored_points` answers, asked of the engine in two calls."""
-    found = await client.query_points(
-        NAME, prefetch=prefetches, query=fused()["query"], limit=limit, with_payload=True
-    )
-    only = must(models.HasIdCondition(has_id=ids(found)))
-    exact = models.SearchParams(exact=True)
-    scores = [
-        await client.query_points(
-            NAME, one.query, using=one.using, query_filter=only, search_params=exact, limit=limit
-        )
-        for one in prefetches
-    ]
-    by_id = [{p.id: p.score for p in answer.points} for answer in scores]
-    return [(p.id, p.payload, p.score, [one.get(p.id) for one in by_id]) for p in found.points]
-
-
-@pytest.mark.parametrize("single", [False, True], ids=["two legs", "one leg"])
-@pytest.mark.parametrize("colour", [None, "red"])
-@pytest.mark.parametrize("limit", [3, 20])
-async def test_scores_in_one_trip_are_those_of_two(books, single, colour, limit):
-    if not books.is_edge:
-        pytest.skip("only the embedded engine has this call")
-    await books.upsert(
-        NAME, [models.PointStruct(id=UUID, vector=point(11).vector, payload={"colour": "red"})]
-    )
-    chosen = colour and must(field("colour", match=models.MatchValue(value=colour)))
-    asked = legs(chosen, single)
-    one = await books.scored_points(NAME, asked, k=60, limit=limit, with_payload=True)
-    two = await in_two_trips(books, asked, limit)
-
-    assert [row[:2] for row in one] == [row[:2] for row in two]
-    assert {len(row[3]) for row in one} == {len(asked)}
-    for (*_, rrf, scores), (*_, other, others) in zip(one, two, strict=True):
-        assert [score is None for score in scores] == [score is None for score in others]
-        found, wanted = [rrf, *(s or 0 for s in scores)], [other, *(s or 0 for s in others)]
-        assert found == pytest.approx(wanted, rel=1e-6)
-    assert not colour or {row[1]["colour"] for row in one} == {colour}
-
-
-async def test_scores_in_one_trip_bring_a_payload_only_when_asked(books):
-    if not books.is_edge:
-        pytest.skip("only the embedded engine has this call")
-    for wanted in (True, False):
-        rows = await books.scored_points(NAME, legs(), k=60, limit=4, with_payload=wanted)
-        assert [row[1] and row[1]["n"] for row in rows] == (
-            [row[0] for row in rows] if wanted else [None] * 4
-        )
-
-
-async def test_scores_in_one_trip_of_nothing_are_none(books):
-    if not books.is_edge:
-        pytest.skip("only the embedded engine has this call")
-    nowhere = must(field("colour", match=models.MatchValue(value="mauve")))
-    assert await books.scored_points(NAME, legs(nowhere), k=60, limit=4, with_payload=True) == []
-    assert await books.scored_points(NAME, legs(), k=60, limit=0, with_payload=True) == []
-    with pytest.raises(UnknownCollection):
-        await books.scored_points("nope", legs(), k=60, limit=4, with_payload=True)
-    unknown = models.Prefetch(query=[1.0] * 4, using="nope", limit=4)
-    with pytest.raises(RequestError, match="vector"):
-        await books.scored_points(NAME, [unknown], k=60, limit=4, with_payload=True)
-
-
-@pytest.mark.parametrize("weights", [None, [1.6, 0.4, 1.5]])
-async def test_a_leg_that_only_ranks_is_fused_as_by_the_server_and_not_scored(books, weights):
-    if not books.is_edge:
-        pytest.skip("only the embedded engine has this call")
-    asked = legs()
-    red = must(field("tags", match=models.MatchAny(any=["red"])))
-    tags = models.Prefetch(query=asked[0].query, using="d", limit=asked[0].limit, filter=red)
-    rows = await books.scored_points(
-        NAME, asked, k=60, limit=8, with_payload=False, weights=weights, unscored=[tags]
-    )
-    rrf = models.RrfQuery(rrf=models.Rrf(k=60, weights=weights))
-    fused = await books.query_points(NAME, prefetch=[*asked, tags], query=rrf, limit=8)
-
-    assert {len(row[3]) for row in rows} == {2}
-    assert [row[2] for row in rows] == pytest.approx([p.score for p in fused.points], rel=1e-6)
-    assert {row[0] for row in rows} == {p.id for p in fused.points}

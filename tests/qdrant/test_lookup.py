@@ -2,9 +2,12 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document
+from mcp_server_qdrant.datatypes import (
+    Document,
+)
 from mcp_server_qdrant.errors import BackendError, EngineFailure, UnknownCollection
-from mcp_server_qdrant.qdrant.lookup import as_point_id, joined
+from mcp_server_qdrant.notation import as_point_id
+from mcp_server_qdrant.qdrant.lookup import joined
 from tests.support import foreign, memory_engine, memory_services, remember
 
 LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
@@ -100,6 +103,28 @@ async def test_a_document_id_gives_the_whole_text():
     assert (found.document, found.id) == ("harbours", stored.ids[0])
 
 
+async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        ((found,), _) = await services.lookup.get(["harbours"], room=900)
+        ((least,), _) = await services.lookup.get(["harbours"], room=1)
+
+    assert found.text == LONG[: found.end]
+    assert len(found.text) <= 900
+    assert (found.chunk, found.chunks) == (0, len(stored.ids))
+    assert 0 < found.last < found.chunks - 1
+    assert (least.last, LONG.startswith(least.text)) == (0, True)
+
+
+async def test_what_is_asked_for_twice_comes_once():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "a short text", id="a")
+        ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
+        found, _ = await services.lookup.get(ids)
+
+    assert [document.text for document in found] == ["a short text"]
+
+
 async def test_the_hash_that_stands_for_an_id_is_one_too():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", "a short text")
@@ -184,3 +209,26 @@ async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
 
         with pytest.raises(BackendError, match="No collection could be looked in: a: damaged"):
             await services.lookup.get(["x"])
+
+
+async def test_an_id_names_a_point_or_the_first_part_of_a_document():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
+
+    assert {wanted: document.chunk for wanted, document in named.items()} == {
+        "harbours": 0,
+        stored.ids[1]: 1,
+    }
+    assert {document.document for document in named.values()} == {"harbours"}
+
+
+async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.points.PAGE", 2)
+    async with memory_services() as services:
+        await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
+        await remember(services, "notes", "Another.", tags=("blue",))
+        where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
+        found = await services.lookup.matching("notes", where)
+
+    assert len({document.document for document in found}) == 5

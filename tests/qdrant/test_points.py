@@ -9,20 +9,22 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     StoredPoint,
     Target,
-    point_id,
 )
 from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.points import MAX_NAME, Blueprint, Points, check_name
+from mcp_server_qdrant.notation import MAX_NAME, name_fault, point_id
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.points import Blueprint, Points
 from tests.support import Engine, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
-BLUEPRINT = Blueprint("v", 2, {"embedding_model": "m"}, fields=(("project", "keyword"),))
+BLUEPRINT = Blueprint("v", 2, {"embedding_model": "m"})
 BOTH = Target("c", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
 WORDS = Sparse((1, 2), (0.5, 1.5))
 
 
 def points_of(engine: Engine) -> Points:
-    return Points(engine, ("document", "text"))  # type: ignore[arg-type]
+    return Points(engine, ("document", "text"), [("project", "keyword")])  # type: ignore[arg-type]
 
 
 def chunk(n: int, document: str = "d", *, pending: bool = False) -> StoredPoint:
@@ -74,6 +76,39 @@ async def test_making_what_is_there_already_is_no_error():
         assert not await points.create("c", BLUEPRINT)
 
 
+async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=0.3))
+    engine = Engine(client)
+    engine.broken_methods["create_payload_index"] = EngineFailure("interrupted")
+    with pytest.raises(EngineFailure):
+        await points_of(engine).create("c", BLUEPRINT)
+    engine.broken_methods.clear()
+    await engine.create_payload_index("c", "doc.id", models.PayloadSchemaType.KEYWORD)
+
+    points = points_of(engine)
+    assert not await points.create("c", BLUEPRINT)
+    await points.index("c", (await client.get_collection("c")).payload_schema)
+    schema = (await client.get_collection("c")).payload_schema
+    engine.calls.clear()
+    await points.index("c", ())
+    await client.close()
+
+    assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
+    assert len(schema) == 7
+    assert engine.calls == [], "a collection is mended once"
+
+
+async def test_a_collection_made_again_is_indexed_again():
+    async with memory_engine() as engine:
+        points = points_of(engine)
+        await points.create("c", BLUEPRINT)
+        await engine.delete_collection("c")
+        engine.calls.clear()
+        await points.create("c", BLUEPRINT)
+
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 7
+
+
 async def test_what_keeps_a_collection_from_being_made_is_told():
     async with memory_engine() as engine:
         engine.broken_methods["create_collection"] = EngineFailure("no space")
@@ -87,7 +122,7 @@ BAD_NAMES = ["", ".", "..", "a" * (MAX_NAME + 1), *(f"a{bad}" for bad in '/\\:*?
 
 @pytest.mark.parametrize("name", GOOD_NAMES)
 def test_a_name_that_can_be_is_taken(name):
-    check_name(name)
+    assert name_fault(name) is None
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)

@@ -137,7 +137,8 @@ async def test_payloads_can_be_left_for_later():
     async with memory_engine() as engine:
         target = await filled(engine)
         found = await candidates(engine, target, BOTH, with_payload=False)
-        payloads = await Queries(engine).payloads(target, [c.id for c in found[:2]] + [999])
+        wanted = [c.id for c in found[:2]] + [999]
+        (payloads,) = await Queries(engine).payloads([(target, wanted)])
 
     assert all(c.payload is None for c in found)
     assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found[:2]}
@@ -217,7 +218,7 @@ async def test_probes_tell_the_idf_of_all_terms_in_one_trip():
     async with memory_engine() as engine:
         target = await filled(engine)
         engine.calls.clear()
-        found = await Queries(engine).probe(target, [7, 1, 12345])
+        (found,) = await Queries(engine).probe([(target, [7, 1, 12345])])
 
     assert engine.calls[:1] == [("query_batch_points", "c")]
     assert set(found) == {7, 1}
@@ -237,9 +238,9 @@ async def test_a_probe_reads_the_value_stored_with_the_term():
         )
         target = Target("c", 2, None, SparseLeg("bm25", idf=True), 2)
 
-        assert await Queries(engine).probe(target, [9]) == pytest.approx(
-            {9: math.log(0.5 / 2.5 + 1)}, abs=1e-6
-        )
+        (found,) = await Queries(engine).probe([(target, [9])])
+
+    assert found == pytest.approx({9: math.log(0.5 / 2.5 + 1)}, abs=1e-6)
 
 
 async def test_errors_are_ours():
@@ -251,9 +252,9 @@ async def test_errors_are_ours():
         with pytest.raises(UnknownCollection):
             await queries.leg_scores(gone, BOTH, [1])
         with pytest.raises(UnknownCollection):
-            await queries.probe(gone, [1])
+            await queries.probe([(gone, [1])])
         with pytest.raises(UnknownCollection):
-            await queries.payloads(gone, [1])
+            await queries.payloads([(gone, [1])])
         with pytest.raises(InvalidFilter):
             queries.prepare({"x": 1})
 
@@ -344,9 +345,11 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
         )
         queries = Queries(engine)
         options = {"depth": 3, "condition": None, "with_payload": False}
-        tagged, _, _ = await queries.search(target, query, **options)
-        without, _, _ = await queries.search(target, plain, **options)
-        filtered, _, _ = await queries.search(target, query, **options | {"condition": only})
+        ((tagged, _, _),) = await queries.search([(target, query)], **options)
+        ((without, _, _),) = await queries.search([(target, plain)], **options)
+        ((filtered, _, _),) = await queries.search(
+            [(target, query)], **options | {"condition": only}
+        )
 
     assert far in [candidate.id for candidate in tagged]
     assert leg == "both" or far not in [candidate.id for candidate in without]

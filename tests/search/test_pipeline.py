@@ -304,7 +304,10 @@ async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
 
 async def test_collections_of_every_shape_are_searched_in_one_call():
     sentences = dict(enumerate(corpus(12)))
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, fold_duplicates=False) as services,
+    ):
         await remember(services, "ours", *(f"{text} ours" for text in sentences.values()))
         await foreign(
             engine,

@@ -34,18 +34,24 @@ def qdrant_idf(documents: int, df: int) -> float:
 
 
 class Prober:
-    """Collections that hold document frequencies; `failing` ones raise."""
+    """Collections that hold document frequencies; `failing` ones answer with an error."""
 
     def __init__(self, **collections: tuple[int, dict[int, int]]) -> None:
         self.collections = collections
         self.failing: set[str] = set()
         self.asked: list[tuple[str, tuple[int, ...]]] = []
 
-    async def probe(self, target, terms):
-        self.asked.append((target.collection, tuple(terms)))
-        if target.collection in self.failing:
-            raise EngineFailure("broken")
-        documents, held = self.collections[target.collection]
+    def trips(self, targets):
+        return [targets]
+
+    async def probe(self, asked):
+        return [self.answer(target.collection, terms) for target, terms in asked]
+
+    def answer(self, collection, terms):
+        self.asked.append((collection, tuple(terms)))
+        if collection in self.failing:
+            return EngineFailure("broken")
+        documents, held = self.collections[collection]
         return {t: qdrant_idf(documents, held[t]) for t in terms if t in held}
 
 
@@ -227,7 +233,7 @@ async def test_probes_recover_the_document_frequencies_from_the_engine():
     async with memory_engine() as engine:
         for one in await filled(engine):
             held = counted[one.collection]
-            probed = await Queries(engine).probe(one, [*held, 4_000_000_001])
+            (probed,) = await Queries(engine).probe([(one, [*held, 4_000_000_001])])
 
             assert set(probed) == set(held)
             for term, df in held.items():

@@ -67,6 +67,10 @@ class Bm25Encoder:
         """The distinct terms of a query, each of weight 1."""
         return _sparse(self._model.embed_query(_prepared(text)))
 
+    def tokens(self, text: str) -> list[int]:
+        """The distinct terms of a query, without their weights, which takes less time."""
+        return self._model.embed_query(_prepared(text)).indices
+
     def encode_document(self, text: str) -> Sparse:
         """The distinct terms of a document with their BM25 weights."""
         return _sparse(self._model.embed_document(_prepared(text)))

@@ -1,6 +1,7 @@
 """Dense vectors from a local fastembed model, made in threads and never on the event loop."""
 
 import asyncio
+import difflib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -296,7 +297,12 @@ def _listed_size(model: str) -> int:
     try:
         return TextEmbedding.get_embedding_size(model)
     except ValueError as error:
-        raise EncoderUnavailable(f"fastembed has no model {model!r}.") from error
+        known = {
+            one["model"].lower(): one["model"] for one in TextEmbedding.list_supported_models()
+        }
+        near = difflib.get_close_matches(model.lower(), known, n=1, cutoff=0.5)
+        meant = f" Did you mean {known[near[0]]!r}?" if near else ""
+        raise EncoderUnavailable(f"fastembed has no model {model!r}.{meant}") from error
 
 
 def _embed_query(model: "TextEmbedding", text: str) -> Vector:

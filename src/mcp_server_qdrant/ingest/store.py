@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import re
-import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -19,7 +19,6 @@ from mcp_server_qdrant.datatypes import (
     Stored,
     StoredPoint,
     Target,
-    point_id,
 )
 from mcp_server_qdrant.errors import (
     EncoderUnavailable,
@@ -27,6 +26,8 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.notation import as_point_id, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120
@@ -89,6 +90,9 @@ class Collections(Protocol):
     def grew(self, name: str, points: int) -> None:
         """So many points more are in it."""
 
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """What is indexed in a collection that we made; None of any other."""
+
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast."""
 
@@ -102,6 +106,9 @@ class Points(Protocol):
     async def create(self, collection: str, blueprint: Any) -> bool:
         """Make it; False where it is there already."""
 
+    async def index(self, collection: str, present: Container[str]) -> None:
+        """Make the indexes that a collection of ours lacks."""
+
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark, so that it is found again."""
 
@@ -113,6 +120,9 @@ class Points(Protocol):
 
     async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
         """Chunks of a document."""
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
 
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove chunks `first` to `last`."""
@@ -160,25 +170,34 @@ class Store:
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
         """
-        document = await self._document(new, collection)
+        fields.check(new.metadata)
+        document, foreign = await self._document(new, collection)
+        new, kept = fields.kept(new, foreign)
         async with self._lock(collection, document):
             try:
-                return await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, create=create)
             except UnknownCollection:  # another process deleted it since we looked
                 self._collections.forget(collection)
-                return await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, create=create)
+            if foreign is None:
+                return done
+            await self._points.delete_points(collection, [foreign.id])
+            self._collections.grew(collection, -1)
+            return replace(done, updated=True, kept=(*kept, *done.kept))
 
-    async def _document(self, new: NewDocument, collection: str) -> str:
-        """The document that is written: the caller's id, or the content's.
+    async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
+        """The document that is written, the caller's id or the content's, and what it replaces.
 
-        A search shows points: the id of one stands for the document that it is a part of.
+        A search shows points: the id of one stands for the document that it is a part of, and a
+        point of another tool is replaced by the new version.
         """
         if new.id is None:
-            return hashlib.sha256(new.text.encode()).hexdigest()[:32]
-        if is_uuid(new.id) and await self._collections.exists(collection):
-            for known in await self._points.by_id(collection, [new.id]):
-                return known.document or new.id
-        return new.id
+            return hashlib.sha256(new.text.encode()).hexdigest()[:32], None
+        point = as_point_id(new.id)
+        if point is not None and await self._collections.exists(collection):
+            for known in await self._points.by_id(collection, [point]):
+                return (known.document, None) if known.document else (new.id, known)
+        return new.id, None
 
     def _lock(self, collection: str, document: str) -> asyncio.Lock:
         """One writer per document: parts of two versions must not end up side by side."""
@@ -193,10 +212,13 @@ class Store:
             raise EngineFailure(target.note)
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
+        if (present := self._collections.indexes_of_ours(collection)) is not None:
+            await self._points.index(collection, present)
         encoder = self._encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
+        new, kept = fields.kept(new, before[0] if before else None)
         chunks = await asyncio.to_thread(self._chunks, new, collection, document, before, encoder)
         points, pending = await self._encode(target, chunks, encoder)
         if pending:
@@ -215,6 +237,7 @@ class Store:
             updated=bool(before),
             pending=pending,
             without_vector=target.note if target.dense is None else None,
+            kept=kept,
         )
 
     async def _write(
@@ -277,10 +300,10 @@ class Store:
                 id=point_id(collection, document, number),
                 collection=collection,
                 text=piece.text,
-                title=new.title,
-                source=new.source,
+                title=new.title or None,
+                source=new.source or None,
                 metadata=new.metadata,
-                tags=new.tags,
+                tags=new.tags or (),
                 created_at=_iso(new.created_at) if new.created_at else created or now,
                 updated_at=now,
                 document=document,
@@ -314,15 +337,6 @@ class Store:
                 payload["doc"]["pending"] = "dense"
             points.append(StoredPoint(str(chunk.id), payload, vector, words))
         return points, pending
-
-
-def is_uuid(text: str) -> bool:
-    """Whether this can be the id of a point that we wrote."""
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def siblings(one: str, other: str) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -112,11 +112,14 @@ class Catalog:
             names = await self._default_names()
         else:
             names = await self._matching(wanted)
-        targets = await asyncio.gather(*map(self._unless_gone, names))
-        for name, target in zip(names, targets, strict=True):
-            if target is None and name in (wanted or ()):
+        known = {name: self._known(name) for name in names}
+        new = [name for name, target in known.items() if target is None]
+        if new:
+            known.update(zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True))
+        for name in new:
+            if known[name] is None and name in (wanted or ()):
                 raise UnknownCollection(name, await self.near(name))
-        return [target for target in targets if target]
+        return [target for target in known.values() if target]
 
     async def _default_names(self) -> list[str]:
         if self._default is None:
@@ -163,14 +166,9 @@ class Catalog:
         A collection that cannot be read, or not in time, becomes a target without legs, with the
         reason, for a few seconds.
         """
-        entry = self._entries.get(name)
-        if entry is not None:
-            if entry.expires <= self._clock():
-                self._looking_up(name)
-            return entry.target
-        until, failed = self._failed.get(name, (0.0, None))
-        if failed is not None and until > self._clock():
-            return failed
+        known = self._known(name)
+        if known is not None:
+            return known
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 return await asyncio.shield(self._looking_up(name))
@@ -183,6 +181,16 @@ class Catalog:
         failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)
         self._failed[name] = (self._clock() + FAILED_SECONDS, failed)
         return failed
+
+    def _known(self, name: str) -> Target | None:
+        """What is remembered of this name, and looked up anew if that is a while ago."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            if entry.expires <= self._clock():
+                self._looking_up(name)
+            return entry.target
+        until, failed = self._failed.get(name, (0.0, None))
+        return failed if until > self._clock() else None
 
     def _looking_up(self, name: str) -> "asyncio.Task[Target]":
         """The look-up of this name that is under way, or a new one."""
@@ -263,8 +271,12 @@ class Catalog:
         entry = self._entries.get(name)
         if entry is None:
             return False
-        ours = MODEL_KEY in (entry.info.config.metadata or {})
-        return ours or PENDING_KEY in entry.info.payload_schema
+        return _ours(entry) or PENDING_KEY in entry.info.payload_schema
+
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """The indexed payload fields of a collection that we made; None of any other."""
+        entry = self._entries.get(name)
+        return entry.info.payload_schema if entry is not None and _ours(entry) else None
 
     async def describe(self) -> list[CollectionInfo]:
         """Every visible collection as a person wants to see it."""
@@ -301,6 +313,10 @@ class Catalog:
         """Stop looking things up."""
         for task in list(self._look_ups.values()):
             task.cancel()
+
+
+def _ours(entry: _Entry) -> bool:
+    return MODEL_KEY in (entry.info.config.metadata or {})
 
 
 def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:

@@ -1,10 +1,12 @@
 """Open the engine, and turn its errors into ours: the one map of foreign errors."""
 
 import json
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import grpc
 from qdrant_client import AsyncQdrantClient
@@ -30,8 +32,15 @@ from mcp_server_qdrant.qdrant.edge import EdgeClient
 LOCAL = ":memory:"
 MAX_REASON = 200
 UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+INSECURE = (
+    "QDRANT_API_KEY goes over plain http, where others on the way can read it; let QDRANT_URL "
+    "begin with https."
+)
 UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?"
 FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+logger = logging.getLogger(__name__)
 
 
 async def open_client(
@@ -51,6 +60,9 @@ async def open_client(
         return await EdgeClient.open(local_path, timeout=timeout)
     if url == LOCAL:
         return _local_client()
+    if api_key and urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOOPBACK:
+        logger.warning(INSECURE)
+    warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
         return AsyncQdrantClient(
             url=url.rstrip("/"),
@@ -96,12 +108,12 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
 
 
 def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
-    reason = _clean(error.content.decode("utf-8", "replace"))
+    reason = _reason(error.content.decode("utf-8", "replace"))
     match error.status_code:
         case 404 if collection is not None:
             return UnknownCollection(collection)
         case 400 | 422:
-            return RequestError(f"Qdrant refused the request: {reason}")
+            return RequestError(f"Qdrant refused the request{reason}")
         case 401 | 403:
             return EngineFailure(FORBIDDEN)
         case 408 | 504:
@@ -110,7 +122,7 @@ def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
             return EngineUnavailable("Qdrant is overloaded or starting; try again shortly.")
         case 507:
             return EngineFailure("Qdrant is out of disk space or memory.")
-    return EngineFailure(f"Qdrant failed (HTTP {error.status_code}): {reason}")
+    return EngineFailure(f"Qdrant failed (HTTP {error.status_code}); its log says why.")
 
 
 def _transport(error: Exception) -> QdrantMcpError:
@@ -142,11 +154,18 @@ def _grpc(error: grpc.aio.AioRpcError, collection: str | None) -> QdrantMcpError
             return EngineTimeout("Qdrant did not answer in time.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:
             return EngineUnavailable(UNREACHABLE)
-    return EngineFailure(f"Qdrant failed ({error.code().name}): {reason}")
+    return EngineFailure(f"Qdrant failed ({error.code().name}); its log says why.")
+
+
+def _reason(body: str) -> str:
+    """What Qdrant's JSON says is wrong; nothing of a page that a proxy answers with."""
+    try:
+        said = json.loads(body)["status"]["error"]
+    except (ValueError, LookupError, TypeError):
+        return "."
+    return f": {_clean(str(said))}"
 
 
 def _clean(text: str) -> str:
-    """One short line, taken from Qdrant's JSON error where there is one."""
-    head, found, tail = text.partition('"error":"')
-    reason = tail.partition('"}')[0] if found else head
-    return " ".join(reason.split())[:MAX_REASON]
+    """One short line."""
+    return " ".join(text.split())[:MAX_REASON]

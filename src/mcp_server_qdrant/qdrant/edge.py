@@ -119,17 +119,6 @@ class EdgeClient(AsyncQdrantBase):
         await self._ask("index", collection_name, field_name, schema, timeout=timeout)
         return done()
 
-    async def delete_payload_index(
-        self,
-        collection_name: str,
-        field_name: str,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Forget a payload index."""
-        await self._ask("drop_index", collection_name, field_name, timeout=timeout)
-        return done()
-
     # Points
 
     async def upsert(
@@ -161,19 +150,6 @@ class EdgeClient(AsyncQdrantBase):
         await self._ask("update_vectors", collection_name, blobs, where, timeout=timeout)
         return done()
 
-    async def delete_vectors(
-        self,
-        collection_name: str,
-        vectors: Sequence[str],
-        points: Any,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Take vectors away from points."""
-        chosen = plain.plain_selector(points)
-        await self._ask("delete_vectors", collection_name, list(vectors), chosen, timeout=timeout)
-        return done()
-
     async def delete(
         self,
         collection_name: str,
@@ -200,20 +176,6 @@ class EdgeClient(AsyncQdrantBase):
         await self._ask("set_payload", collection_name, fields, chosen, key, timeout=timeout)
         return done()
 
-    async def overwrite_payload(
-        self,
-        collection_name: str,
-        payload: dict[str, Any],
-        points: Any,
-        key: str | None = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Replace the payload; ids that do not exist are passed over."""
-        fields, chosen = plain_payload(payload), plain.plain_selector(points)
-        await self._ask("overwrite_payload", collection_name, fields, chosen, key, timeout=timeout)
-        return done()
-
     async def delete_payload(
         self,
         collection_name: str,
@@ -225,18 +187,6 @@ class EdgeClient(AsyncQdrantBase):
         """Remove keys from the payload."""
         chosen = plain.plain_selector(points)
         await self._ask("delete_payload", collection_name, list(keys), chosen, timeout=timeout)
-        return done()
-
-    async def clear_payload(
-        self,
-        collection_name: str,
-        points_selector: Any,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Remove the whole payload."""
-        chosen = plain.plain_selector(points_selector)
-        await self._ask("clear_payload", collection_name, chosen, timeout=timeout)
         return done()
 
     # Questions
@@ -267,30 +217,13 @@ class EdgeClient(AsyncQdrantBase):
         (rows,) = await self._ask("query", collection_name, plain_requests, timeout=timeout)
         return plain.response(rows)
 
-    async def scored_points(
-        self,
-        collection_name: str,
-        legs: Sequence[models.Prefetch],
-        *,
-        k: int,
-        limit: int,
-        with_payload: bool,
-        weights: Sequence[float] | None = None,
-        unscored: Sequence[models.Prefetch] = (),
-    ) -> list[tuple[int | str, dict[str, Any] | None, float, list[float | None]]]:
-        """RRF over all legs and each point's exact score on every leg but the `unscored`.
+    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+        """What a search asks of many collections in one trip; see `edge_hybrid`.
 
-        In one trip: no call of a Qdrant server does both; here a second would cost more than the
-        search. `weights` are those of the legs in the fusion, the unscored ones last.
-        Rows of `(id, payload, rrf, scores)`, best first, in plain data.
+        No call of a Qdrant server does it; here a trip for each would cost more than the search.
         """
-        filters: dict[int, Any] = {}
-        asked = [plain.plain_request(leg, filters) for leg in legs]
-        asked += [plain.plain_request(leg, filters) | {"unscored": True} for leg in unscored]
-        for leg, weight in zip(asked, weights or (), strict=False):
-            leg["weight"] = weight
-        rows: list[Any] = await self._ask("scored", collection_name, asked, k, limit, with_payload)
-        return rows
+        answers: list[tuple[bool, Any]] = await self._ask(question, *arguments)
+        return answers
 
     async def query_batch_points(
         self,

@@ -98,6 +98,11 @@ def _own(folder: Path) -> None:
         raise _not_started(error) from None
     if sys.platform != "win32" and owner != os.getuid():
         raise EngineUnavailable("The data folder belongs to another user; choose one of your own.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EngineUnavailable(
+            "The data folder cannot be written to: mend its permissions, or let"
+            " QDRANT_LOCAL_PATH name another."
+        )
 
 
 def _not_started(error: OSError) -> EngineUnavailable:

@@ -18,14 +18,12 @@ import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from mcp_server_qdrant.errors import DiskFull, RequestError
-from mcp_server_qdrant.qdrant.edge_wire import sync
+from mcp_server_qdrant.errors import DiskFull
+from mcp_server_qdrant.qdrant.edge_wire import LOCK, sync
 
 _LONGEST_SLUG = 120
-_LONGEST_NAME = 255
 _BLOCK = 1 << 20
 
 
@@ -44,14 +42,6 @@ def _lower_escapes(text: str) -> str:
     return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
 
 
-def check_name(name: Any) -> None:
-    """Refuse a name no collection can have."""
-    if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME:
-        raise RequestError(f"A collection's name has 1 to {_LONGEST_NAME} characters.")
-    if any(ord(c) < 32 or 0xD800 <= ord(c) < 0xE000 or c in "/\\" for c in name):
-        raise RequestError(f"The collection name {name!r} holds a character it must not hold.")
-
-
 class Folder:
     """The directories under one engine folder."""
 
@@ -61,6 +51,11 @@ class Folder:
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
+        self._held = _identity(root / LOCK)
+
+    def gone(self) -> bool:
+        """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
+        return _identity(self.root / LOCK) != self._held
 
     def prepare(self) -> None:
         """Make the directories and mend what a crash left half done."""
@@ -122,6 +117,14 @@ class Folder:
                 f"Nothing was written: {free >> 20} MB are free on the disk,"
                 f" {(self._min_free + wanted) >> 20} MB are needed."
             )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _remove(path: Path) -> None:

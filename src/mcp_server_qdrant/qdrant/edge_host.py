@@ -7,6 +7,7 @@ by all of them. Each client has a thread, which does its reads; one more thread 
     python -m mcp_server_qdrant.qdrant.edge_host FOLDER OPTIONS
 """
 
+import contextlib
 import os
 import secrets
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_files import Folder
 from mcp_server_qdrant.qdrant.edge_gate import Gate
@@ -46,15 +48,15 @@ class Host:
         self._left = time.monotonic()
         self._closing = False
         self._told = False
-        folder = Folder(root, options.min_free)
-        folder.prepare()
-        self._shards = Shards(folder, options.max_open)
+        self._folder = Folder(root, options.min_free)
+        self._folder.prepare()
+        self._shards = Shards(self._folder, options.max_open)
         self._shards.scan()
         self._gate = Gate()
         self._writer = Writer(self._shards, self._gate, options)
 
     def run(self) -> None:
-        """Serve until told to stop or until the last client has been gone for a while."""
+        """Serve until told to stop, or until the last client or the folder itself is gone."""
         address = wire.socket_address(self._root)
         if address is not None:
             self._sweep_sockets(Path(address))
@@ -63,13 +65,15 @@ class Host:
                 Path(listener.address).chmod(0o600)
             self._writer.start()
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+            threading.Thread(target=self._open_ahead, daemon=True).start()
             wire.Rendezvous(str(listener.address), self._key, os.getpid()).write(self._root)
             pause = min(_LONGEST_PAUSE, self._options.idle_seconds / 4 + 0.01)
-            while not (self._told or self._stop.is_set()):
+            while not (self._told or self._stop.is_set() or self._folder.gone()):
                 time.sleep(pause)
                 self._stop_when_idle()
             self._stop.set()
-            (self._root / wire.RENDEZVOUS).unlink(missing_ok=True)
+            if not self._folder.gone():  # else it may be the next host's
+                (self._root / wire.RENDEZVOUS).unlink(missing_ok=True)
         self._end()
 
     def _sweep_sockets(self, address: Path) -> None:
@@ -98,6 +102,16 @@ class Host:
                 time.sleep(0.01)
                 continue
             threading.Thread(target=self._serve, args=(link,), daemon=True).start()
+
+    def _open_ahead(self) -> None:
+        """A cold disk takes 0.2 s for each: the first search over many need not wait for all."""
+        with self._gate.writing():
+            names = self._shards.recent(self._options.ahead)
+        for name in names:
+            if self._stop.is_set():
+                return
+            with self._gate.writing(), contextlib.suppress(QdrantMcpError):
+                self._shards.engine(self._shards.get(name))
 
     def _serve(self, link: Any) -> None:
         wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)

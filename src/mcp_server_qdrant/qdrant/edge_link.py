@@ -174,7 +174,7 @@ class _Line:
         while (frame := self._later.get()) is not None:
             try:
                 self._connection.send_bytes(frame)
-            except (OSError, ValueError):
+            except (OSError, ValueError, TypeError):  # the last where it is closed in mid-write
                 self._on_loop(self._end)
                 return
             self._on_loop(self._sent)
@@ -209,8 +209,8 @@ class _Line:
         if self.ended:
             return
         self.fail(_Lost)
-        if threading.current_thread() not in self._threads:
-            self._connection.close()
+        wire.hang_up(self._connection)  # a thread that reads from it would not notice its close
+        self._connection.close()
 
     def fail(self, error: Callable[[], Exception]) -> None:
         """Take no more calls; those under way end with the error."""

@@ -142,7 +142,7 @@ class Optimiser:
             self._shards.folder.swap(shard.slug, job.copy)
             shard.record = None
             shard.deleted = 0
-            shard.count = None
+            shard.changed()
             self._job = None
             self._shards.engine(shard)
         with self._gate.writing():

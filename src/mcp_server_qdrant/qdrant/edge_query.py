@@ -1,6 +1,6 @@
 """One query on its way to the engine, from plain data to what it finds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import qdrant_edge as edge
@@ -15,57 +15,6 @@ TIES = 4  # fused results of equal score come in random order: so many more are 
 _NO_PAYLOAD = False
 
 
-def _key(point_id: Any) -> int:
-    """A point id that is quick to compare: hashing a UUID takes longer than finding it."""
-    return point_id if type(point_id) is int else ~point_id.int
-
-
-def fused(legs: Sequence["Query"], k: int, limit: int) -> list[tuple[Any, float, list[Any]]]:
-    """The best points by RRF over the legs: `(id, rrf, exact score on each leg or None)`.
-
-    The legs are asked one by one, which takes less than the engine's own fusion, and their
-    scores are exact (codes are rescored): only points that one leg did not find are scored again.
-    A leg's `weight` acts as in Qdrant's weighted RRF; one that is `unscored` only ranks.
-    """
-    found = [leg.scores() for leg in legs]
-    ids: dict[int, Any] = {}
-    rrf: dict[int, float] = {}
-    for leg, scores in zip(legs, found, strict=True):
-        for rank, (key, (point_id, _)) in enumerate(scores.items()):
-            ids[key] = point_id
-            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
-    floor = sorted(rrf.values(), reverse=True)[limit - 1] if len(rrf) > limit else 0.0
-    ranked = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)
-    best = ranked[:limit]
-    scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
-    for leg, scores in scored:
-        scores.update(leg.exact([ids[key] for *_, key in best if key not in scores]))
-    lacking = None, None
-    return [
-        (key if key >= 0 else text, -score, [scores.get(key, lacking)[1] for _, scores in scored])
-        for score, text, key in best
-    ]
-
-
-class Nearest:
-    """The engine's query for a dense vector: a search over many collections sends it once."""
-
-    def __init__(self) -> None:
-        self._vector: list[Any] | None = None
-        self._made: dict[tuple[str, int], Any] = {}
-
-    def of(self, vector: list[Any], using: str, shard: Shard) -> Any:
-        """Check and convert the vector, once per name and size."""
-        if vector is not self._vector:
-            self._vector, self._made = vector, {}
-        params = shard.sidecar["vectors"].get(using)
-        key = using, params["size"] if params else 0
-        if key not in self._made:
-            check_query(vector, using, shard.sidecar)
-            self._made[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._made[key]
-
-
 class Query:
     """One query request on its way to the engine."""
 
@@ -74,14 +23,10 @@ class Query:
         shard: Shard,
         engine: edge.EdgeShard,
         request: Mapping[str, Any],
-        nearest: "Nearest",
         filters: "dict[int, edge.Filter | None]",
     ) -> None:
         self._shard, self._engine, self._request = shard, engine, request
-        self._nearest = nearest
         self._filters = filters
-        self.weight: float = request.get("weight", 1.0)
-        self.scored: bool = not request.get("unscored")
 
     def _filter(self, plain: Mapping[str, Any] | None) -> edge.Filter | None:
         """The engine's filter, made once where the requests of a call share one."""
@@ -133,27 +78,6 @@ class Query:
             )
         )
 
-    def scores(self) -> dict[int, tuple[Any, float]]:
-        """What a leg finds, best first: id and score by key."""
-        found = self.search(self._request.get("limit", 10), 0, (False, False))
-        return {_key(point_id := point.id): (point_id, point.score) for point in found}
-
-    def exact(self, ids: list[Any]) -> dict[int, tuple[Any, float]]:
-        """The leg's exact score of each of these points that has its vector."""
-        if not ids:
-            return {}
-        scoring, _ = self._scoring(self._request, len(ids))
-        request = edge.QueryRequest(
-            len(ids),
-            query=scoring,
-            filter=edge.Filter(must=[edge.HasIdCondition(set(ids))]),
-            params=types.EXACT,
-            with_payload=False,
-            with_vector=False,
-        )
-        found = self._engine.query(request)
-        return {_key(point_id := point.id): (point_id, point.score) for point in found}
-
     def _prefetches(self, plain: Mapping[str, Any]) -> list[edge.Prefetch] | None:
         return [self._prefetch(one) for one in plain.get("prefetch") or ()] or None
 
@@ -180,8 +104,6 @@ class Query:
         using = plain.get("using") or ""
         if isinstance(nearest, int | str):
             nearest, where = self._vector_of(nearest, using), _without(nearest, where)
-        if type(query) is list:
-            return self._nearest.of(query, using, self._shard), where
         check_query(nearest, using, self._shard.sidecar)
         mmr = isinstance(query, dict) and query.get("mmr")
         if mmr:

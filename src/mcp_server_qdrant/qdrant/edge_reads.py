@@ -10,7 +10,7 @@ import qdrant_edge as edge
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_id, check_ids
-from mcp_server_qdrant.qdrant.edge_query import Nearest, Query, check_names, fused
+from mcp_server_qdrant.qdrant.edge_query import Query, check_names
 from mcp_server_qdrant.qdrant.edge_schema import index_type
 from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shards, guarded
 from mcp_server_qdrant.qdrant.edge_walk import counted, ordered
@@ -21,7 +21,6 @@ class Reads:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
-        self._nearest = Nearest()
 
     def collections(self) -> list[str]:
         """All names."""
@@ -55,31 +54,7 @@ class Reads:
         engine = self._shards.engine(shard)
         with guarded(name):
             filters: dict[int, edge.Filter | None] = {}
-            return [
-                Query(shard, engine, request, self._nearest, filters).run() for request in requests
-            ]
-
-    def scored(
-        self, name: str, legs: list[dict[str, Any]], k: int, limit: int, with_payload: Any
-    ) -> list[tuple[Any, ...]]:
-        """The best points by RRF over the legs, each with its exact score on every leg.
-
-        Rows of `(id, payload, rrf, scores)`; a score is None where the point lacks the vector.
-        """
-        shard = self._shards.get(name)
-        engine = self._shards.engine(shard)
-        if limit <= 0:
-            return []
-        filters: dict[int, edge.Filter | None] = {}
-        with guarded(name):
-            asked = [Query(shard, engine, leg, self._nearest, filters) for leg in legs]
-            found = fused(asked, k, limit)
-            payloads = {}
-            if with_payload:
-                selector = types.to_selector(with_payload)
-                records = engine.retrieve([row[0] for row in found], selector, False)  # noqa: FBT003
-                payloads = {types.from_id(record.id): record.payload for record in records}
-        return [(point_id, payloads.get(point_id), rrf, s) for point_id, rrf, s in found]
+            return [Query(shard, engine, request, filters).run() for request in requests]
 
     def retrieve(
         self, name: str, ids: list[Any], with_payload: Any, with_vector: Any

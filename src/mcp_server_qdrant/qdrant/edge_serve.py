@@ -9,25 +9,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant import edge_wire as wire
 from mcp_server_qdrant.qdrant.edge_gate import Gate
+from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
-_FRAME_SECONDS = 0.004  # answers are sent at least so often: the client works on them meanwhile
+_FRAME_SECONDS = 0.002  # answers are sent at least so often: the client works on them meanwhile
 _GROUP = 32  # writes acknowledged by one flush
-
-READS = frozenset(
-    {"collections", "info", "query", "scored", "retrieve", "scroll", "count", "facet"}
+_GONE = (
+    "The data folder was deleted or moved while it was in use: this was not stored."
+    " Try again; the folder is begun anew."
 )
+
+READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
+HYBRID = frozenset({"candidates", "idfs", "payloads"})
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index", "drop_index"),
-        *("upsert", "update_vectors", "delete_vectors", "delete", "set_payload"),
-        *("overwrite_payload", "delete_payload", "clear_payload"),
+        *("create", "update_metadata", "drop", "index"),
+        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
     }
 )
 
@@ -37,7 +40,11 @@ class Session:
 
     def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
         self._link = link
-        self._reads = Reads(shards)
+        reads, hybrid = Reads(shards), Hybrid(shards)
+        self._reads: dict[str, Callable[..., Any]] = {
+            **{name: getattr(reads, name) for name in READS},
+            **{name: getattr(hybrid, name) for name in HYBRID},
+        }
         self._gate = gate
         self._writer = writer
         self._outbox: deque[bytes] = deque()
@@ -53,9 +60,9 @@ class Session:
         done: list[tuple[int, bool, Any]] = []
         since = time.monotonic()
         for number, operation, arguments in calls:
-            if operation in READS:
+            if operation in self._reads:
                 with self._gate.reading():
-                    done.append((number, *_outcome(getattr(self._reads, operation), arguments)))
+                    done.append((number, *_outcome(self._reads[operation], arguments)))
                 if time.monotonic() - since > _FRAME_SECONDS:
                     self.send(done)
                     done, since = [], time.monotonic()
@@ -84,8 +91,8 @@ class Session:
 
 
 def _name(arguments: tuple[Any, ...]) -> str:
-    """The collection that a call is about."""
-    return str(arguments[0]) if arguments else ""
+    """The collection that a call is about; empty where it is about several."""
+    return arguments[0] if arguments and isinstance(arguments[0], str) else ""
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -103,6 +110,7 @@ class Writer(threading.Thread):
     def __init__(self, shards: Shards, gate: Gate, options: wire.EdgeOptions) -> None:
         super().__init__(name="writer", daemon=True)
         self._gate = gate
+        self._folder = shards.folder
         self._writes = Writes(shards)
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._pause = max(0.02, options.quiet_seconds / 2)
@@ -147,9 +155,10 @@ class Writer(threading.Thread):
         ]
         self._flush()
         lost = self._writes.lost()
+        gone = EngineFailure(_GONE) if self._folder.gone() else None
         for session, number, name, (well, value) in outcomes:
-            failed = well and name in lost
-            reply = (number, False, wire.error_out(lost[name])) if failed else (number, well, value)
+            error = gone or (lost.get(name) if well else None)
+            reply = (number, False, wire.error_out(error)) if error else (number, well, value)
             with contextlib.suppress(OSError):
                 session.send([reply])
 

@@ -23,9 +23,10 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.edge_files import Folder, check_name, slug_of
+from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.qdrant.edge_files import Folder, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
-from mcp_server_qdrant.qdrant.edge_wire import write_atomically
+from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -43,6 +44,7 @@ class Shard:
         self.sidecar = sidecar
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
+        self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
         self.written = 0.0  # when, on the monotonic clock
@@ -52,6 +54,11 @@ class Shard:
     def name(self) -> str:
         """The collection's name."""
         return str(self.sidecar["name"])
+
+    def changed(self) -> None:
+        """Its points are others now."""
+        self.count = None
+        self.idf = {}
 
 
 class Shards:
@@ -75,6 +82,11 @@ class Shards:
     def names(self) -> list[str]:
         """All collections, sorted."""
         return sorted(self._all)
+
+    def recent(self, most: int) -> list[str]:
+        """The collections that were written to last, the latest first."""
+        used = {name: _used(self.path(shard)) for name, shard in self._all.items()}
+        return sorted(used, key=lambda name: (-used[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
@@ -134,7 +146,8 @@ class Shards:
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection; it exists once its sidecar does."""
-        check_name(name)
+        if fault := name_fault(name):
+            raise RequestError(fault)
         if name in self._all:
             if self._all[name].sidecar.get("token") == sidecar["token"]:
                 return  # repeated by a client that did not hear the first answer
@@ -148,6 +161,7 @@ class Shards:
             shard.engine = edge.EdgeShard.create(str(self.path(shard)), config)
             shard.engine.flush()
         draft.replace(self._sidecar_path(shard))
+        sync(self.folder.shards)
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
@@ -162,6 +176,7 @@ class Shards:
         """Delete the collection; it is gone once its sidecar is."""
         gone = self.folder.shards / f"{shard.slug}.json.gone"
         self._sidecar_path(shard).replace(gone)
+        sync(self.folder.shards)
         del self._all[shard.name]
         shard.record = None
         self.close(shard)
@@ -185,6 +200,14 @@ class Shards:
         """Flush and close every shard."""
         for shard in self.opened():
             self.close(shard)
+
+
+def _used(path: Path) -> float:
+    """When the shard was written to last."""
+    try:
+        return max((file.stat().st_mtime for file in (path / "wal").iterdir()), default=0.0)
+    except OSError:
+        return 0.0
 
 
 def _deaths(marker: Path) -> tuple[int, float]:

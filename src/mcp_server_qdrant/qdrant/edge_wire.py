@@ -21,7 +21,7 @@ from typing import Any
 
 from mcp_server_qdrant import errors
 
-WIRE = 2
+WIRE = 4
 BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
 RENDEZVOUS = "engine-host.json"
 LOCK = "engine-host.lock"
@@ -35,6 +35,7 @@ class EdgeOptions:
     """How a host behaves; the first client's options count while that host lives.
 
     idle_seconds: how long the host outlives its last client. max_open: open shards kept.
+    ahead: shards opened at start, before they are asked for.
     min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
     (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
     writing before it starts.
@@ -42,6 +43,7 @@ class EdgeOptions:
 
     idle_seconds: float = 5.0
     max_open: int = 512
+    ahead: int = 64
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0
@@ -79,8 +81,9 @@ class Rendezvous:
                 if not _private(os.fstat(handle)):
                     return None
                 fields = json.load(file)
-            fields["key"] = bytes.fromhex(fields["key"])
-            return cls(**fields)
+            key = bytes.fromhex(fields["key"])
+            # What another version adds is passed over: its number is what tells.
+            return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

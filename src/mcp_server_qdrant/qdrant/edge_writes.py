@@ -64,7 +64,7 @@ class Writes:
         engine = self._shards.engine(shard)
         if shard.record is not None:
             shard.record.append(update)
-        shard.count = None
+        shard.changed()
         shard.written = time.monotonic()
         self.touched.add(shard)
         shard.dirty = True
@@ -126,16 +126,6 @@ class Writes:
             self._shards.save(shard)
         yield
 
-    def drop_index(self, name: str, field: str) -> Step:
-        """Forget a payload index."""
-        shard = self._shards.get(name)
-        with guarded(name):
-            update = Update.delete_field_index(field)
-        self.apply(shard, update)
-        if shard.sidecar.get("indexes", {}).pop(field, None) is not None:
-            self._shards.save(shard)
-        yield
-
     # Points
 
     def upsert(self, name: str, blobs: list[bytes], where: Any, mode: str | None) -> Step:
@@ -183,16 +173,6 @@ class Writes:
             self.apply(shard, update)
             yield
 
-    def delete_vectors(self, name: str, vectors: list[str], selector: Mapping[str, Any]) -> Step:
-        """Take vectors away from points."""
-        shard = self._shards.get(name)
-        for vector in vectors:
-            if vector not in (*shard.sidecar["vectors"], *shard.sidecar["sparse_vectors"]):
-                raise RequestError(check.unknown_vector(vector, shard.sidecar))
-        self._room()
-        by = (Update.delete_vectors, Update.delete_vectors_by_filter)
-        yield from self._select(shard, selector, by, vectors)
-
     def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
         """Delete points."""
         shard = self._shards.get(name)
@@ -208,35 +188,17 @@ class Writes:
         self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
     ) -> Step:
         """Merge into the payload (or, with a key, into that part of it)."""
-        shard = self._checked(name, payload)
-        by = (Update.set_payload, Update.set_payload_by_filter)
-        yield from self._select(shard, selector, by, payload, key)
-
-    def overwrite_payload(
-        self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
-    ) -> Step:
-        """Replace the payload."""
-        shard = self._checked(name, payload)
-        by = (Update.overwrite_payload, Update.overwrite_payload_by_filter)
-        yield from self._select(shard, selector, by, payload, key)
-
-    def _checked(self, name: str, payload: dict[str, Any]) -> Shard:
         shard = self._shards.get(name)
         check.check_payload(payload)
         self._room()
-        return shard
+        by = (Update.set_payload, Update.set_payload_by_filter)
+        yield from self._select(shard, selector, by, payload, key)
 
     def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> Step:
         """Remove keys from the payload."""
         shard = self._shards.get(name)
         by = (Update.delete_payload, Update.delete_payload_by_filter)
         yield from self._select(shard, selector, by, keys)
-
-    def clear_payload(self, name: str, selector: Mapping[str, Any]) -> Step:
-        """Remove the whole payload."""
-        shard = self._shards.get(name)
-        by = (Update.clear_payload, Update.clear_payload_by_filter)
-        yield from self._select(shard, selector, by)
 
     def _select(
         self, shard: Shard, selector: Mapping[str, Any], by: tuple[Any, Any], *arguments: Any

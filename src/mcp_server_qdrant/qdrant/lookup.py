@@ -1,14 +1,20 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 import asyncio
-import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from mcp_server_qdrant.datatypes import Document, point_id
+from mcp_server_qdrant.datatypes import (
+    Document,
+)
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.notation import as_point_id, point_id
 from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
+
+PAGE = 256  # chunks read in one trip
 
 
 class Lookup:
@@ -19,17 +25,24 @@ class Lookup:
         self._points = points
 
     async def get(
-        self, ids: Sequence[str], *, neighbours: int = 0, collection: str | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        neighbours: int = 0,
+        collection: str | None = None,
+        room: int | None = None,
     ) -> tuple[list[Document], list[str]]:
-        """The documents of `ids` in their order, and a sentence per collection that failed.
+        """The documents of `ids` in their order, each once, and a sentence per failed collection.
 
         A point id gives that point, widened by `neighbours` chunks on either side; a document id
-        gives all its chunks as one text; an id that is nowhere is left out. Without `collection`,
-        all visible ones are looked in. Raises BackendError where none of them answered.
+        gives its chunks as one text, the first of them where all have more than `room` characters;
+        an id that is nowhere is left out. Without `collection`, all visible ones are looked in.
+        Raises BackendError where none of them answered.
         """
         names = await self._places(collection)
+        wanted = tuple(dict.fromkeys(ids))
         answers = await asyncio.gather(
-            *(self._from(name, ids, neighbours) for name in names), return_exceptions=True
+            *(self._from(name, wanted, neighbours, room) for name in names), return_exceptions=True
         )
         failures = []
         found: list[Document] = []
@@ -42,13 +55,14 @@ class Lookup:
                 found += answer
         if failures and len(failures) == len(names):
             raise BackendError(f"No collection could be looked in: {failures[0]}")
-        order = {wanted.casefold(): place for place, wanted in enumerate(ids)}
+        order = {one.casefold(): place for place, one in enumerate(wanted)}
         found.sort(
             key=lambda d: order.get(
                 str(d.id).casefold(), order.get((d.document or "").casefold(), 0)
             )
         )
-        return found, failures
+        once = {(d.collection, d.id, d.start, d.end): d for d in found}
+        return list(once.values()), failures
 
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
@@ -57,20 +71,58 @@ class Lookup:
             raise UnknownCollection(collection, await self._catalog.near(collection))
         return [collection]
 
-    async def _from(self, name: str, ids: Sequence[str], neighbours: int) -> list[Document]:
+    async def _from(
+        self, name: str, ids: Sequence[str], neighbours: int, room: int | None
+    ) -> list[Document]:
         """What one collection has of `ids`, in one trip and one more per document of many parts."""
-        points = {wanted: as_point_id(wanted) for wanted in ids}
-        firsts = {wanted: point_id(name, wanted, 0) for wanted in ids}
-        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
-        by_id = {document.id: document for document in await self._points.by_id(name, list(asked))}
+        named = await self.named(name, ids)
         found = []
         for wanted in ids:
-            if (point := points[wanted]) is not None and point in by_id:
-                found.append(await self._around(by_id[point], neighbours))
-            elif firsts[wanted] in by_id:
-                first = by_id[firsts[wanted]]
-                found.append(await self._around(first, first.chunks))
+            if (document := named.get(wanted)) is None:
+                continue
+            if document.id == as_point_id(wanted):
+                found.append(await self._around(document, neighbours))
+            else:
+                found.append(await self._whole(document, room))
         return found
+
+    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
+        """Id -> its point, or the first part of the document of that id; in one trip."""
+        points = {wanted: as_point_id(wanted) for wanted in ids}
+        firsts = {wanted: point_id(collection, wanted, 0) for wanted in ids}
+        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
+        found = await self._points.by_id(collection, list(asked))
+        by_id = {document.id: document for document in found}
+        named = {}
+        for wanted in ids:
+            point = points[wanted]
+            if point is not None and point in by_id:
+                named[wanted] = by_id[point]
+            elif firsts[wanted] in by_id:
+                named[wanted] = by_id[firsts[wanted]]
+        return named
+
+    async def matching(self, collection: str, where: Mapping[str, Any]) -> list[Document]:
+        """The points that a filter in REST form matches, of their payload only the document's id.
+
+        Raises InvalidFilter.
+        """
+        return await self._points.matching(collection, parse(where))
+
+    async def _whole(self, first: Document, room: int | None) -> Document:
+        """The document that begins with this chunk, as far as it fits."""
+        if first.document is None or first.chunks == 1:
+            return first
+        chunks: list[Document] = []
+        used = 0
+        for start in range(0, first.chunks, PAGE):
+            end = min(start + PAGE, first.chunks) - 1
+            for chunk in await self._points.chunks(first.collection, first.document, start, end):
+                used += len(chunk.text)
+                if chunks and room is not None and used > room:
+                    return joined(chunks, first)
+                chunks.append(chunk)
+        return joined(chunks, first) if chunks else first
 
     async def _around(self, document: Document, neighbours: int) -> Document:
         """The chunk joined with so many before and after it."""
@@ -83,16 +135,6 @@ class Lookup:
             min(document.chunk + neighbours, document.chunks - 1),
         )
         return joined(chunks, document) if chunks else document
-
-
-def as_point_id(text: str) -> str | int | None:
-    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
-    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
-        return int(text)
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None
 
 
 def joined(chunks: Sequence[Document], like: Document) -> Document:
@@ -112,4 +154,5 @@ def joined(chunks: Sequence[Document], like: Document) -> Document:
         end=end,
         chunk=0 if complete else like.chunk,
         chunks=1 if complete else like.chunks,
+        last=None if complete else chunks[-1].chunk,
     )

@@ -42,6 +42,7 @@ def read(
         chunks=_number(doc, "chunks", 1),
         start=doc.get("start") if isinstance(doc.get("start"), int) else None,
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
+        textless=key is None,
     )
 
 

@@ -1,7 +1,6 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +11,18 @@ from mcp_server_qdrant.datatypes import (
     SPARSE_NAME,
     Document,
     Payload,
+    PointId,
     StoredPoint,
     Target,
-    point_id,
 )
 from mcp_server_qdrant.errors import EngineFailure, RequestError
+from mcp_server_qdrant.notation import name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read
 
 PENDING = "dense"
-MAX_NAME = 255
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+PAGE = 500
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
@@ -36,27 +35,37 @@ _INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What a new collection is made with: its dense vector, its model, the fields to index."""
+    """What a new collection is made with: its dense vector and its model."""
 
     vector: str
     size: int
     metadata: Mapping[str, Any]
-    fields: tuple[tuple[str, FieldType], ...] = ()
 
 
 class Points:
-    """Writes, and the reads that name points. All raise our errors."""
+    """Writes, and the reads that name points. All raise our errors.
 
-    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+    `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        content_fields: Sequence[str],
+        fields: Sequence[tuple[str, FieldType]] = (),
+    ) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
+        self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self._indexed: set[str] = set()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
         """Make the collection with dense, `bm25` and its indexes; False where it is there already.
 
         Raises RequestError for a name that Qdrant or a file system would not take.
         """
-        check_name(collection)
+        if fault := name_fault(collection):
+            raise RequestError(fault)
         try:
             with foreign_errors(collection):
                 await self._client.create_collection(
@@ -76,11 +85,22 @@ class Points:
                 if await self._client.collection_exists(collection):
                     return False  # made by another caller since we looked
             raise
-        fields = {f"metadata.{name}": index_type(kind) for name, kind in blueprint.fields}
-        for name, schema in (_INDEXES | fields).items():
-            with foreign_errors(collection):
-                await self._client.create_payload_index(collection, name, schema)
+        self._indexed.discard(collection)
+        await self.index(collection, ())
         return True
+
+    async def index(self, collection: str, present: Container[str]) -> None:
+        """Make the indexes that are not among the `present` ones; once in this process.
+
+        A collection lacks some where its creation was interrupted, or a setting added a field.
+        """
+        missing = [field for field in self._indexes if field not in present]
+        if not missing or collection in self._indexed:
+            return
+        for field in missing:
+            with foreign_errors(collection):
+                await self._client.create_payload_index(collection, field, self._indexes[field])
+        self._indexed.add(collection)
 
     async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
         """Write the points with the vectors that the collection has. Acknowledged when durable."""
@@ -113,6 +133,10 @@ class Points:
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
         ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        await self.delete_points(collection, ids)
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
         with foreign_errors(collection):
             await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
 
@@ -143,6 +167,19 @@ class Points:
             )
         return [self._document(collection, record) for record in records]
 
+    async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
+        """All points that match, page by page, of their payload only which document they are of."""
+        found: list[models.Record] = []
+        offset = None
+        while True:
+            with foreign_errors(collection):
+                records, offset = await self._client.scroll(
+                    collection, where, limit=PAGE, offset=offset, with_payload=["doc"]
+                )
+            found += records
+            if offset is None:
+                return [self._document(collection, record) for record in found]
+
     async def fill(self, target: Target, vectors: Mapping[str | int, Sequence[float]]) -> None:
         """Give pending points their dense vector, then take the mark off."""
         assert target.dense is not None
@@ -161,15 +198,6 @@ class Points:
 
     def _document(self, collection: str, record: models.Record) -> Document:
         return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
-
-
-def check_name(name: str) -> None:
-    """Raise RequestError unless `name` can be a collection's name."""
-    if not name or len(name) > MAX_NAME or _FORBIDDEN.search(name) or name in (".", ".."):
-        raise RequestError(
-            f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
-            'without control characters and < > : " / \\ | ? *'
-        )
 
 
 def stored_payload(document: Document) -> Payload:

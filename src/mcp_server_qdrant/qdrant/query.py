@@ -1,8 +1,7 @@
-"""One collection's native queries: fused candidates, exact leg scores, probes, payloads."""
+"""What a search asks: fused candidates, exact leg scores, probes, payloads; in native queries."""
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from qdrant_client import models
@@ -17,10 +16,12 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     Target,
 )
-from mcp_server_qdrant.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.filters import parse
+
+# Fused candidates, and their exact (cosine, BM25) scores by id.
+Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
 
 RRF_K = 60
 TIES = 4
@@ -31,79 +32,45 @@ _RRF = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
 
 
 class Queries:
-    """The read side of the engine, one collection at a time."""
+    """The read side of a Qdrant server, one collection per trip."""
 
     def __init__(self, client: AsyncQdrantBase) -> None:
         self._client = client
-        self._prefetch: models.Prefetch | None = None
         self._weighted = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
         return parse(raw)
 
+    def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
+        """The targets, parted into those that are asked together: here each by itself."""
+        return [[target] for target in targets]
+
     async def search(
         self,
-        target: Target,
-        query: LegQuery,
+        asked: Sequence[tuple[Target, LegQuery]],
         *,
         depth: int,
         condition: models.Filter | None,
         with_payload: bool,
-    ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
-        """The fused candidates, best first, and their exact (cosine, BM25) scores by id."""
-        with_payload = with_payload or bool(query.tags)  # who carries a tag counts at once
-        if isinstance(self._client, EdgeClient):
-            return await self._search_in_one_trip(
-                self._client, target, query, depth, condition, with_payload=with_payload
+    ) -> list[Legs | QdrantMcpError]:
+        """For each target the fused candidates, best first, and their exact leg scores by id.
+
+        Raises what concerns all; an error in the answer concerns that target.
+        """
+        answers: list[Legs | QdrantMcpError] = []
+        for target, query in asked:
+            candidates = await self.candidates(
+                target,
+                query,
+                depth=depth,
+                condition=condition,
+                with_payload=with_payload or bool(query.tags),  # who carries a tag counts at once
             )
-        candidates = await self.candidates(
-            target, query, depth=depth, condition=condition, with_payload=with_payload
-        )
-        if not candidates:
-            return [], {}, {}
-        ids = [candidate.id for candidate in candidates]
-        return candidates, *await self.leg_scores(target, query, ids)
-
-    async def _search_in_one_trip(
-        self,
-        client: EdgeClient,
-        target: Target,
-        query: LegQuery,
-        depth: int,
-        condition: models.Filter | None,
-        *,
-        with_payload: bool,
-    ) -> tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
-        legs = self._prefetches(_legs(target, query), depth, condition)
-        rows = await client.scored_points(
-            target.collection,
-            legs,
-            k=RRF_K,
-            limit=depth,
-            with_payload=with_payload,
-            weights=_weights(target, query),
-            unscored=_tag_legs(legs, query.tags),
-        )
-        scores: list[dict[PointId, float]] = [
-            {row[0]: score for row in rows if (score := row[3][leg]) is not None}
-            for leg in range(len(legs))
-        ]
-        candidates = [Candidate(point, rrf, payload) for point, payload, rrf, _ in rows]
-        return candidates, *_by_leg(target, query, scores)
-
-    def _prefetches(
-        self,
-        legs: Sequence[tuple[Any, str | None]],
-        depth: int,
-        condition: models.Filter | None,
-    ) -> list[models.Prefetch]:
-        return [
-            self._dense_prefetch(vector, using, depth, condition)
-            if isinstance(vector, list)
-            else models.Prefetch(query=vector, using=using, limit=depth, filter=condition)
-            for vector, using in legs
-        ]
+            ids = [candidate.id for candidate in candidates]
+            scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
+            answers.append((candidates, *scores))
+        return answers
 
     async def candidates(
         self,
@@ -122,11 +89,14 @@ class Queries:
         legs = _legs(target, query)
         if len(legs) == 1 and not query.tags:
             return await self._of_one_leg(target, legs[0], depth, condition, with_payload)
-        prefetch = self._prefetches(legs, depth, condition)
+        prefetch = [_prefetch(vector, using, depth, condition) for vector, using in legs]
+        if legs and query.tags:
+            tagged = carrying(query.tags, condition)
+            prefetch.append(_prefetch(*legs[0], depth, tagged))
         points = await self._fused(
             target,
-            [*prefetch, *_tag_legs(prefetch, query.tags)],
-            _weights(target, query),
+            prefetch,
+            weights(target, query),
             limit=depth + TIES,
             with_payload=with_payload,
         )
@@ -161,15 +131,15 @@ class Queries:
         self,
         target: Target,
         prefetch: list[models.Prefetch],
-        weights: list[float] | None,
+        weighted: list[float] | None,
         *,
         limit: int,
         with_payload: bool,
     ) -> list[Any]:
         """The points by RRF; without the weights where a server is too old to take them."""
         if not self._weighted:
-            weights = None
-        rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weights)) if weights else _RRF
+            weighted = None
+        rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted)) if weighted else _RRF
         try:
             with foreign_errors(target.collection):
                 response = await self._client.query_points(
@@ -182,7 +152,7 @@ class Queries:
         except UnknownCollection:
             raise
         except RequestError:
-            if not weights:
+            if not weighted:
                 raise
             found = await self._fused(
                 target, prefetch, None, limit=limit, with_payload=with_payload
@@ -190,21 +160,6 @@ class Queries:
             self._weighted = False  # it was the weights
             return found
         return list(response.points)
-
-    def _dense_prefetch(
-        self, vector: list[float], using: str | None, depth: int, condition: models.Filter | None
-    ) -> models.Prefetch:
-        """The same object for each collection of a search, so that its vector is sent once."""
-        known = self._prefetch
-        if (
-            known is None
-            or known.query is not vector
-            or (known.using, known.limit) != (using, depth)
-            or known.filter is not condition
-        ):
-            known = self._prefetch = models.Prefetch(using=using, limit=depth, filter=condition)
-            known.query = vector  # as it is: validation would copy it
-        return known
 
     async def leg_scores(
         self, target: Target, query: LegQuery, ids: Sequence[PointId]
@@ -223,13 +178,18 @@ class Queries:
             answers = await self._client.query_batch_points(target.collection, requests)
         found: list[list[Any]] = [answer.points for answer in answers]
         scores = [{point.id: point.score for point in points} for points in found]
-        return _by_leg(target, query, scores)
+        return by_leg(target, query, scores)
 
-    async def probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
-        """The engine's own idf of each term in this collection; absent terms are left out.
+    async def probe(
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
+    ) -> list[Mapping[int, float] | QdrantMcpError]:
+        """For each target the engine's own idf of the terms; absent ones are left out."""
+        return [await self._probe(target, terms) for target, terms in asked]
 
-        A query of one term with weight 1 scores idf(t) * stored value, and the value comes with
-        the vector. All probes travel in one batch.
+    async def _probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
+        """A query of one term with weight 1 scores idf(t) * stored value.
+
+        The value comes with the vector. All probes travel in one batch.
         """
         leg = target.sparse
         assert leg is not None
@@ -252,13 +212,24 @@ class Queries:
                     found[term] = answer.points[0].score / value
         return found
 
-    async def payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of the named points, by id."""
-        with foreign_errors(target.collection):
-            records: list[Any] = await self._client.retrieve(
-                target.collection, ids, with_payload=True
-            )
+    async def payloads(
+        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+    ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
+        """For each target the payloads of the named points, by id."""
+        return [await self._payloads(target.collection, ids) for target, ids in asked]
+
+    async def _payloads(self, collection: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        with foreign_errors(collection):
+            records: list[Any] = await self._client.retrieve(collection, ids, with_payload=True)
         return {record.id: record.payload or {} for record in records}
+
+
+def _prefetch(
+    vector: Any, using: str | None, depth: int, condition: models.Filter | None
+) -> models.Prefetch:
+    prefetch = models.Prefetch(using=using, limit=depth, filter=condition)
+    prefetch.query = vector  # as it is: validation would copy it
+    return prefetch
 
 
 def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
@@ -273,23 +244,23 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
     return legs
 
 
-def _weights(target: Target, query: LegQuery) -> list[float] | None:
-    """The fusion's weights in the order of the legs asked, the tag leg last."""
+def weights(target: Target, query: LegQuery) -> list[float] | None:
+    """The fusion's weights in the order of the legs asked, the tag leg last; None: all alike."""
     if query.weights is None:
         return None
     dense, sparse, tags = query.weights
-    return [
+    asked = [
         *([dense] if target.dense is not None and query.dense is not None else []),
         *([sparse] if target.sparse is not None and query.sparse is not None else []),
         *([tags] if query.tags else []),
     ]
+    return asked if len(asked) > 1 else None
 
 
-@lru_cache(maxsize=64)
-def _carrying(tags: tuple[tuple[str, str], ...]) -> models.Filter:
-    """That a point carries one of the tags (payload key, value)."""
+def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+    """That a point carries one of the tags (payload key, value) and meets the condition."""
     keys = dict.fromkeys(key for key, _ in tags)
-    return models.Filter(
+    one = models.Filter(
         should=[
             models.FieldCondition(
                 key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
@@ -297,23 +268,10 @@ def _carrying(tags: tuple[tuple[str, str], ...]) -> models.Filter:
             for key in keys
         ]
     )
+    return models.Filter(must=[one, condition]) if condition else one
 
 
-def _tag_legs(
-    legs: Sequence[models.Prefetch], tags: Sequence[tuple[str, str]]
-) -> list[models.Prefetch]:
-    """The first leg once more, over the points that carry one of the tags."""
-    if not tags or not legs:
-        return []
-    first = legs[0]
-    carry = _carrying(tuple(tags))
-    only = models.Filter(must=[carry, first.filter]) if first.filter else carry
-    leg = models.Prefetch(using=first.using, limit=first.limit, filter=only)
-    leg.query = first.query  # as it is: validation would copy it
-    return [leg]
-
-
-def _by_leg(
+def by_leg(
     target: Target, query: LegQuery, scores: list[dict[PointId, float]]
 ) -> tuple[dict[PointId, float], dict[PointId, float]]:
     """The scores of the legs that were searched as (cosine, BM25)."""

@@ -10,5 +10,7 @@ boost      preferred collections
 titles     what words in a title give a hit
 group      chunks of one document -> its best
 decay      age
+diversity  the same passage once; unlike passages first, where asked for
+rerank     the best hits read again by a second model, where asked for
 present    cut, passages, notes -> SearchPage
 """

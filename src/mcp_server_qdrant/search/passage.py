@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 
 PASSAGE = 120
 LONGEST = 20_000
 # A stop ends a sentence before white space only: "renew.sh" and "0.18" are words.
-_SENTENCE = re.compile("[^\n]*?(?:[.!?]+(?=\\s)|[\u3002\uff01\uff1f]|\n|$)\\s*")
+_STOP = re.compile("(?:[.!?]+(?=\\s)|[\u3002\uff01\uff1f]|\n)\\s*")
 
 Tokens = Callable[[str], Collection[int]]
 
@@ -20,8 +21,10 @@ def passage(text: str, idf: Mapping[int, float], tokens: Tokens, length: int = P
     folded = " ".join(text.split())
     if len(folded) <= length:
         return folded
-    spans = [match.span() for match in _SENTENCE.finditer(text[:LONGEST]) if match.group().strip()]
-    gains = [sum(idf.get(token, 0.0) for token in set(tokens(text[a:b]))) for a, b in spans]
+    ends = [match.end() for match in _STOP.finditer(text, 0, LONGEST)]
+    ends.append(min(len(text), LONGEST))
+    spans = [(a, b) for a, b in pairwise([0, *ends]) if text[a:b].strip()]
+    gains = [sum(map(idf.__getitem__, idf.keys() & tokens(text[a:b]))) for a, b in spans]
     if not any(gains):
         return _cut(folded, 0, length)
     best = max(range(len(spans)), key=lambda i: (gains[i], -i))

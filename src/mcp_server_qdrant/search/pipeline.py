@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import (
     Hit,
     Priority,
+    Reranked,
     SearchPage,
     SearchRequest,
     State,
@@ -26,11 +28,20 @@ from mcp_server_qdrant.search.algorithm import (
 from mcp_server_qdrant.search.boost import boost
 from mcp_server_qdrant.search.calibrate import ALPHA, bound, calibrate
 from mcp_server_qdrant.search.decay import Recency, decay
+from mcp_server_qdrant.search.diversity import fold, spread
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.explain import ranks
 from mcp_server_qdrant.search.group import group
-from mcp_server_qdrant.search.present import Presenter, Shares
-from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
+from mcp_server_qdrant.search.present import Presenter, Shares, worthy
+from mcp_server_qdrant.search.rerank import Rerank
+from mcp_server_qdrant.search.retrieve import (
+    Engine,
+    Plan,
+    Retrieved,
+    hydrate,
+    retrieve,
+    saturated,
+)
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
@@ -77,6 +88,9 @@ class Preferences:
     order: tuple[str, ...] = ()
     priority: Priority = "natural"
     recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
+    fold: bool = True
+    diversity: float = 0.0
+    rerank: bool = False
 
 
 def this_hour() -> datetime:
@@ -98,6 +112,7 @@ class Pipeline:
         presenter: Presenter,
         limits: Limits,
         preferences: Preferences,
+        rerank: Rerank,
         now: Callable[[], datetime] = this_hour,
     ) -> None:
         self.catalog = catalog
@@ -109,6 +124,7 @@ class Pipeline:
         self.presenter = presenter
         self.limits = limits
         self.preferences = preferences
+        self.rerank = rerank
         self.now = now
 
     async def search(self, request: SearchRequest) -> SearchPage:
@@ -126,6 +142,8 @@ class Pipeline:
         plan = Plan.of(
             len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
         )
+        if ranking.rerank:
+            plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
         terms, vectors, tags = await asyncio.gather(
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
@@ -140,14 +158,16 @@ class Pipeline:
             plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
-        hits = decay(hits, ranking.recency, self.now())
+        hits, reranked = await self._reranked(hits, terms, ranking, end - clock())
+        if ranking.diversity > 0:
+            hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         if request.explain:
             legs = {name: 3 if name in tags else 2 for name in found.found}
             fusion = {name: (plan.fusion(name) or ())[:last] for name, last in legs.items()}
             shares = replace(shares, ranks=ranks(found.found.values()), fusion=fusion)
-        return self.presenter.present(hits, request, limit, statuses, terms, shares)
+        return self.presenter.present(hits, request, limit, statuses, terms, shares, reranked)
 
     def _ranking(
         self, request: SearchRequest, share: float | None, targets: Sequence[Target]
@@ -167,6 +187,8 @@ class Pipeline:
             alpha=alpha,
             priority=request.priority or usual.priority,
             recency=replace(usual.recency, weight=weight),
+            diversity=usual.diversity if request.diversity is None else request.diversity,
+            rerank=usual.rerank if request.rerank is None else request.rerank,
         )
 
     async def _rank(
@@ -176,9 +198,26 @@ class Pipeline:
         ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
         ranked = self.tags.lift(ranked, plan.tags, terms, ranking.alpha)
         ranked = boost(ranked, ranking.order, ranking.priority)
-        pool, late = await hydrate(self.engine, found.found, ranked[: plan.pool], plan.deadline)
-        hits = group(self.titles.lift(pool, terms, ranking.alpha))
-        return hits, late, saturated(found.found, ranked, hits, plan, limit)
+        size = plan.pool
+        while True:
+            pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
+            hits = group(self.titles.lift(pool, terms, ranking.alpha))
+            shown = decay(hits, ranking.recency, self.now())
+            if ranking.fold:
+                shown = fold(shown, self.presenter.document)
+            if len(shown) >= limit or size >= len(ranked) or late:
+                break
+            size *= 2  # parts and copies of a few texts fill the pool
+        kept = {(hit.collection, hit.id) for hit in shown}
+        undecayed = [hit for hit in hits if (hit.collection, hit.id) in kept]
+        return shown, late, saturated(found.found, ranked, undecayed, plan, limit)
+
+    async def _reranked(
+        self, hits: list[Hit], terms: Terms, ranking: Preferences, left: float
+    ) -> tuple[list[Hit], Reranked | None]:
+        if not ranking.rerank:
+            return hits, None
+        return await self.rerank.apply(hits, terms.query, partial(self.presenter.gist, terms), left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""

@@ -8,6 +8,7 @@ from mcp_server_qdrant.datatypes import (
     Hit,
     Payload,
     PointId,
+    Reranked,
     Result,
     SearchPage,
     SearchRequest,
@@ -53,9 +54,10 @@ class Presenter:
         statuses: Sequence[Status],
         terms: Terms,
         shares: Shares,
+        rerank: Reranked | None = None,
     ) -> SearchPage:
         """The best `limit` documents at or above the threshold, best first."""
-        chosen = [(hit, self._document(hit)) for hit in above(hits, floor(hits, request))[:limit]]
+        chosen = [(hit, self.document(hit)) for hit in worthy(hits, request)[:limit]]
         results = [
             Result(
                 document=document,
@@ -65,6 +67,7 @@ class Presenter:
                 if request.mode == "full"
                 else passage(document.text, terms.idf, self._tokens),
                 why=why(hit, shares) if request.explain else None,
+                also=hit.also,
             )
             for hit, document in chosen
         ]
@@ -73,10 +76,20 @@ class Presenter:
             results=results,
             statuses=statuses,
             notes=notes(results, request, statuses),
+            rerank=rerank,
         )
 
-    def _document(self, hit: Hit) -> Document:
+    def document(self, hit: Hit) -> Document:
+        """The text behind a hit."""
         return self._read(hit.collection, hit.id, hit.payload)
+
+    def gist(self, terms: Terms, hit: Hit, length: int) -> str:
+        """Title and text of a hit, of a long one the `length` characters that hold the query."""
+        document = self.document(hit)
+        text = document.text
+        if len(text) > length:
+            text = passage(text, terms.idf, self._tokens, length)
+        return f"{document.title}\n{text}" if document.title else text
 
 
 def why(hit: Hit, shares: Shares) -> Why:
@@ -95,11 +108,24 @@ def why(hit: Hit, shares: Shares) -> Why:
         hit.rrf,
         hit.score,
         hit.factors,
+        hit.reranked,
         ranks=shares.ranks.get((hit.collection, hit.id), ()),
         weights=tuple(zip(LEGS, shares.fusion.get(hit.collection, ()), strict=False)),
         gains=hit.gains,
         tags=hit.tags,
     )
+
+
+def worthy(hits: Sequence[Hit], request: SearchRequest) -> list[Hit]:
+    """The hits that may be shown, in their order.
+
+    A hit in the tail is not cut where a reranker places it near its best.
+    """
+    least = floor(hits, request)
+    if request.score_threshold is not None or least <= 0:
+        return above(hits, least)
+    near = TAIL * max((hit.reranked or 0.0 for hit in hits), default=0.0)
+    return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
 
 
 def floor(hits: Sequence[Hit], request: SearchRequest) -> float:

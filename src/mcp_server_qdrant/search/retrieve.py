@@ -1,7 +1,7 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -31,25 +31,38 @@ FEW = 8
 SHALLOW = 10
 DEEPER = 4
 
+_LATE = EngineTimeout("It did not answer in time.")
+
 T = TypeVar("T")
 
 
+# Fused candidates, best first, and their exact (cosine, BM25) scores by id.
+Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
+
+
 class Engine(Protocol):
-    """One collection's queries; all raise our errors."""
+    """What is asked of several collections in one trip.
+
+    All raise our errors; one in an answer concerns that collection only.
+    """
+
+    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+        """The targets, parted into those that are asked together."""
 
     async def search(
         self,
-        target: Target,
-        query: LegQuery,
+        asked: Sequence[tuple[Target, LegQuery]],
         *,
         depth: int,
         condition: Any,
         with_payload: bool,
-    ) -> tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float]]:
-        """The fused candidates, best first, and their exact (cosine, BM25) scores by id."""
+    ) -> Sequence[Legs | QdrantMcpError]:
+        """For each target its candidates."""
 
-    async def payloads(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """Payloads by id."""
+    async def payloads(
+        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
+        """For each target the payloads of the points, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,48 +146,42 @@ async def retrieve(
     engine: Engine, targets: Sequence[Target], vectors: QueryVectors, terms: Terms, plan: Plan
 ) -> Retrieved:
     """Search all targets at once; a target that fails or is late becomes a status, not an error."""
+    queries = {target.collection: _query(target, vectors, terms, plan) for target in targets}
+    askable = [t for t in targets if (q := queries[t.collection]).dense or q.sparse]
+    statuses = {t.collection: _status(t, queries[t.collection], vectors, terms) for t in targets}
     gate = asyncio.Semaphore(plan.concurrency)
 
-    async def one(target: Target) -> tuple[Found | None, Status]:
-        named = plan.tags.get(target.collection)
-        query = LegQuery(
-            dense=vectors.dense.get(target.dense.model) if target.dense else None,
-            sparse=terms.sparse.get(target.collection),
-            tags=named.values if named else (),
-            weights=plan.fusion(target.collection),
-        )
-        if query.dense is None and query.sparse is None:
-            return None, _status(target, query, vectors, terms)
-        try:
-            async with gate:
-                found = await _search(engine, target, query, terms, plan)
-        except EngineTimeout as error:
-            return None, Status(target.collection, "timeout", str(error))
-        except QdrantMcpError as error:
-            return None, Status(target.collection, "failed", str(error))
-        return found, _status(target, query, vectors, terms)
+    async def one(trip: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
+        asked = [(target, queries[target.collection]) for target in trip]
+        async with gate:
+            return await engine.search(
+                asked,
+                depth=plan.depth,
+                condition=plan.condition,
+                with_payload=plan.with_payload,
+            )
 
-    finished = await _within(plan.deadline, [one(target) for target in targets])
-    answers = [
-        answer or (None, _late(target.collection))
-        for answer, target in zip(finished, targets, strict=True)
-    ]
-    return Retrieved(
-        found={found.target.collection: found for found, _ in answers if found},
-        statuses={status.collection: status for _, status in answers},
+    found: dict[str, Found] = {}
+    for target, answer in await _trips(engine, askable, one, plan.deadline):
+        if isinstance(answer, QdrantMcpError):
+            statuses[target.collection] = _failed(target.collection, answer)
+        else:
+            found[target.collection] = _found(target, queries[target.collection], terms, answer)
+    return Retrieved(found, statuses)
+
+
+def _query(target: Target, vectors: QueryVectors, terms: Terms, plan: Plan) -> LegQuery:
+    named = plan.tags.get(target.collection)
+    return LegQuery(
+        dense=vectors.dense.get(target.dense.model) if target.dense else None,
+        sparse=terms.sparse.get(target.collection),
+        tags=named.values if named else (),
+        weights=plan.fusion(target.collection),
     )
 
 
-async def _search(
-    engine: Engine, target: Target, query: LegQuery, terms: Terms, plan: Plan
-) -> Found:
-    candidates, dense, sparse = await engine.search(
-        target,
-        query,
-        depth=plan.depth,
-        condition=plan.condition,
-        with_payload=plan.with_payload,
-    )
+def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
+    candidates, dense, sparse = legs
     return Found(
         target=target,
         candidates=candidates,
@@ -188,20 +195,39 @@ async def _search(
     )
 
 
-async def _within(seconds: float, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T | None]:
-    """The results of calls made at the same time; None for those that were too late."""
-    tasks = [asyncio.ensure_future(call) for call in calls]
+async def _trips(
+    engine: Engine,
+    targets: Sequence[Target],
+    ask: Callable[[Sequence[Target]], Awaitable[Sequence[T | QdrantMcpError]]],
+    seconds: float,
+) -> list[tuple[Target, T | QdrantMcpError]]:
+    """Each target with its answer; all trips at the same time, EngineTimeout for what is late."""
+
+    async def one(trip: Sequence[Target]) -> Sequence[T | QdrantMcpError]:
+        try:
+            return await ask(trip)
+        except QdrantMcpError as error:
+            return [error] * len(trip)
+
+    trips = engine.trips(targets)
+    tasks = [asyncio.ensure_future(one(trip)) for trip in trips]
     try:
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
     finally:
         for task in tasks:
             task.cancel()
-    return [task.result() if task.done() and not task.cancelled() else None for task in tasks]
+    answers: list[tuple[Target, T | QdrantMcpError]] = []
+    for trip, task in zip(trips, tasks, strict=True):
+        done = task.done() and not task.cancelled()
+        answers += zip(trip, task.result() if done else [_LATE] * len(trip), strict=True)
+    return answers
 
 
-def _late(collection: str) -> Status:
-    return Status(collection, "timeout", "It did not answer in time.")
+def _failed(collection: str, error: QdrantMcpError) -> Status:
+    return Status(
+        collection, "timeout" if isinstance(error, EngineTimeout) else "failed", str(error)
+    )
 
 
 def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
@@ -233,26 +259,23 @@ async def hydrate(
     if not missing:
         return list(hits), []
 
-    async def one(name: str) -> Mapping[PointId, Payload] | Status:
-        try:
-            return await engine.payloads(found[name].target, missing[name])
-        except QdrantMcpError as error:
-            return Status(name, "failed", str(error))
+    async def one(
+        trip: Sequence[Target],
+    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
+        return await engine.payloads([(target, missing[target.collection]) for target in trip])
 
-    finished = await _within(deadline, [one(name) for name in missing])
-    answers = {
-        name: _late(name) if answer is None else answer
-        for name, answer in zip(missing, finished, strict=True)
-    }
-    payloads = {
-        (name, point): payload
-        for name, answer in answers.items()
-        if not isinstance(answer, Status)
-        for point, payload in answer.items()
-    }
+    late: list[Status] = []
+    payloads: dict[tuple[str, PointId], Payload] = {}
+    targets = [found[name].target for name in missing]
+    for target, answer in await _trips(engine, targets, one, deadline):
+        name = target.collection
+        if isinstance(answer, QdrantMcpError):
+            late.append(_failed(name, answer))
+        else:
+            payloads |= {(name, point): payload for point, payload in answer.items()}
     kept = [
         hit if hit.payload is not None else replace(hit, payload=payloads[hit.collection, hit.id])
         for hit in hits
         if hit.payload is not None or (hit.collection, hit.id) in payloads
     ]
-    return kept, [answer for answer in answers.values() if isinstance(answer, Status)]
+    return kept, late

@@ -31,10 +31,15 @@ class Bm25(Protocol):
 
 
 class Prober(Protocol):
-    """What tells a collection's own idf."""
+    """What tells collections' own idf, several collections in one trip."""
 
-    async def probe(self, target: Target, terms: Sequence[int]) -> Mapping[int, float]:
-        """The idf of each term that the collection has."""
+    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+        """The targets, parted into those that are asked together."""
+
+    async def probe(
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
+    ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
+        """For each target the idf of each term that it has."""
 
 
 @dataclass(slots=True)
@@ -69,10 +74,12 @@ class TermWeights:
         if not tokens or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        answers = await asyncio.gather(*(self._idf_of(target, tokens) for target in weighing))
-        known = list(zip(weighing, answers, strict=True))
-        failures = {t.collection: answer for t, answer in known if isinstance(answer, str)}
-        read = [(t, answer) for t, answer in known if not isinstance(answer, str)]
+        failures = await self._probe(weighing, tokens)
+        read = [
+            (target, self._fresh(target).idf)
+            for target in weighing
+            if target.collection not in failures
+        ]
         idf = global_idf(tokens, [(target.documents, local) for target, local in read])
         by_name = {target.collection: local for target, local in read}
         return Terms(
@@ -88,26 +95,44 @@ class TermWeights:
             failures=failures,
         )
 
-    async def _idf_of(self, target: Target, tokens: Sequence[int]) -> Mapping[int, float] | str:
-        """The collection's own idf of the tokens, or why it cannot be read."""
-        known = self._fresh(target)
+    async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
+        """Read off what is not known yet; why, for collections where that cannot be done."""
         now = self._clock()
-        missing = [
-            token
-            for token in tokens
-            if token not in known.idf and known.absent.get(token, 0.0) <= now
-        ]
-        if missing:
+        asked = [(t, lacking) for t in targets if (lacking := self._lacking(t, tokens, now))]
+        missing = {target.collection: lacking for target, lacking in asked}
+
+        async def one(trip: Sequence[Target]) -> dict[str, str]:
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
-                    probed = await self._prober.probe(target, missing)
+                    answers = await self._prober.probe(
+                        [(target, missing[target.collection]) for target in trip]
+                    )
             except TimeoutError:
-                return "It did not answer in time."
+                return dict.fromkeys((t.collection for t in trip), "It did not answer in time.")
             except QdrantMcpError as error:
-                return str(error)
-            known.idf.update(probed)
-            known.absent.update({t: now + ABSENT_SECONDS for t in missing if t not in probed})
-        return known.idf
+                return dict.fromkeys((t.collection for t in trip), str(error))
+            failures = {}
+            for target, answer in zip(trip, answers, strict=True):
+                if isinstance(answer, QdrantMcpError):
+                    failures[target.collection] = str(answer)
+                else:
+                    self._learn(target, missing[target.collection], answer, now)
+            return failures
+
+        trips = self._prober.trips([target for target, _ in asked])
+        each = await asyncio.gather(*map(one, trips))
+        return {name: reason for failures in each for name, reason in failures.items()}
+
+    def _lacking(self, target: Target, tokens: Sequence[int], now: float) -> list[int]:
+        known = self._fresh(target)
+        return [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
+
+    def _learn(
+        self, target: Target, asked: Sequence[int], idf: Mapping[int, float], now: float
+    ) -> None:
+        known = self._fresh(target)
+        known.idf.update(idf)
+        known.absent.update({t: now + ABSENT_SECONDS for t in asked if t not in idf})
 
     def changed(self, collection: str) -> None:
         """Something was stored there: it may have terms that it lacked."""

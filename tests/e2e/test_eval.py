@@ -1,0 +1,140 @@
+"""The command as a person calls it: what it prints, writes and returns."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.raw import RawServer, clean_environment
+
+COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
+KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
+
+
+def evaluate(env: dict[str, str], *arguments: str, start: str = "") -> subprocess.CompletedProcess:
+    """Run the command; `start` is Python that runs before it."""
+    code = f"{start}; from mcp_server_qdrant.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code.removeprefix("; "), "eval", *arguments],
+        env=clean_environment(env),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> str:
+    """Labelled queries of the two notes that `fill` stores."""
+    path = tmp_path / "queries.json"
+    rows = [
+        {"query": "key flower pot", "expect": {"ids": ["key"]}, "category": "plain"},
+        {"query": "late parcel", "expect": {"tags": ["mail"]}, "category": "tags"},
+    ]
+    path.write_text(json.dumps(rows), "utf-8")
+    return str(path)
+
+
+def fill(env: dict[str, str], folder: Path) -> None:
+    server = RawServer(env, folder)
+    for text, name, tag in ((KEY, "key", "house"), (PARCEL, "parcel", "mail")):
+        server.call("qdrant-store", information=text, id=name, tags=[tag], collection_name="notes")
+    assert server.close()[0] == 0
+
+
+def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(env, tmp_path, queries):
+    fill(env, tmp_path)
+    out = tmp_path / "out.json"
+    done = evaluate(
+        env, "--queries", queries, "--sweep", "semantic_weight=0:1:0.5", "--json", str(out)
+    )
+    told = json.loads(out.read_text("utf-8"))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("2 queries on notes; 10 results each\n")
+    assert "hybrid semantic_weight=0.5" in done.stdout
+    assert [run["parameters"] for run in told["runs"]] == [
+        {},
+        {"semantic_weight": 0.0},
+        {"semantic_weight": 0.5},
+        {"semantic_weight": 1.0},
+    ]
+    assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])
+
+
+def test_ctrl_c_ends_it_with_one_line_and_status_130(env, tmp_path, queries):
+    fill(env, tmp_path)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "eval", "--queries", queries, "--sweep", "recency_decay=0:1:0.006"],
+        env=clean_environment(env),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
+        said = b""
+        while b" queries" not in said:
+            said += terminal.read(100)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, the engine host's too
+        status = process.wait(timeout=30)
+        said += terminal.read(4000)
+    shown, _ = process.communicate()
+
+    assert (status, shown) == (130, b"")
+    assert said.endswith(b"mcp-server-qdrant: Interrupted.\r\n")
+    assert b"Traceback" not in said
+
+
+TRIAL = {"QDRANT_URL": ":memory:"}
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "sentence"),
+    [
+        (None, (), "queries.json does not exist."),
+        ("not JSON", (), "queries.json, line 1 is not JSON."),
+        ('[{"query": "q", "expected": "a"}]', (), "There is no collection yet"),
+        ('[{"query": "q", "expected": "a"}]', ("--collections", "a"), "no collection 'a'"),
+        ('[{"query": "q", "expected": "a"}]', ("--algorithms", "fast"), "no algorithm 'fast'"),
+        ('[{"query": "q", "expected": "a"}]', ("--sweep", "x=1"), "--sweep wants name="),
+        ('[{"query": "q", "expected": "a"}]', ("--json", "/no/such/x"), "There is no folder"),
+    ],
+)
+def test_a_fault_is_one_sentence_and_status_2(model_dir, queries, content, arguments, sentence):
+    if content is None:
+        Path(queries).unlink()
+    else:
+        Path(queries).write_text(content, "utf-8")
+    env = TRIAL | {"EMBEDDING_MODEL_PATH": str(model_dir)}
+    done = evaluate(env, "--queries", queries, *arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mcp-server-qdrant: ")
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_status_1(model_dir, queries):
+    env = {"QDRANT_URL": "http://127.0.0.1:9", "EMBEDDING_MODEL_PATH": str(model_dir)}
+    done = evaluate(env, "--queries", queries)
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be reached" in done.stderr
+
+
+def test_without_the_extra_it_says_what_to_install_and_everything_else_works(queries):
+    blocked = "import sys; sys.modules['ranx'] = None"
+    done = evaluate(TRIAL, "--queries", queries, start=blocked)
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "[eval]" in done.stderr

@@ -1,0 +1,71 @@
+"""What comes with a text."""
+
+import math
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Document, NewDocument
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.ingest.fields import check, kept
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {}, {"a": [1, {"b": 2**63 - 1}], "c": -(2**63), "d": 1e300, "e": True, "f": "x"}],
+)
+def test_what_every_engine_keeps_is_taken(metadata):
+    check(metadata)
+
+
+def test_depth_is_no_matter():
+    deep = {"a": 2**63}
+    for _ in range(5000):
+        deep = {"a": [deep]}
+    with pytest.raises(RequestError):
+        check(deep)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"a": 2**63}, "metadata.a has more than 64 bits: give it as a text."),
+        ({"a": {"b": [0, -(2**63) - 1]}}, "metadata.a.b has more than 64 bits"),
+        ({"a": math.nan}, "metadata.a is nan, which JSON cannot hold"),
+        ({"a": [[math.inf]]}, "metadata.a is inf, which JSON cannot hold"),
+    ],
+)
+def test_what_one_would_alter_is_refused_by_its_key(metadata, sentence):
+    with pytest.raises(RequestError) as refused:
+        check(metadata)
+
+    assert sentence in str(refused.value)
+
+
+def before(**fields) -> Document:
+    return Document(id=1, collection="c", text="old", **fields)
+
+
+def test_a_first_version_keeps_nothing():
+    new = NewDocument("new", title="T")
+
+    assert kept(new, None) == (new, ())
+
+
+def test_what_is_left_out_stays_and_what_is_given_counts():
+    old = before(metadata={"a": 1}, title="Old", tags=("x",), source="s")
+
+    assert kept(NewDocument("new", title="New", tags=()), old) == (
+        NewDocument("new", title="New", tags=(), metadata={"a": 1}, source="s"),
+        ("metadata", "source"),
+    )
+
+
+def test_what_the_old_metadata_said_goes_with_it():
+    said = {"name": "Old", "url": "s", "tags": ["x"]}
+    old = before(metadata=said, title="Old", tags=("x",), source="s")
+
+    assert kept(NewDocument("new", metadata={"b": 2}), old) == (
+        NewDocument("new", metadata={"b": 2}),
+        (),
+    )
+    assert kept(NewDocument("new"), old) == (NewDocument("new", metadata=said), ("metadata",))

@@ -1,0 +1,112 @@
+"""A reranking service on this machine that answers as it is told to."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Reply = tuple[int, dict[str, str], bytes]
+
+
+def shared_words(query: str, text: str) -> float:
+    """The share of the query's words that a text has."""
+    wanted = set(query.lower().split())
+    return len(wanted & set(text.lower().split())) / len(wanted)
+
+
+def as_json(value: Any, status: int = 200, **headers: str) -> Reply:
+    return status, {"Content-Type": "application/json", **headers}, json.dumps(value).encode()
+
+
+def cohere(body: dict[str, Any]) -> Reply:
+    """As Cohere and Infinity do: best first, what they do not know is refused."""
+    if "documents" not in body:
+        return as_json({"message": "documents is required"}, 422)
+    rows = [
+        {"index": index, "relevance_score": shared_words(body["query"], text)}
+        for index, text in enumerate(body["documents"])
+    ]
+    rows.sort(key=lambda row: -row["relevance_score"])
+    return as_json({"id": "x", "results": rows[: body["top_n"]], "meta": {}})
+
+
+def jina(body: dict[str, Any]) -> Reply:
+    """The same with usage, and with the texts unless they are declined."""
+    _, headers, answer = cohere(body)
+    whole = json.loads(answer) | {"model": body["model"], "usage": {"total_tokens": 9}}
+    if body.get("return_documents", True):
+        for row in whole["results"]:
+            row["document"] = {"text": body["documents"][row["index"]]}
+    return 200, headers, json.dumps(whole).encode()
+
+
+def tei(body: dict[str, Any]) -> Reply:
+    """As Text Embeddings Inference does."""
+    if "texts" not in body:
+        return 422, {}, b"Failed to deserialize the JSON body: missing field `texts`"
+    rows = [
+        {"index": index, "score": shared_words(body["query"], text)}
+        for index, text in enumerate(body["texts"])
+    ]
+    return as_json(sorted(rows, key=lambda row: -row["score"]))
+
+
+class Stub:
+    """Answers with `reply(body)`, None: hangs. `requests` are (path, headers, body)."""
+
+    def __init__(self) -> None:
+        self.reply: Callable[[dict[str, Any]], Reply | None] = cohere
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        self.over = threading.Event()
+        self.url = ""
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [body for _, _, body in self.requests]
+
+
+@contextmanager
+def served() -> Iterator[Stub]:
+    """A stub that listens on a port of its own."""
+    stub = Stub()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            stub.requests.append((self.path, dict(self.headers), body))
+            reply = stub.reply(body)
+            if reply is None:
+                stub.over.wait(30)
+                self.close_connection = True
+                return
+            status, headers, answer = reply
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            """A client that goes in the middle of an answer is what some tests want."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        stub.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield stub
+        finally:
+            stub.over.set()
+            server.shutdown()
+            thread.join()

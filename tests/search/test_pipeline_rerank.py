@@ -1,0 +1,342 @@
+"""Reranking, copies and diversity from the tool call to the answer."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.datatypes import NewDocument
+from mcp_server_qdrant.errors import EngineFailure
+from tests.cross_encoder import MODEL, build_cross_encoder
+from tests.rerank_stub import Stub, as_json, cohere, served
+from tests.support import (
+    find,
+    memory_engine,
+    memory_server,
+    memory_services,
+    remember,
+    said,
+    states,
+    texts,
+)
+
+KEY = "s3cr3t-key"
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with served() as one:
+        yield one
+
+
+def favour(word: str):
+    """A service for which texts with this word are right, and no others."""
+
+    def reply(body):
+        rows = [
+            {"index": n, "relevance_score": 0.9 if word in text else 0.1 / (n + 1)}
+            for n, text in enumerate(body["documents"])
+        ]
+        return as_json({"results": rows})
+
+    return reply
+
+
+def graded(count: int) -> list[str]:
+    """Texts that match "alpha number" the less the longer they are."""
+    return ["alpha number" + "".join(f" part{k}" for k in range(n)) for n in range(count)]
+
+
+async def fill(services) -> None:
+    await remember(services, "garden", "roses need sun", "moss needs shade", title="Plants")
+    await remember(services, "kitchen", "bread needs time", "roses on a cake")
+    await remember(services, "office", "the printer needs toner")
+
+
+async def test_the_best_of_all_collections_are_reranked_in_one_call(stub):
+    stub.reply = favour("cake")
+    async with memory_services(rerank_url=stub.url, rerank_api_key=KEY) as services:
+        await fill(services)
+        plain = await find(services, "roses sun", "*", limit=9)
+        page = await find(services, "roses sun", "*", limit=9, rerank=True, explain=True)
+
+    assert texts(plain)[0] == "roses need sun"
+    assert plain.rerank is None
+    assert texts(page)[0] == "roses on a cake"
+    assert sorted(texts(page)) == sorted(texts(plain))
+    assert (page.rerank.state, page.rerank.pool) == ("applied", 5)
+    relevance = {r.document.text: r.relevance for r in plain.results}
+    assert all(r.relevance == relevance[r.document.text] for r in page.results)
+    first = page.results[0]
+    assert first.why.reranked == 0.9
+    assert first.score == pytest.approx(0.9 * dict(first.why.factors).get("recency", 1.0))
+    ((_, headers, body),) = stub.requests
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert body["query"] == "roses sun"
+    assert "Plants\nroses need sun" in body["documents"]
+
+
+async def test_the_outcome_is_in_the_text_and_in_the_data(stub):
+    settings = {"rerank_url": stub.url, "rerank_model": "some/model", "rerank_api_key": KEY}
+    async with memory_server(**settings) as client:
+        for text in ("roses need sun", "moss needs shade"):
+            stored = {"information": text, "collection_name": "garden"}
+            await client.call_tool("qdrant-store", stored)
+        arguments = {"query": "moss", "rerank": True, "explain": True}
+        good = await client.call_tool("qdrant-find", arguments)
+        stub.reply = lambda _: (500, {}, b"no")
+        bad = await client.call_tool("qdrant-find", arguments)
+        rest = await client.call_tool("qdrant-find", arguments)
+        plain = await client.call_tool("qdrant-find", {"query": "moss"})
+
+    assert said(good).endswith("\nReranked: the best 2, by some/model.")
+    assert "; reranked 1.000 x recency 1.000 -> 1.000; rrf" in said(good)
+    assert good.structured_content["rerank"] == {
+        "state": "applied",
+        "model": "some/model",
+        "pool": 2,
+    }
+    assert said(bad).endswith("\nNot reranked: The reranker failed (HTTP 500).")
+    assert bad.structured_content["rerank"] == {
+        "state": "degraded",
+        "model": "some/model",
+        "pool": 0,
+        "reason": "The reranker failed (HTTP 500).",
+    }
+    assert rest.structured_content["rerank"]["state"] == "skipped"
+    assert "It is tried again in 30 s." in said(rest)
+    assert "rerank" not in plain.structured_content
+    assert len(stub.requests) == 2
+    for result in (good, bad, rest):
+        assert KEY not in said(result)
+        assert stub.url not in said(result)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda _: (500, {}, b""),
+        lambda _: (429, {"Retry-After": "9"}, b""),
+        lambda _: (307, {"Location": "http://127.0.0.1:9/"}, b""),
+        lambda _: (200, {}, b"garbage"),
+        lambda body: as_json({"results": [{"index": 0, "relevance_score": 1}]}),
+        lambda _: None,
+    ],
+)
+async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub, reply):
+    stub.reply = reply
+    async with memory_services(rerank_url=stub.url, rerank_timeout=0.3) as services:
+        await fill(services)
+        plain = await find(services, "roses sun", "*", limit=9, explain=True)
+        page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
+
+    assert page.results == plain.results
+    assert page.rerank.state == "degraded"
+    assert page.rerank.reason
+
+
+async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
+    async with memory_services(rerank_url=stub.url, rerank=True) as services:
+        await fill(services)
+        assert (await find(services, "roses sun")).rerank.state == "applied"
+        assert (await find(services, "roses sun", rerank=False)).rerank is None
+
+
+async def test_where_it_is_switched_off_the_answer_says_so():
+    async with memory_services(rerank_provider="none") as services:
+        await fill(services)
+        page = await find(services, "roses sun", rerank=True)
+
+    assert page.rerank.state == "skipped"
+    assert page.rerank.reason == "No reranker is set up: RERANK_PROVIDER."
+
+
+async def test_a_local_cross_encoder_reranks(tmp_path: Path):
+    """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
+    folder = build_cross_encoder(tmp_path / "model")
+    async with memory_services(rerank_model_path=folder) as services:
+        await fill(services)
+        reranker = services.pipeline.rerank.reranker
+        reranker.start()
+        assert await reranker.ready(60)
+        page = await find(services, "roses sun", "*", limit=9, rerank=True, explain=True)
+
+    assert (page.rerank.state, page.rerank.model, page.rerank.pool) == ("applied", MODEL, 5)
+    assert texts(page)[:2] == ["roses need sun", "roses on a cake"]
+    assert [r.why.reranked for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
+
+
+async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
+    stub.reply = favour("n9")
+    async with memory_services(rerank_url=stub.url, rerank_pool=5) as services:
+        await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
+        plain = texts(await find(services, "alpha", "a", limit=12))
+        page = await find(services, "alpha", "a", limit=12, rerank=True)
+
+    assert len(stub.bodies[0]["documents"]) == 5
+    assert sorted(texts(page)[:5]) == sorted(plain[:5])
+    assert texts(page)[5:] == plain[5:]
+
+
+async def test_a_small_page_is_chosen_from_the_whole_pool(stub):
+    stub.reply = favour("n17 ")
+    async with memory_services(rerank_url=stub.url) as services:
+        await remember(services, "a", *(f"alpha number n{n} " + "filler " * n for n in range(25)))
+        page = await find(services, "alpha", "a", limit=1, rerank=True)
+
+    assert len(stub.bodies[0]["documents"]) == 25
+    assert "n17 " in texts(page)[0]
+
+
+async def test_what_the_reranker_prefers_is_not_cut_as_tail_but_a_threshold_holds(stub):
+    stub.reply = favour("toner")
+    async with memory_services(rerank_url=stub.url) as services:
+        await fill(services)
+        plain = await find(services, "roses need sun", "*")
+        page = await find(services, "roses need sun", "*", rerank=True)
+        strict = await find(services, "roses need sun", "*", rerank=True, score_threshold=0.5)
+
+    toner = "the printer needs toner"
+    assert toner not in texts(plain)
+    assert texts(page)[0] == toner
+    assert toner not in texts(strict)
+
+
+# copies
+
+
+async def test_a_passage_in_several_collections_is_one_result_that_names_the_others():
+    async with memory_server() as client:
+        ids = {}
+        for name in ("garden", "notes", "wiki"):
+            stored = {"information": "Roses need  sun.", "collection_name": name}
+            done = await client.call_tool("qdrant-store", stored)
+            (ids[name],) = done.structured_content["points"]
+        result = await client.call_tool("qdrant-find", {"query": "roses sun"})
+
+    (only,) = result.structured_content["results"]
+    others = [name for name in ids if name != only["collection"]]
+    assert only["also_in"] == [{"collection": name, "id": ids[name]} for name in others]
+    also = ", ".join(f"{name} (id {ids[name]})" for name in others)
+    assert said(result).endswith(f"\nalso in: {also}")
+
+
+@pytest.mark.parametrize("limit", [4, 10, 20])
+async def test_a_page_full_of_copies_is_filled_up(limit):
+    """Eight collections hold the same twenty texts: the first pool holds few of them."""
+    async with memory_services() as services:
+        for name in "abcdefgh":
+            await remember(services, name, *graded(20))
+        page = await find(services, "alpha number", "*", limit=limit)
+
+    assert len(page.results) == limit
+    assert len(set(texts(page))) == limit
+    assert {len(r.also) for r in page.results} == {7}
+
+
+async def test_filling_up_ends_where_a_collection_fails_meanwhile():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        for name in "abcdefgh":
+            await remember(services, name, *graded(20))
+        await services.catalog.resolve(None)
+        fetch, fetched = services.pipeline.engine.payloads, []
+
+        async def payloads(asked):
+            ((target, _),) = asked
+            fetched.append(target.collection)
+            if target.collection == "a":
+                raise EngineFailure("gone")
+            return await fetch(asked)
+
+        services.pipeline.engine.payloads = payloads
+        page = await find(services, "alpha number", "*", limit=10)
+
+    assert fetched.count("a") == 1
+    assert states(page)["a"] == "failed"
+    assert page.results
+    assert all(r.document.collection != "a" for r in page.results)
+
+
+async def test_the_newest_copy_is_the_one_that_is_shown():
+    now = datetime.now(UTC)
+    async with memory_services() as services:
+        for name, days in (("a", 400), ("b", 1), ("c", 90)):
+            new = NewDocument("roses need sun", created_at=now - timedelta(days=days))
+            await services.store.store(new, name, create=True)
+        page = await find(services, "roses", "*")
+
+    (only,) = page.results
+    assert only.document.collection == "b"
+    assert [name for name, _ in only.also] == ["c", "a"]
+
+
+async def test_texts_that_differ_in_a_date_are_both_shown():
+    async with memory_services() as services:
+        await remember(services, "a", "meeting of 2024-05-01 in the harbour")
+        await remember(services, "b", "meeting of 2024-05-02 in the harbour")
+        page = await find(services, "meeting harbour", "*")
+
+    assert len(page.results) == 2
+    assert states(page) == {"a": "ok", "b": "ok"}
+
+
+async def test_copies_are_shown_where_the_operator_wants_them():
+    async with memory_services(fold_duplicates=False) as services:
+        for name in "ab":
+            await remember(services, name, "roses need sun")
+        page = await find(services, "roses", "*")
+
+    assert [r.also for r in page.results] == [(), ()]
+
+
+async def test_copies_are_not_sent_to_the_reranker(stub):
+    async with memory_services(rerank_url=stub.url) as services:
+        for name in "ab":
+            await remember(services, name, "roses need sun", "moss needs shade")
+        page = await find(services, "roses", "*", rerank=True)
+
+    assert sorted(stub.bodies[0]["documents"]) == ["moss needs shade", "roses need sun"]
+    assert page.rerank.pool == 2
+    assert len(page.results[0].also) == 1
+
+
+# diversity
+
+
+async def test_diversity_puts_unlike_texts_first_and_off_changes_nothing():
+    async with memory_services() as services:
+        await remember(
+            services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
+        )
+        plain = await find(services, "red roses need sun", limit=3)
+        off = await find(services, "red roses need sun", limit=3, diversity=0.0)
+        page = await find(services, "red roses need sun", limit=3, diversity=0.8)
+
+    assert texts(off) == texts(plain)
+    assert texts(plain)[1] == "red roses need much sun"
+    assert texts(page) == [texts(plain)[0], "roses in a vase", "red roses need much sun"]
+    scores = {r.document.text: r.score for r in plain.results}
+    assert {r.document.text: r.score for r in page.results} == pytest.approx(scores)
+
+
+async def test_diversity_is_a_setting_too():
+    async with memory_services(diversity=0.8) as services:
+        await remember(
+            services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
+        )
+
+        assert texts(await find(services, "red roses need sun", limit=3))[1] == "roses in a vase"
+        assert texts(await find(services, "red roses need sun", limit=3, diversity=0.0))[1] != (
+            "roses in a vase"
+        )
+
+
+async def test_the_service_is_heard_for_the_same_request_twice_alike(stub):
+    stub.reply = cohere
+    async with memory_services(rerank_url=stub.url) as services:
+        await fill(services)
+        first = await find(services, "roses sun", "*", rerank=True, diversity=0.3)
+        again = await find(services, "roses sun", "*", rerank=True, diversity=0.3)
+
+    assert texts(first) == texts(again)

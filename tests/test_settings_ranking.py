@@ -1,0 +1,86 @@
+"""The settings of reranking and diversity."""
+
+import pytest
+
+from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
+from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.services import _reranker
+from mcp_server_qdrant.settings import environment_names, load
+from tests.support import make_settings
+
+VARIABLES = [name for names in environment_names().values() for name in names]
+
+
+@pytest.fixture
+def loaded(monkeypatch, tmp_path):
+    """Loads the settings from these variables alone."""
+    monkeypatch.chdir(tmp_path)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+    def load_from(**variables: str):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return load()
+
+    return load_from
+
+
+def test_by_default_copies_are_folded_and_nothing_is_reranked_or_spread(loaded):
+    settings = loaded()
+
+    assert (settings.fold_duplicates, settings.diversity, settings.rerank) == (True, 0.0, False)
+    assert (settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown) == (30, 3, 30)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"QDRANT_DIVERSITY": "1.1"}, "QDRANT_DIVERSITY: must be between 0 and 1."),
+        ({"RERANK_POOL": "1"}, "RERANK_POOL: must be between 2 and 200."),
+        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
+        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
+        ({"RERANK_COOLDOWN": "nan"}, "RERANK_COOLDOWN: must be more than 0."),
+        ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
+        (
+            {"RERANK_URL": "host:8080"},
+            "RERANK_URL: must be a URL such as http://host:8080/rerank.",
+        ),
+        ({"RERANK_PROVIDER": "tei"}, "RERANK_PROVIDER=tei needs RERANK_URL."),
+        (
+            {"RERANK_PROVIDER": "none", "RERANK_URL": "http://host"},
+            "RERANK_URL is not used with RERANK_PROVIDER=none.",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named(loaded, variables, sentence):
+    with pytest.raises(ConfigError) as caught:
+        loaded(**variables)
+
+    assert str(caught.value) == sentence
+
+
+def test_the_key_is_masked(loaded):
+    settings = loaded(RERANK_URL="http://host", RERANK_API_KEY="s3cr3t")
+
+    assert "s3cr3t" not in f"{settings!r}{settings}"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "name"),
+    [
+        ({}, FastEmbedReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
+        ({"rerank_provider": "fastembed", "rerank_model": "a/b"}, FastEmbedReranker, "a/b"),
+        ({"rerank_url": "http://host"}, HttpReranker, "the reranker"),
+        ({"rerank_url": "http://host", "rerank_provider": "tei"}, HttpReranker, "tei"),
+        ({"rerank_provider": "cohere"}, HttpReranker, "rerank-v3.5"),
+        ({"rerank_provider": "jina"}, HttpReranker, "jina-reranker-v2-base-multilingual"),
+    ],
+)
+def test_what_reranks_follows_from_the_settings(values, kind, name):
+    reranker = _reranker(make_settings(**values))
+
+    assert type(reranker) is kind
+    assert reranker.name == name
+    assert _reranker(make_settings(rerank_provider="none")) is None
