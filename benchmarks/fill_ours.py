@@ -23,9 +23,9 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     StoredPoint,
     Target,
-    point_id,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions

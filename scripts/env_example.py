@@ -34,7 +34,7 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, tuple):
-        return ",".join(value)
+        return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

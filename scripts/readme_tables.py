@@ -31,7 +31,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
-        return f"`{','.join(value)}`"
+        return f"`{','.join(map(str, value))}`"
     return f"`{value}`"
 
 

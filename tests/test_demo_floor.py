@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.datatypes import NewDocument, moment
+from mcp_server_qdrant.datatypes import (
+    NewDocument,
+)
 from mcp_server_qdrant.evaluate import measure
 from mcp_server_qdrant.evaluate_labels import read
 from mcp_server_qdrant.evaluate_metrics import Scores, categories, score
 from mcp_server_qdrant.evaluate_sweep import Configuration
+from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.services import Services, open_services
 from mcp_server_qdrant.settings import Settings
 

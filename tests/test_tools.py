@@ -65,13 +65,13 @@ class TestFind:
             result = await find(client, "roses sun")
 
         (point,) = done.structured_content["points"]
-        assert said(result) == f"1. [0.84] notes · Roses (id {point})\nroses need sun"
+        assert said(result) == f"1. [0.85] notes · Roses (id {point})\nroses need sun"
         assert result.structured_content == {
             "results": [
                 {
                     "id": point,
                     "collection": "notes",
-                    "relevance": 0.839,
+                    "relevance": 0.854,
                     "text": "roses need sun",
                     "title": "Roses",
                 }

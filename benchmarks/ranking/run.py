@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, encoded, read, vectors
+from corpora import Corpus, read, vectors
 
 from mcp_server_qdrant.datatypes import (
     Algorithm,
@@ -25,8 +25,9 @@ from mcp_server_qdrant.datatypes import (
     SearchRequest,
     StoredPoint,
     Target,
-    point_id,
 )
+from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.services import Services, _blueprint, open_services
 from mcp_server_qdrant.settings import Settings
@@ -53,11 +54,10 @@ async def fill(services: Services, points: Points, corpus: Corpus, into: str, ro
     batch = []
     for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
         key = f"{corpus.name}/{document}"
-        payload = stored_payload(
-            Document(id=key, collection=into, text=text, title=title or None, document=key)
-        )
-        sparse = bm25.encode_document(encoded(title, text))
-        batch.append(StoredPoint(point_id(into, key, 0), payload, row.tolist(), sparse))
+        whole = Document(id=key, collection=into, text=text, title=title or None, document=key)
+        sparse = bm25.encode_document(encoded_text(whole, services.store._title_factor))  # noqa: SLF001
+        point = point_id(into, key, 0)
+        batch.append(StoredPoint(point, stored_payload(whole), row.tolist(), sparse))
         if len(batch) == 200:
             await points.upsert(target, batch)
             batch = []

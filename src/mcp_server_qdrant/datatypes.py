@@ -1,11 +1,9 @@
 """What travels through the server. Everything here is frozen; a stage returns changed copies."""
 
 import math
-import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 Payload = dict[str, Any]
@@ -18,36 +16,6 @@ State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 
 SPARSE_NAME = "bm25"
-NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
-
-
-MAX_NAME = 255
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
-
-
-def name_fault(name: str) -> str | None:
-    """Why Qdrant or a file system would not take a collection of this name; None if they would."""
-    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
-        return None
-    return (
-        f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
-        'without control characters and < > : " / \\ | ? *'
-    )
-
-
-def point_id(collection: str, document: str, chunk: int) -> str:
-    """uuid5 of (collection, document id, chunk index): the same text is the same point."""
-    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
-
-
-def as_point_id(text: str) -> PointId | None:
-    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
-    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
-        return int(text)
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +66,29 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class LegQuery:
-    """What one collection is asked: None for a leg that is not searched."""
+    """What one collection is asked: None for a leg that is not searched.
+
+    `tags` (payload key, value) add a leg over the points that carry one of them. `weights` are
+    those of the legs (dense, sparse, tags) in the fusion; None: all alike.
+    """
 
     dense: Sequence[float] | None
     sparse: Sparse | None
+    tags: tuple[tuple[str, str], ...] = ()
+    weights: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TagMatch:
+    """The tags of one collection that a query names.
+
+    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
+    the match counts.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    names: frozenset[str]
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +154,10 @@ class Hit:
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did. `reranked`, in
-    [0, 1], stands in for relevance in the score where a reranker read the text. `also` lists where
-    else (collection, id) the same passage is.
+    relevance times the factors. `factors` records what each ranking step did, `gains` what was
+    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
+    stands in for relevance in the score where a reranker read the text. `also` lists where else
+    (collection, id) the same passage is.
     """
 
     collection: str
@@ -181,6 +169,8 @@ class Hit:
     sparse: float | None
     payload: Payload | None = None
     factors: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
     reranked: float | None = None
     also: tuple[tuple[str, PointId], ...] = ()
 
@@ -188,21 +178,14 @@ class Hit:
         """A copy whose score is multiplied by `factor`, with the step recorded."""
         return replace(self, score=self.score * factor, factors=(*self.factors, (step, factor)))
 
-
-def moment(value: Any) -> datetime | None:
-    """A time as people and tools write it: ISO 8601, or epoch in seconds or milliseconds.
-
-    None where it is neither. A time without a zone is UTC.
-    """
-    try:
-        if isinstance(value, str):
-            when = datetime.fromisoformat(value)
-            return when if when.tzinfo else when.replace(tzinfo=UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None
+    def lifted(self, step: str, relevance: float) -> "Hit":
+        """A copy that is more relevant, by what is recorded as the step's gain."""
+        return replace(
+            self,
+            relevance=relevance,
+            score=relevance * math.prod(factor for _, factor in self.factors),
+            gains=(*self.gains, (step, relevance - self.relevance)),
+        )
 
 
 def by_score(hits: Iterable[Hit]) -> list[Hit]:
@@ -238,7 +221,10 @@ class SearchRequest:
 class Why:
     """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
 
-    `words` is BM25 divided by the largest score any document could reach.
+    `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
+    places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
+    (none where all counted alike); `tags` those of the hit that the query names; `gains` what was
+    added to the legs.
     """
 
     meaning: float | None
@@ -248,6 +234,10 @@ class Why:
     score: float
     factors: tuple[tuple[str, float], ...]
     reranked: float | None = None
+    ranks: tuple[tuple[str, int], ...] = ()
+    weights: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import partial
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
 from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
@@ -27,14 +27,18 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.lookup import Lookup
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.tags import TagFacets
+from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.rerank import Bounds, Rerank
+from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
+from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.settings import Settings
 
 
@@ -55,6 +59,7 @@ class Services:
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.pipeline.tags.close()
         await self.catalog.close()
         await self.pipeline.rerank.close()
         self.encoders.close()
@@ -106,8 +111,15 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     fields = [(field.name, field.field_type) for field in settings.filterable_fields]
     points = Points(client, settings.qdrant_content_fields, fields)
     backfill = Backfill(catalog, points, encoders)
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25)
+    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets)
+
+    def written(collection: str) -> None:
+        pipeline.terms.changed(collection)
+        pipeline.tags.changed(collection)
+
     return Services(
         client=client,
         catalog=catalog,
@@ -123,7 +135,8 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             payload=stored_payload,
             default=settings.collection_name,
             pending=backfill.wake,
-            written=pipeline.terms.changed,
+            written=written,
+            title_factor=settings.title_factor,
         ),
         lookup=Lookup(catalog, points),
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
@@ -131,16 +144,26 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
 
 
 def _pipeline(
-    settings: Settings, queries: Queries, catalog: Catalog, encoders: Registry, bm25: Bm25Encoder
+    settings: Settings,
+    queries: Queries,
+    catalog: Catalog,
+    encoders: Registry,
+    bm25: Bm25Encoder,
+    facets: TagFacets,
 ) -> Pipeline:
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
+
+    def title(hit: Hit) -> str | None:
+        return title_of(hit.payload)
 
     return Pipeline(
         catalog,
         queries,
         encoders,
         TermWeights(bm25, queries),
+        TagIndex(facets, bm25.tokens),
+        Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
@@ -149,7 +172,7 @@ def _pipeline(
             concurrency=settings.search_concurrency,
         ),
         Preferences(
-            alpha=settings.hybrid_alpha,
+            adaptive=_dense_share(settings),
             order=settings.priority_order,
             priority=settings.priority,
             recency=Recency(
@@ -191,6 +214,12 @@ def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
         model=settings.rerank_model,
         api_key=key.get_secret_value() if key else None,
     )
+
+
+def _dense_share(settings: Settings) -> DenseShare:
+    if settings.hybrid_alpha is not None:
+        return DenseShare((settings.hybrid_alpha,))
+    return DenseShare(settings.hybrid_alpha_steps, settings.hybrid_alpha_sizes)
 
 
 async def _size(encoder: FastEmbedEncoder) -> int | None:

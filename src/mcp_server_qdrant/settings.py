@@ -23,9 +23,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_weights import WeightSettings
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -75,7 +76,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(RankingSettings, BaseSettings):
+class Settings(WeightSettings, RankingSettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -146,9 +147,6 @@ class Settings(RankingSettings, BaseSettings):
         "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
     )
     # ranking
-    hybrid_alpha: float = _variable(
-        "HYBRID_ALPHA", 0.5, "Share of meaning in the relevance; 1: vectors only, 0: keywords only."
-    )
     priority_order: Names = _variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )
@@ -266,7 +264,7 @@ class Settings(RankingSettings, BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
-    @field_validator("hybrid_alpha", "recency_weight")
+    @field_validator("recency_weight")
     @classmethod
     def _share(cls, value: float) -> float:
         if not 0 <= value <= 1:
@@ -362,7 +360,8 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         for name, info in Settings.model_fields.items()
         if isinstance(info.validation_alias, AliasChoices)
     }
-    return dict(sorted(names.items(), key=lambda item: item[0] in RankingSettings.model_fields))
+    inherited = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
+    return dict(sorted(names.items(), key=lambda item: item[0] in inherited))
 
 
 def load() -> Settings:

@@ -68,7 +68,9 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _why(why: Why) -> dict[str, Any]:
-    values = asdict(why) | {"factors": dict(why.factors)}
+    values = asdict(why) | {"tags": list(why.tags)}
+    for name in ("ranks", "weights", "gains", "factors"):
+        values[name] = {key: round(value, 4) for key, value in values[name]}
     if why.reranked is None:
         del values["reranked"]
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}

@@ -16,8 +16,8 @@ from mcp_server_qdrant.datatypes import (
     SearchPage,
     Stored,
     Why,
-    point_id,
 )
+from mcp_server_qdrant.notation import point_id
 
 LINE = 120
 NAMED = 3
@@ -61,18 +61,29 @@ def also(places: Sequence[tuple[str, PointId]]) -> str:
 
 def why(why: Why, relevance: float) -> str:
     """What made a result's place, on one line."""
+    places = dict(why.ranks)
     legs = [
-        f"{share:.2f} x {name} {value:.3f}"
+        f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}"
         for name, value, share in (
             ("meaning", why.meaning, why.alpha),
             ("words", why.words, 1 - why.alpha),
         )
         if value is not None
     ]
+    names = {"tags": f"tags {', '.join(map(line, why.tags))}"}
+    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
     if why.reranked is not None:
         steps = f"; reranked {why.reranked:.3f}{steps}"
-    return f"why: {' + '.join(legs)} = {relevance:.3f}{steps} -> {why.score:.3f}; rrf {why.rrf:.4f}"
+    weights = " ".join(f"{name} {weight:.2f}" for name, weight in why.weights)
+    return (
+        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why.score:.3f}; "
+        f"rrf {why.rrf:.4f}{weights and f' (weights {weights})'}"
+    )
+
+
+def _place(rank: int | None) -> str:
+    return f" (no. {rank})" if rank else ""
 
 
 def heading(document: Document) -> str:

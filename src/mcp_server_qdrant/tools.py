@@ -18,9 +18,9 @@ from mcp_server_qdrant.datatypes import (
     SearchPage,
     SearchRequest,
     Stored,
-    moment,
 )
 from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
 from mcp_server_qdrant.tool_fields import (
     FieldParameter,

@@ -7,9 +7,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import NAMESPACE, Document, NewDocument, point_id
+from mcp_server_qdrant.datatypes import (
+    Document,
+    NewDocument,
+)
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.notation import NAMESPACE, point_id
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -90,8 +94,31 @@ async def test_the_title_is_encoded_with_the_text():
     assert page.results[0].relevance > 0.5
 
 
+@pytest.mark.parametrize("factor", [1, 3])
+async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor):
+    """tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / 256)), of which idf makes the score."""
+    encoder = FakeEncoder()
+    async with (
+        memory_engine() as engine,
+        memory_services(encoder, engine=engine, title_factor=factor) as services,
+    ):
+        await remember(services, "notes", "need sun", title="Roses")
+        (point,) = await stored(engine)
+
+    length = factor + 2
+    norm = 1.2 * (0.25 + 0.75 * length / 256)
+    expected = {word: tf * 2.2 / (tf + norm) for word, tf in (("roses", factor), ("sun", 1))}
+    encode = services.pipeline.terms._bm25.encode_query
+    ids = {word: encode(word).indices[0] for word in expected}
+    weights = dict(zip(point.vector["bm25"].indices, point.vector["bm25"].values, strict=True))
+    assert {word: weights[ids[word]] for word in ids} == pytest.approx(expected)
+    assert max(weights.values()) < 2.2
+    assert encoder.documents == ["Roses\nneed sun"]
+
+
 def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t")) == "t"
+    assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
 
 
 async def test_the_same_text_twice_is_one_memory():

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from qdrant_client import models
@@ -23,6 +24,11 @@ def target(name: str, *, dense: bool = True, sparse: bool = True) -> Target:
     return Target(name, 20, DENSE if dense else None, SPARSE if sparse else None, 20)
 
 
+def payload(n: int) -> dict[str, object]:
+    tags = {"tags": ["T", "other"]} if n % 6 == 3 else {}
+    return {"n": n, "odd": bool(n % 2), **tags}
+
+
 @asynccontextmanager
 async def filled(folder):
     """Twenty points each: integer ids and UUIDs, some without a dense vector, half with term 7."""
@@ -40,7 +46,7 @@ async def filled(folder):
             await foreign(
                 client,
                 name,
-                {n if n < 10 else UUID.format(n): {"n": n, "odd": bool(n % 2)} for n in range(20)},
+                {n if n < 10 else UUID.format(n): payload(n) for n in range(20)},
                 vectors={"v": models.VectorParams(size=2, distance=models.Distance.COSINE)},
                 sparse={"bm25": IDF},
                 values=values,
@@ -79,6 +85,34 @@ async def test_candidates_and_scores_are_those_of_native_queries(tmp_path, legs,
 
     assert list(map(rounded, together)) == list(map(rounded, apart))
     assert all(len(candidates) >= 3 for candidates, _, _ in together)
+
+
+@pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("weights", [None, (1.6, 0.4, 1.5)])
+async def test_tags_and_weights_are_those_of_native_queries(tmp_path, legs, filtered, weights):
+    """The second collection has no such tag; the third is asked without."""
+    tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")), weights=weights)
+    queries = (tagged, replace(tagged, tags=(("tags", "none"),)), replace(tagged, tags=()))
+    asked = [
+        (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)
+        for name, query in zip(NAMES, queries, strict=True)
+    ]
+    async with filled(tmp_path) as client:
+        one, other = EdgeQueries(client), Queries(client)
+        odd = {"must": [{"key": "odd", "match": {"value": True}}]}
+        options = {
+            "depth": 6,
+            "condition": one.prepare(odd if filtered else None),
+            "with_payload": False,
+        }
+        together = await one.search(asked, **options)
+        apart = await other.search(asked, **options)
+
+    assert list(map(rounded, together)) == list(map(rounded, apart))
+    shown = [[candidate.payload is not None for candidate in legs[0]] for legs in together]
+    assert shown == [[True] * 6, [True] * 6, [False] * 6]
+    assert {c.id for c in together[0][0]} & {3, 9, UUID.format(15)}
 
 
 async def test_payloads_stay_away_until_they_are_asked_for(tmp_path):

@@ -2,8 +2,11 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document, as_point_id
+from mcp_server_qdrant.datatypes import (
+    Document,
+)
 from mcp_server_qdrant.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.notation import as_point_id
 from mcp_server_qdrant.qdrant.lookup import joined
 from tests.support import foreign, memory_engine, memory_services, remember
 

@@ -4,16 +4,14 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.datatypes import (
-    MAX_NAME,
     DenseLeg,
     Sparse,
     SparseLeg,
     StoredPoint,
     Target,
-    name_fault,
-    point_id,
 )
 from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.notation import MAX_NAME, name_fault, point_id
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points

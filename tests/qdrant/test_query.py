@@ -1,12 +1,13 @@
 """One collection's native queries, on the local engine."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.errors import InvalidFilter, UnknownCollection
+from mcp_server_qdrant.errors import InvalidFilter, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 
@@ -256,3 +257,114 @@ async def test_errors_are_ours():
             await queries.payloads([(gone, [1])])
         with pytest.raises(InvalidFilter):
             queries.prepare({"x": 1})
+
+
+async def test_weights_act_by_qdrants_formula():
+    """1 / ((rank + 1) / w + k - 1): with 1.8 and 0.2 the dense leg leads (FACTS of the engine)."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        asked = LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0))
+        found = await candidates(engine, target, asked, depth=10)
+
+    def rrf(rank: int, weight: float) -> float:
+        return 1 / ((rank + 1) / weight + RRF_K - 1)
+
+    by_hand = {n: rrf(n, 1.8) for n in range(10)}
+    for rank, n in enumerate(range(19, 0, -2)):
+        by_hand[n] = by_hand.get(n, 0.0) + rrf(rank, 0.2)
+    best = sorted(by_hand, key=lambda n: (-by_hand[n], str(n)))[:10]
+    assert [candidate.id for candidate in found] == best
+    assert [candidate.rrf for candidate in found] == pytest.approx([by_hand[n] for n in best])
+
+
+async def test_weights_of_1_are_the_plain_fusion():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        plain = await candidates(engine, target, BOTH, depth=10)
+        same = await candidates(
+            engine, target, LegQuery(QUERY, WORDS, weights=(1.0, 1.0, 1.0)), depth=10
+        )
+
+    assert same == plain
+
+
+class TooOld(Engine):
+    """A server that does not know the weights of the fusion; `asked` lists what it was given."""
+
+    def __init__(self, client) -> None:
+        super().__init__(client)
+        self.asked: list[list[float] | None] = []
+
+    async def query_points(self, collection, query=None, **options):
+        weights = query.rrf.weights if isinstance(query, models.RrfQuery) else None
+        self.asked.append(weights)
+        if weights:
+            raise RequestError("Qdrant refused the request: unknown field `weights`")
+        return await self.client.query_points(collection, query=query, **options)
+
+
+async def test_a_server_too_old_for_weights_is_asked_without_from_then_on():
+    weighted = LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0))
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        old = TooOld(engine.client)
+        queries = Queries(old)
+        options = {"depth": 5, "condition": None, "with_payload": True}
+        found = [await queries.candidates(target, weighted, **options) for _ in range(2)]
+        plain = await candidates(engine, target, BOTH)
+
+    assert found == [plain, plain]
+    assert old.asked == [[1.8, 0.2], None, None]
+
+
+async def test_a_collection_that_is_gone_is_not_asked_again_without_weights():
+    async with memory_engine() as engine:
+        target = replace(await filled(engine), collection="gone")
+        engine.calls.clear()
+        with pytest.raises(UnknownCollection):
+            await candidates(engine, target, LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0)))
+
+    assert engine.calls == [("query_points", "gone")]
+
+
+@pytest.mark.parametrize("leg", ["both", "dense", "sparse"])
+async def test_a_tag_brings_points_that_no_leg_has_near(leg):
+    """Point 19 is the furthest by meaning, 1 the last by words; a filter holds for the leg too."""
+    async with memory_engine() as engine:
+        target = await filled(engine, dense=leg != "sparse", sparse=leg != "dense")
+        far = 19 if leg != "sparse" else 1
+        await engine.set_payload("c", {"tags": ["T"]}, points=[far])
+        query = LegQuery(
+            QUERY if leg != "sparse" else None,
+            WORDS if leg != "dense" else None,
+            tags=(("tags", "T"), ("metadata.tags", "t")),
+        )
+        plain = replace(query, tags=())
+        only = models.Filter(
+            must=[models.FieldCondition(key="odd", match=models.MatchValue(value=False))]
+        )
+        queries = Queries(engine)
+        options = {"depth": 3, "condition": None, "with_payload": False}
+        ((tagged, _, _),) = await queries.search([(target, query)], **options)
+        ((without, _, _),) = await queries.search([(target, plain)], **options)
+        ((filtered, _, _),) = await queries.search(
+            [(target, query)], **options | {"condition": only}
+        )
+
+    assert far in [candidate.id for candidate in tagged]
+    assert leg == "both" or far not in [candidate.id for candidate in without]
+    assert far not in [candidate.id for candidate in filtered]
+    assert all(candidate.payload for candidate in tagged)  # who carries a tag is told by it
+    assert not any(candidate.payload for candidate in without)
+
+
+async def test_the_tag_leg_weighs_what_it_is_told():
+    """Point 5 alone carries the tag: rank 0 of the tag leg, rank 5 of the dense one."""
+    async with memory_engine() as engine:
+        target = await filled(engine, sparse=False)
+        await engine.set_payload("c", {"metadata": {"tags": "T"}}, points=[5])
+        asked = LegQuery(QUERY, None, (("metadata.tags", "T"),), (1.0, 1.0, 1.5))
+        found = {c.id: c.rrf for c in await candidates(engine, target, asked, depth=10)}
+
+    assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / (1 / 1.5 + RRF_K - 1))
+    assert found[0] == pytest.approx(1 / RRF_K)

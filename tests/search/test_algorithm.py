@@ -4,7 +4,13 @@ import pytest
 
 from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg, Target
 from mcp_server_qdrant.errors import RequestError
-from mcp_server_qdrant.search.algorithm import dense_share, narrowed
+from mcp_server_qdrant.search.algorithm import (
+    LEAST_WEIGHT,
+    DenseShare,
+    dense_share,
+    fusion_weights,
+    narrowed,
+)
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
 SPARSE = SparseLeg("bm25", idf=True)
@@ -64,3 +70,34 @@ def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword,
         dense_share(semantic, keyword)
 
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("points", "share"), [(0, 0.5), (499, 0.5), (500, 0.7), (4999, 0.7), (5000, 0.8), (10**9, 0.8)]
+)
+def test_the_share_follows_the_size_in_steps(points, share):
+    assert DenseShare((0.5, 0.7, 0.8), (500, 5000)).at(points) == share
+
+
+def test_one_step_is_the_same_for_every_size():
+    assert {DenseShare((0.4,)).at(points) for points in (0, 500, 10**9)} == {0.4}
+
+
+@pytest.mark.parametrize(
+    ("share", "weights"),
+    [
+        (None, None),
+        (0.5, (1.0, 1.0)),  # the plain fusion
+        (0.7, (1.4, 0.6)),
+        (1.0, (2.0, LEAST_WEIGHT)),
+        (0.0, (LEAST_WEIGHT, 2.0)),
+    ],
+)
+def test_the_fusion_has_the_weights_that_were_asked_for(share, weights):
+    assert fusion_weights(share) == (weights if weights is None else pytest.approx(weights))
+
+
+def test_weights_of_the_fusion_do_not_depend_on_their_scale():
+    assert fusion_weights(dense_share(0.4, 0.2)) == pytest.approx(
+        fusion_weights(dense_share(0.6, 0.3))
+    )

@@ -261,6 +261,11 @@ class Catalog:
         entry = self._entries.get(name)
         return entry is not None and DOCUMENT_KEY in entry.info.payload_schema
 
+    def indexed(self, name: str, key: str) -> bool:
+        """Whether this payload key of a collection that was looked up has an index."""
+        entry = self._entries.get(name)
+        return entry is not None and key in entry.info.payload_schema
+
     def has_pending_index(self, name: str) -> bool:
         """Whether points without their dense vector may have been written to this collection."""
         entry = self._entries.get(name)

@@ -16,7 +16,8 @@ from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge_wire import error_out
 
 Answer = tuple[bool, Any]
-Leg = tuple[str, Any, Any, float]  # vector name, query vector, filter, weight in RRF
+# Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
+Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 
 IDFS = 50_000  # remembered of one shard
@@ -34,21 +35,23 @@ class Hybrid:
     def candidates(
         self, asked: Sequence[tuple[str, Sequence[Leg]]], k: int, limit: int, with_payload: Any
     ) -> list[Answer]:
-        """The best points by RRF over the legs, each with its exact score on every leg.
+        """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None)`, lists of equal length, best
-        first; a score is None where the point lacks the vector.
+        first; a score is None where the point lacks the vector. A leg that is not scored is one
+        over tags: who carries them is told by the payload, which comes then in any case.
         """
         filters: dict[int, Any] = {}
-        selector = types.to_selector(with_payload)
+        selector = types.to_selector(with_payload or True)
 
         def one(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
             requests = [
-                (self._scoring(vector, using, shard), _filter(where, filters), weight)
-                for using, vector, where, weight in legs
+                (self._scoring(vector, using, shard), _filter(where, filters), weight, scored)
+                for using, vector, where, weight, scored in legs
             ]
             ids, rrf, scores = fused(engine, requests, k, limit)
-            payloads = _payloads(engine, ids, selector) if with_payload else None
+            shown = with_payload or not all(scored for *_, scored in legs)
+            payloads = _payloads(engine, ids, selector) if shown else None
             return ids, rrf, scores, payloads
 
         return [self._each(name, one, legs) for name, legs in asked]
@@ -110,7 +113,7 @@ class Hybrid:
 
 
 def fused(
-    engine: edge.EdgeShard, legs: Sequence[tuple[Any, Any, float]], k: int, limit: int
+    engine: edge.EdgeShard, legs: Sequence[tuple[Any, Any, float, bool]], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
     """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
 
@@ -121,7 +124,7 @@ def fused(
     found: list[Scores] = []
     ids: dict[int, Any] = {}
     rrf: dict[int, float] = {}
-    for query, where, weight in legs:
+    for query, where, weight, _ in legs:
         scores: Scores = {}
         for rank, point in enumerate(_ask(engine, query, where, limit)):
             point_id = point.id
@@ -131,7 +134,8 @@ def fused(
         found.append(scores)
     floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
-    for (query, *_), scores in zip(legs, found, strict=True):
+    asked = [(leg[0], scores) for leg, scores in zip(legs, found, strict=True) if leg[3]]
+    for query, scores in asked:
         if missing := [ids[key] for *_, key in best if key not in scores]:
             only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
             exact = _ask(engine, query, only, len(missing), types.EXACT)
@@ -139,7 +143,7 @@ def fused(
     return (
         [key if key >= 0 else text for _, text, key in best],
         [-score for score, *_ in best],
-        [[scores.get(key) for *_, key in best] for scores in found],
+        [[scores.get(key) for *_, key in best] for _, scores in asked],
     )
 
 

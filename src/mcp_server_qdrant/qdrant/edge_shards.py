@@ -16,7 +16,6 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.datatypes import name_fault
 from mcp_server_qdrant.errors import (
     EngineFailure,
     InvalidFilter,
@@ -24,6 +23,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant.edge_files import Folder, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
 from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically

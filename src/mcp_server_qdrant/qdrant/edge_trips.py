@@ -10,7 +10,9 @@ from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_plain import plain
 from mcp_server_qdrant.qdrant.edge_wire import error_in
-from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg
+from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg, carrying, weights
+
+Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
 
 # So many at most: the answers to one are read while the engine works on the next, and a
 # collection that hangs takes few others along.
@@ -39,7 +41,13 @@ class EdgeQueries(Queries):
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id."""
         where = None if condition is None else plain(condition)
-        legs = [(target.collection, _legs(target, query, where)) for target, query in asked]
+        tagged = {  # made once for all collections that share it
+            query.tags: plain(carrying(query.tags, condition)) for _, query in asked if query.tags
+        }
+        legs = [
+            (target.collection, _legs(target, query, where, tagged.get(query.tags)))
+            for target, query in asked
+        ]
         answers = await self._edge.hybrid("candidates", legs, RRF_K, depth, with_payload)
         return [
             _found(target, query, value) if well else error_in(value)
@@ -65,15 +73,22 @@ class EdgeQueries(Queries):
         return [value if well else error_in(value) for well, value in answers]
 
 
-def _legs(target: Target, query: LegQuery, where: Any) -> list[tuple[str, Any, Any, float]]:
-    """The legs to search, dense first, as the engine host takes them."""
-    legs: list[tuple[str, Any, Any, float]] = []
+def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]:
+    """The legs to search, dense first, as the engine host takes them; one over tags only ranks."""
+    asked: list[tuple[str, Any, Any]] = []
     if target.dense is not None and query.dense is not None:
-        legs.append((target.dense.vector, query.dense, where, 1.0))
+        asked.append((target.dense.vector, query.dense, where))
     if target.sparse is not None and query.sparse is not None:
         sparse = list(query.sparse.indices), list(query.sparse.values)
-        legs.append((target.sparse.vector, sparse, where, 1.0))
-    return legs
+        asked.append((target.sparse.vector, sparse, where))
+    scored = len(asked)
+    if asked and tagged is not None:
+        asked.append((*asked[0][:2], tagged))
+    shares = weights(target, query) or [1.0] * len(asked)
+    return [
+        (*leg, share, number < scored)
+        for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
+    ]
 
 
 def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:

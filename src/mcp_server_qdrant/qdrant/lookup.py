@@ -5,8 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mcp_server_qdrant.datatypes import Document, as_point_id, point_id
+from mcp_server_qdrant.datatypes import (
+    Document,
+)
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.notation import as_point_id, point_id
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points

@@ -11,6 +11,7 @@ OURS = frozenset(
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
+TAG_KEYS = ("tags", "metadata.tags")
 
 
 def read(
@@ -30,7 +31,7 @@ def read(
         id=point,
         collection=collection,
         text=payload[key] if key else _without_text(payload),
-        title=_string(payload, metadata, "title") or _string(payload, metadata, "name"),
+        title=title_of(payload),
         source=_string(payload, metadata, "source") or _string(payload, metadata, "url"),
         metadata=metadata if isinstance(metadata, dict) else _rest(payload, key),
         tags=_tags(payload, metadata),
@@ -43,6 +44,13 @@ def read(
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
         textless=key is None,
     )
+
+
+def title_of(payload: Payload | None) -> str | None:
+    """The title of a point, whoever wrote it."""
+    payload = payload or {}
+    metadata = payload.get("metadata")
+    return _string(payload, metadata, "title") or _string(payload, metadata, "name")
 
 
 def _without_text(payload: Payload) -> str:

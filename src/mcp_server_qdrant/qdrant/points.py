@@ -14,10 +14,9 @@ from mcp_server_qdrant.datatypes import (
     PointId,
     StoredPoint,
     Target,
-    name_fault,
-    point_id,
 )
 from mcp_server_qdrant.errors import EngineFailure, RequestError
+from mcp_server_qdrant.notation import name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read

@@ -16,7 +16,7 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     Target,
 )
-from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 
@@ -36,6 +36,7 @@ class Queries:
 
     def __init__(self, client: AsyncQdrantBase) -> None:
         self._client = client
+        self._weighted = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -60,7 +61,11 @@ class Queries:
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
             candidates = await self.candidates(
-                target, query, depth=depth, condition=condition, with_payload=with_payload
+                target,
+                query,
+                depth=depth,
+                condition=condition,
+                with_payload=with_payload or bool(query.tags),  # who carries a tag counts at once
             )
             ids = [candidate.id for candidate in candidates]
             scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
@@ -82,28 +87,79 @@ class Queries:
         (-score, id): the same request gives the same candidates.
         """
         legs = _legs(target, query)
-        if len(legs) == 1:
-            vector, using = legs[0]
-            request: dict[str, Any] = {"query": vector, "using": using, "limit": depth}
-        else:
-            prefetch = [_prefetch(vector, using, depth, condition) for vector, using in legs]
-            request = {"prefetch": prefetch, "query": _RRF, "limit": depth + TIES}
-        with foreign_errors(target.collection):
-            response = await self._client.query_points(
-                target.collection,
-                query_filter=condition if len(legs) == 1 else None,
-                with_payload=with_payload,
-                **request,
-            )
-        points: list[Any] = response.points
-        if len(legs) == 1:
-            return [
-                Candidate(point.id, 1 / (RRF_K + rank), point.payload)
-                for rank, point in enumerate(points)
-            ]
+        if len(legs) == 1 and not query.tags:
+            return await self._of_one_leg(target, legs[0], depth, condition, with_payload)
+        prefetch = [_prefetch(vector, using, depth, condition) for vector, using in legs]
+        if legs and query.tags:
+            tagged = carrying(query.tags, condition)
+            prefetch.append(_prefetch(*legs[0], depth, tagged))
+        points = await self._fused(
+            target,
+            prefetch,
+            weights(target, query),
+            limit=depth + TIES,
+            with_payload=with_payload,
+        )
         found = [Candidate(point.id, point.score, point.payload) for point in points]
         found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
         return found[:depth]
+
+    async def _of_one_leg(
+        self,
+        target: Target,
+        leg: tuple[Any, str | None],
+        depth: int,
+        condition: models.Filter | None,
+        with_payload: bool,  # noqa: FBT001
+    ) -> list[Candidate]:
+        with foreign_errors(target.collection):
+            response = await self._client.query_points(
+                target.collection,
+                query=leg[0],
+                using=leg[1],
+                limit=depth,
+                query_filter=condition,
+                with_payload=with_payload,
+            )
+        points: list[Any] = response.points
+        return [
+            Candidate(point.id, 1 / (RRF_K + rank), point.payload)
+            for rank, point in enumerate(points)
+        ]
+
+    async def _fused(
+        self,
+        target: Target,
+        prefetch: list[models.Prefetch],
+        weighted: list[float] | None,
+        *,
+        limit: int,
+        with_payload: bool,
+    ) -> list[Any]:
+        """The points by RRF; without the weights where a server is too old to take them."""
+        if not self._weighted:
+            weighted = None
+        rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted)) if weighted else _RRF
+        try:
+            with foreign_errors(target.collection):
+                response = await self._client.query_points(
+                    target.collection,
+                    prefetch=prefetch,
+                    query=rrf,
+                    limit=limit,
+                    with_payload=with_payload,
+                )
+        except UnknownCollection:
+            raise
+        except RequestError:
+            if not weighted:
+                raise
+            found = await self._fused(
+                target, prefetch, None, limit=limit, with_payload=with_payload
+            )
+            self._weighted = False  # it was the weights
+            return found
+        return list(response.points)
 
     async def leg_scores(
         self, target: Target, query: LegQuery, ids: Sequence[PointId]
@@ -186,6 +242,33 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
         vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
         legs.append((vector, target.sparse.vector))
     return legs
+
+
+def weights(target: Target, query: LegQuery) -> list[float] | None:
+    """The fusion's weights in the order of the legs asked, the tag leg last; None: all alike."""
+    if query.weights is None:
+        return None
+    dense, sparse, tags = query.weights
+    asked = [
+        *([dense] if target.dense is not None and query.dense is not None else []),
+        *([sparse] if target.sparse is not None and query.sparse is not None else []),
+        *([tags] if query.tags else []),
+    ]
+    return asked if len(asked) > 1 else None
+
+
+def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+    """That a point carries one of the tags (payload key, value) and meets the condition."""
+    keys = dict.fromkeys(key for key, _ in tags)
+    one = models.Filter(
+        should=[
+            models.FieldCondition(
+                key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
+            )
+            for key in keys
+        ]
+    )
+    return models.Filter(must=[one, condition]) if condition else one
 
 
 def by_leg(

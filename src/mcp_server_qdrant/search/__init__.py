@@ -3,9 +3,11 @@
 algorithm  which legs are searched, and their shares
 terms      query -> BM25 terms, probes, global idf
 embed      query -> one vector per distinct model, concurrently
+tags       words that are tags; later what they give a hit
 retrieve   candidates and their exact leg scores per collection, in parallel
 calibrate  leg scores of many collections -> hits with relevance
 boost      preferred collections
+titles     what words in a title give a hit
 group      chunks of one document -> its best
 decay      age
 diversity  the same passage once; unlike passages first, where asked for

@@ -1,10 +1,29 @@
 """Which legs a search uses, and how much each counts."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mcp_server_qdrant.datatypes import Algorithm, Target
 from mcp_server_qdrant.errors import RequestError
+
+# A weight of 0 would divide by 0 in the fusion's formula.
+LEAST_WEIGHT = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class DenseShare:
+    """The dense leg's share by how many points are searched, in all collections together.
+
+    `steps` are the shares below the first of `sizes`, from there on below the second, and so on.
+    """
+
+    steps: tuple[float, ...]
+    sizes: tuple[int, ...] = ()
+
+    def at(self, points: int) -> float:
+        """The share for so many points. One collection cut in pieces has that of the whole."""
+        return self.steps[bisect_right(self.sizes, points)]
 
 
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
@@ -42,3 +61,13 @@ def dense_share(semantic: float | None, keyword: float | None) -> float | None:
     if meaning + words <= 0:
         raise RequestError("One of semantic_weight and keyword_weight must be above 0.")
     return meaning / (meaning + words)
+
+
+def fusion_weights(share: float | None) -> tuple[float, float] | None:
+    """The legs' weights (dense, sparse) in the fusion, in all 2; None where nobody asked for any.
+
+    Half and half are 1 and 1, which is the plain fusion.
+    """
+    if share is None:
+        return None
+    return max(2 * share, LEAST_WEIGHT), max(2 * (1 - share), LEAST_WEIGHT)

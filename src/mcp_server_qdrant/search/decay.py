@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mcp_server_qdrant.datatypes import Hit, Payload, by_score, moment
+from mcp_server_qdrant.datatypes import (
+    Hit,
+    Payload,
+    by_score,
+)
+from mcp_server_qdrant.notation import moment
 
 SECONDS_A_DAY = 86_400.0
 

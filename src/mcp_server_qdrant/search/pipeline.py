@@ -19,12 +19,18 @@ from mcp_server_qdrant.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.errors import BackendError
-from mcp_server_qdrant.search.algorithm import dense_share, narrowed
+from mcp_server_qdrant.search.algorithm import (
+    DenseShare,
+    dense_share,
+    fusion_weights,
+    narrowed,
+)
 from mcp_server_qdrant.search.boost import boost
 from mcp_server_qdrant.search.calibrate import ALPHA, bound, calibrate
 from mcp_server_qdrant.search.decay import Recency, decay
 from mcp_server_qdrant.search.diversity import fold, spread
 from mcp_server_qdrant.search.embed import Encoders, embed
+from mcp_server_qdrant.search.explain import ranks
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
@@ -36,7 +42,9 @@ from mcp_server_qdrant.search.retrieve import (
     retrieve,
     saturated,
 )
+from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
+from mcp_server_qdrant.search.titles import Titles
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -76,6 +84,7 @@ class Preferences:
     """How hits are ranked unless the request says otherwise."""
 
     alpha: float = ALPHA
+    adaptive: DenseShare | None = None
     order: tuple[str, ...] = ()
     priority: Priority = "natural"
     recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
@@ -98,6 +107,8 @@ class Pipeline:
         engine: Queries,
         encoders: Encoders,
         terms: TermWeights,
+        tags: TagIndex,
+        titles: Titles,
         presenter: Presenter,
         limits: Limits,
         preferences: Preferences,
@@ -108,6 +119,8 @@ class Pipeline:
         self.engine = engine
         self.encoders = encoders
         self.terms = terms
+        self.tags = tags
+        self.titles = titles
         self.presenter = presenter
         self.limits = limits
         self.preferences = preferences
@@ -121,19 +134,22 @@ class Pipeline:
         """
         clock = asyncio.get_running_loop().time
         end = clock() + self.limits.deadline
-        ranking = self._ranking(request)
+        share = dense_share(request.semantic_weight, request.keyword_weight)
         condition = self.engine.prepare(request.query_filter)
         targets = narrowed(await self.catalog.resolve(request.collections), request.algorithm)
+        ranking = self._ranking(request, share, targets)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
         plan = Plan.of(
             len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
         )
         if ranking.rerank:
             plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
-        terms, vectors = await asyncio.gather(
+        terms, vectors, tags = await asyncio.gather(
             self.terms.of(request.query, targets),  # probes, global idf
             embed(request.query, targets, self.encoders),  # once per model
+            self.tags.of(request.query, targets if ranking.alpha < 1 else ()),
         )
+        plan = replace(plan, tags=tags, weights=fusion_weights(share))
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         found = await retrieve(self.engine, targets, vectors, terms, plan)
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
@@ -147,16 +163,28 @@ class Pipeline:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
+        if request.explain:
+            legs = {name: 3 if name in tags else 2 for name in found.found}
+            fusion = {name: (plan.fusion(name) or ())[:last] for name, last in legs.items()}
+            shares = replace(shares, ranks=ranks(found.found.values()), fusion=fusion)
         return self.presenter.present(hits, request, limit, statuses, terms, shares, reranked)
 
-    def _ranking(self, request: SearchRequest) -> Preferences:
+    def _ranking(
+        self, request: SearchRequest, share: float | None, targets: Sequence[Target]
+    ) -> Preferences:
         """The server's preferences with what this request asks for instead."""
         usual = self.preferences
-        alpha = dense_share(request.semantic_weight, request.keyword_weight)
+        alpha = usual.alpha
+        if request.algorithm == "semantic":
+            alpha = 1.0
+        elif share is not None:
+            alpha = share
+        elif usual.adaptive:
+            alpha = usual.adaptive.at(sum(t.points for t in targets if t.dense or t.sparse))
         weight = usual.recency.weight if request.recency is None else request.recency
         return replace(
             usual,
-            alpha=usual.alpha if alpha is None else alpha,
+            alpha=alpha,
             priority=request.priority or usual.priority,
             recency=replace(usual.recency, weight=weight),
             diversity=usual.diversity if request.diversity is None else request.diversity,
@@ -168,11 +196,12 @@ class Pipeline:
     ) -> tuple[list[Hit], list[Status], list[Target]]:
         """The hits, which collections failed meanwhile, and which have more to give."""
         ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
+        ranked = self.tags.lift(ranked, plan.tags, terms, ranking.alpha)
         ranked = boost(ranked, ranking.order, ranking.priority)
         size = plan.pool
         while True:
             pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
-            hits = group(pool)
+            hits = group(self.titles.lift(pool, terms, ranking.alpha))
             shown = decay(hits, ranking.recency, self.now())
             if ranking.fold:
                 shown = fold(shown, self.presenter.document)

@@ -1,7 +1,7 @@
 """Hits -> the page that is shown: cut, passages, notes."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mcp_server_qdrant.datatypes import (
     Document,
@@ -20,16 +20,23 @@ from mcp_server_qdrant.search.passage import Tokens, passage
 
 NAMED = 3
 TAIL = 0.25
+LEGS = ("meaning", "words", "tags")
 
 Reader = Callable[[str, PointId, Payload | None], Document]
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the relevance of this search was made with: the dense share and the BM25 bound."""
+    """What the relevance of this search was made with: the dense share and the BM25 bound.
+
+    And, for an explanation, each hit's places on the legs, and the weights (dense, sparse, tags) of
+    each collection's fusion.
+    """
 
     alpha: float
     bound: float
+    ranks: Mapping[tuple[str, PointId], tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    fusion: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 class Presenter:
@@ -94,7 +101,19 @@ def why(hit: Hit, shares: Shares) -> Why:
     alpha = shares.alpha
     if meaning is None or words is None:
         alpha = 0.0 if meaning is None else 1.0
-    return Why(meaning, words, alpha, hit.rrf, hit.score, hit.factors, hit.reranked)
+    return Why(
+        meaning,
+        words,
+        alpha,
+        hit.rrf,
+        hit.score,
+        hit.factors,
+        hit.reranked,
+        ranks=shares.ranks.get((hit.collection, hit.id), ()),
+        weights=tuple(zip(LEGS, shares.fusion.get(hit.collection, ()), strict=False)),
+        gains=hit.gains,
+        tags=hit.tags,
+    )
 
 
 def worthy(hits: Sequence[Hit], request: SearchRequest) -> list[Hit]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
@@ -15,6 +15,7 @@ from mcp_server_qdrant.datatypes import (
     QueryVectors,
     State,
     Status,
+    TagMatch,
     Target,
     Terms,
 )
@@ -69,7 +70,8 @@ class Plan:
     """How a search goes about its collections.
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
-    `deadline` in seconds for all collections together, `concurrency` of them at once.
+    `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
+    those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
     """
 
     depth: int
@@ -78,6 +80,8 @@ class Plan:
     concurrency: int
     condition: Any = None
     with_payload: bool = True
+    tags: Mapping[str, TagMatch] = field(default_factory=dict)
+    weights: tuple[float, float] | None = None
 
     @classmethod
     def of(
@@ -94,6 +98,14 @@ class Plan:
             depth = max(SHALLOW, -(-DEPTH * FEW // collections))
         payloads = collections <= PAYLOADS_WITH_CANDIDATES
         return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
+
+    def fusion(self, collection: str) -> tuple[float, float, float] | None:
+        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
+        match = self.tags.get(collection)
+        boost = match.boost if match else 1.0
+        if self.weights is None and boost == 1.0:
+            return None
+        return (*(self.weights or (1.0, 1.0)), boost)
 
     def deeper(self) -> "Plan":
         """The same, looking further down."""
@@ -134,7 +146,7 @@ async def retrieve(
     engine: Engine, targets: Sequence[Target], vectors: QueryVectors, terms: Terms, plan: Plan
 ) -> Retrieved:
     """Search all targets at once; a target that fails or is late becomes a status, not an error."""
-    queries = {target.collection: _query(target, vectors, terms) for target in targets}
+    queries = {target.collection: _query(target, vectors, terms, plan) for target in targets}
     askable = [t for t in targets if (q := queries[t.collection]).dense or q.sparse]
     statuses = {t.collection: _status(t, queries[t.collection], vectors, terms) for t in targets}
     gate = asyncio.Semaphore(plan.concurrency)
@@ -158,10 +170,13 @@ async def retrieve(
     return Retrieved(found, statuses)
 
 
-def _query(target: Target, vectors: QueryVectors, terms: Terms) -> LegQuery:
+def _query(target: Target, vectors: QueryVectors, terms: Terms, plan: Plan) -> LegQuery:
+    named = plan.tags.get(target.collection)
     return LegQuery(
         dense=vectors.dense.get(target.dense.model) if target.dense else None,
         sparse=terms.sparse.get(target.collection),
+        tags=named.values if named else (),
+        weights=plan.fusion(target.collection),
     )
 
 

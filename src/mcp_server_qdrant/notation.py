@@ -1,0 +1,54 @@
+"""How names, ids and times are written."""
+
+import math
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from mcp_server_qdrant.datatypes import PointId
+
+NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
+MAX_NAME = 255
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+
+
+def name_fault(name: str) -> str | None:
+    """Why Qdrant or a file system would not take a collection of this name; None if they would."""
+    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
+        return None
+    return (
+        f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
+        'without control characters and < > : " / \\ | ? *'
+    )
+
+
+def point_id(collection: str, document: str, chunk: int) -> str:
+    """uuid5 of (collection, document id, chunk index): the same text is the same point."""
+    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
+
+
+def as_point_id(text: str) -> PointId | None:
+    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
+    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
+        return int(text)
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
+def moment(value: Any) -> datetime | None:
+    """A time as people and tools write it: ISO 8601, or epoch in seconds or milliseconds.
+
+    None where it is neither. A time without a zone is UTC.
+    """
+    try:
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+            return when if when.tzinfo else when.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None

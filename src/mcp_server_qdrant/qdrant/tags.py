@@ -1,0 +1,36 @@
+"""Which tags a collection has, by Qdrant's facets."""
+
+import asyncio
+from collections.abc import Callable
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.payload import TAG_KEYS
+
+
+class TagFacets:
+    """The tags under `tags` and `metadata.tags`.
+
+    `indexed` says whether a collection has an index of a key. Without one a server refuses to
+    count and the embedded engine would read every payload: such a key is not asked for.
+    """
+
+    def __init__(self, client: AsyncQdrantBase, indexed: Callable[[str, str], bool]) -> None:
+        self._client = client
+        self._indexed = indexed
+
+    async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
+        """The `limit` most frequent values of each key, as (key, value)."""
+        keys = [key for key in TAG_KEYS if self._indexed(collection, key)]
+        found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
+        return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
+
+    async def _values(self, collection: str, key: str, limit: int) -> list[str]:
+        try:
+            with foreign_errors(collection):
+                response = await self._client.facet(collection, key, limit=limit)
+        except RequestError:
+            return []  # an index of another kind, or a server that has no facets
+        return [hit.value for hit in response.hits if isinstance(hit.value, str)]

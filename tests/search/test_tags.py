@@ -1,0 +1,407 @@
+"""Words of the query that are tags of a collection."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.datatypes import DenseLeg, Hit, TagMatch, Target, Terms
+from mcp_server_qdrant.errors import EngineTimeout
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.search import tags as module
+from mcp_server_qdrant.search.tags import (
+    CACHE_SECONDS,
+    TagIndex,
+    by_name,
+    carried,
+    folded,
+    match,
+    names_in,
+    tagged,
+)
+from tests.support import Clock, find, memory_engine, memory_services, remember, texts
+
+LEG = DenseLeg("v", 4, "cosine", "m")
+APOLLO = TagMatch((("tags", "Apollo"),), frozenset({"apollo"}))
+WORDS = {"apollo": 1, "plan": 2, "home": 3, "lab": 4}
+
+
+def tokens(text: str) -> list[int]:
+    return [WORDS[word] for word in text.split() if word in WORDS]
+
+
+def target(name: str = "c", points: int = 1) -> Target:
+    return Target(name, points, LEG, None)
+
+
+class Facets:
+    """The tags of collections; `gate` holds an answer back, `failing` fails it."""
+
+    def __init__(self, **tags: list[str]) -> None:
+        self.held = tags
+        self.asked: list[str] = []
+        self.gate: asyncio.Event | None = None
+        self.failing = False
+
+    async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
+        self.asked.append(collection)
+        found = [("tags", tag) for tag in self.held.get(collection, [])]
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failing:
+            raise EngineTimeout("late")
+        return found[:limit]
+
+
+async def settle(index: TagIndex) -> None:
+    """Let what is under way end."""
+    await asyncio.gather(*index._tasks)
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [
+        ("Home-Lab", "home lab"),
+        ("home_lab", "home lab"),
+        ("  HOME / lab ", "home lab"),
+        ("C++", "c++"),
+        ("c#", "c#"),
+        ("node.js", "node js"),
+        ("Straße", "strasse"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("café", "café"),  # accents are as they are: not cafe
+        ("会议", "会议"),
+        ("!?", ""),
+    ],
+)
+def test_a_tag_is_compared_by_its_words_in_lower_case(tag, name):
+    assert folded(tag) == name
+
+
+def test_words_and_runs_of_up_to_three_can_be_tags():
+    assert names_in("The home-lab plan now") == {
+        "the": {0},
+        "the home": {0, 1},
+        "the home lab": {0, 1, 2},
+        "home": {1},
+        "home lab": {1, 2},
+        "home lab plan": {1, 2, 3},
+        "lab": {2},
+        "lab plan": {2, 3},
+        "lab plan now": {2, 3, 4},
+        "plan": {3},
+        "plan now": {3, 4},
+        "now": {4},
+    }
+    assert names_in("?") == {}
+
+
+def test_a_long_query_costs_no_more_than_its_first_words():
+    assert len(names_in(" ".join(f"w{n}" for n in range(5000)))) == 3 * 64 - 3
+
+
+def test_the_match_holds_every_spelling_and_where_it_stands():
+    known = by_name([("tags", "Home-Lab"), ("metadata.tags", "home lab"), ("tags", "zeus")])
+
+    assert match(names_in("my home lab"), known) == TagMatch(
+        (("tags", "Home-Lab"), ("metadata.tags", "home lab")), frozenset({"home lab"}), 1.0
+    )
+    assert match(names_in("laboratory"), known) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "boost"),
+    [("a b", 1.0), ("a b c", 1.5), ("a a a", 1.5), ("x y z w", 1.5), ("x y z", 1.0), ("a", 1.0)],
+)
+def test_three_words_that_are_tags_count_more(query, boost):
+    known = by_name([("tags", tag) for tag in ("a", "b", "c", "x y", "z w")])
+    found = match(names_in(query), known)
+
+    assert found is not None
+    assert found.boost == boost
+
+
+@pytest.mark.parametrize(
+    ("payload", "found"),
+    [
+        ({"tags": "Apollo"}, ("Apollo",)),
+        ({"tags": ["zeus", "apollo", 7, None]}, ("apollo",)),
+        ({"metadata": {"tags": ["APOLLO"]}, "tags": "apollo"}, ("apollo", "APOLLO")),
+        ({"tags": {"apollo": 1}, "metadata": ["apollo"]}, ()),
+        ({"tags": ["apollo-2"]}, ()),
+        ({}, ()),
+        (None, ()),
+    ],
+)
+def test_a_point_carries_a_tag_in_either_place_as_text_or_list(payload, found):
+    assert carried(payload, APOLLO) == found
+
+
+def hit(value: float, *tags: str, point: int = 1, collection: str = "c") -> Hit:
+    return Hit(collection, point, value, value, 0.01, 0.6, 1.0, {"tags": list(tags)})
+
+
+def test_a_tag_lifts_by_the_part_of_the_query_that_its_words_are():
+    terms = Terms("apollo plan", {1: 3.0, 2: 1.0}, {})
+
+    (raised,) = tagged([hit(0.3, "Apollo")], {"c": APOLLO}, terms, 0.5, tokens)
+
+    assert raised.relevance == pytest.approx(0.8625)  # 0.3 + 0.5 * 1.5 * 3/4
+    assert raised.gains == (("tags", pytest.approx(0.5625)),)
+    assert raised.tags == ("Apollo",)
+
+
+def test_the_boost_of_three_words_counts_there_too():
+    terms = Terms("home lab plan apollo", {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}, {})
+    three = TagMatch((), frozenset({"home lab", "plan"}), 1.5)
+
+    (two,) = tagged([hit(0.1, "plan")], {"c": replace(three, boost=1.0)}, terms, 0.5, tokens)
+    (one,) = tagged([hit(0.1, "plan")], {"c": three}, terms, 0.5, tokens)
+    (both,) = tagged([hit(0.1, "plan", "home-lab")], {"c": three}, terms, 0.5, tokens)
+
+    assert two.relevance == pytest.approx(0.2875)  # 0.1 + 0.5 * 1.5 * 1/4
+    assert one.relevance == pytest.approx(0.38125)  # 1.5 times that
+    assert both.relevance == pytest.approx(0.91)  # 0.1 + 0.5 * 1.5 * 1.5 * 3/4, at most 0.9 + 0.01
+
+
+def test_hits_without_the_tag_or_of_other_collections_stay_as_they_are():
+    hits = [hit(0.5, "zeus"), hit(0.4, "apollo", collection="d")]
+
+    assert tagged(hits, {"c": APOLLO}, Terms("apollo", {1: 1.0}, {}), 0.5, tokens) == hits
+    assert tagged(hits[::-1], {}, Terms("apollo", {1: 1.0}, {}), 0.5, tokens) == hits[::-1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 0.8), st.booleans()), max_size=9), st.floats(0, 1))
+def test_nothing_is_lost_and_the_tagged_overtake_only_upwards(made, alpha):
+    hits = [hit(v, *(["apollo"] if t else []), point=n) for n, (v, t) in enumerate(made)]
+    terms = Terms("apollo plan", {1: 3.0, 2: 1.0}, {})
+
+    after = {h.id: h for h in tagged(hits, {"c": APOLLO}, terms, alpha, tokens)}
+
+    assert sorted(after) == [h.id for h in hits]
+    for before in hits:
+        assert 0 <= before.relevance <= after[before.id].relevance <= 1
+        assert after[before.id].relevance == before.relevance or before.payload == {
+            "tags": ["apollo"]
+        }
+
+
+async def test_tags_are_remembered_for_a_minute_and_then_asked_for_behind_the_search():
+    facets, clock = Facets(c=["apollo"]), Clock()
+    index = TagIndex(facets, tokens, clock)
+
+    for _ in range(3):
+        assert await index.of("apollo", [target()]) == {
+            "c": TagMatch((("tags", "apollo"),), frozenset({"apollo"}))
+        }
+    assert facets.asked == ["c"]
+
+    facets.held["c"] = ["zeus"]
+    clock.now += CACHE_SECONDS
+    assert set(await index.of("apollo", [target()])) == {"c"}  # at once, as it was
+    await settle(index)
+    assert await index.of("apollo", [target()]) == {}
+    assert facets.asked == ["c", "c"]
+
+
+async def test_while_tags_are_asked_for_they_are_not_asked_for_again():
+    facets, clock = Facets(c=["apollo"]), Clock()
+    index = TagIndex(facets, tokens, clock)
+    await index.of("apollo", [target()])
+    clock.now += CACHE_SECONDS
+    facets.gate = asyncio.Event()
+
+    for _ in range(3):
+        assert await index.of("apollo", [target()])
+    facets.gate.set()
+    await settle(index)
+
+    assert facets.asked == ["c", "c"]
+
+
+async def test_a_first_search_waits_a_moment_and_then_goes_without(monkeypatch):
+    monkeypatch.setattr(module, "COLD_SECONDS", 0.01)
+    facets = Facets(c=["apollo"])
+    facets.gate = asyncio.Event()
+    index = TagIndex(facets, tokens)
+
+    assert await index.of("apollo", [target()]) == {}
+    facets.gate.set()
+    await settle(index)
+    assert set(await index.of("apollo", [target()])) == {"c"}
+    assert facets.asked == ["c"]
+
+
+async def test_after_a_store_the_tags_are_asked_for_anew():
+    facets = Facets(c=["apollo"])
+    index = TagIndex(facets, tokens, Clock())
+    await index.of("apollo", [target()])
+
+    facets.held["c"] = ["apollo", "zeus"]
+    index.changed("c")
+
+    assert set(await index.of("zeus", [target()])) == {"c"}
+
+
+async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
+    monkeypatch.setattr(module, "COLD_SECONDS", 0.01)
+    facets = Facets(c=[])
+    facets.gate = asyncio.Event()
+    index = TagIndex(facets, tokens, Clock())
+    assert await index.of("zeus", [target()]) == {}
+
+    facets.held["c"] = ["zeus"]
+    index.changed("c")
+    facets.gate.set()
+    await settle(index)
+    monkeypatch.setattr(module, "COLD_SECONDS", 5)
+
+    assert set(await index.of("zeus", [target()])) == {"c"}
+
+
+async def test_where_tags_cannot_be_had_there_are_none_or_those_of_before():
+    facets, clock = Facets(c=["apollo"]), Clock()
+    facets.failing = True
+    index = TagIndex(facets, tokens, clock)
+    assert await index.of("apollo", [target()]) == {}
+
+    facets.failing = False
+    clock.now += CACHE_SECONDS
+    await index.of("apollo", [target()])
+    await settle(index)
+    facets.failing = True
+    clock.now += CACHE_SECONDS
+    await index.of("apollo", [target()])
+    await settle(index)
+
+    assert set(await index.of("apollo", [target()])) == {"c"}
+
+
+async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():
+    facets = Facets(c=["apollo"])
+    index = TagIndex(facets, tokens)
+
+    assert await index.of("apollo", [target(points=0), Target("d", 9, None, None)]) == {}
+    assert await index.of("??", [target()]) == {}
+    assert facets.asked == []
+
+
+async def test_closing_ends_what_is_under_way(monkeypatch):
+    monkeypatch.setattr(module, "COLD_SECONDS", 0.01)
+    facets = Facets(c=["apollo"])
+    facets.gate = asyncio.Event()
+    index = TagIndex(facets, tokens)
+    await index.of("apollo", [target()])
+
+    (task,) = index._tasks
+    await index.close()
+    await asyncio.wait([task])
+
+    assert task.cancelled()
+
+
+# The whole way, on both engines
+
+LOOKALIKES = {
+    "apollo": "Release checklist: freeze, tag, build, upload, tell everyone.",
+    "zeus": "Release checklist as apollo has it: freeze, tag, build, upload, tell.",
+    "hermes": "Release checklist of the project: freeze, tag, build, upload, tell everyone.",
+}
+
+
+@pytest.fixture(params=["edge", "memory"])
+def services(request, tmp_path):
+    """The services over either engine."""
+
+    @asynccontextmanager
+    async def opened(**values):
+        if request.param == "memory":
+            async with memory_engine() as engine, memory_services(engine=engine, **values) as made:
+                yield made, engine
+            return
+        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+        local = {"qdrant_url": None, "qdrant_local_path": tmp_path}
+        try:
+            async with memory_services(engine=client, **local | values) as made:
+                yield made, client
+        finally:
+            await client.close()
+
+    return opened
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one collection", "several"])
+async def test_a_query_that_names_a_project_finds_its_notes_before_look_alikes(services, together):
+    """One of the others even mentions the name, and its own text does not."""
+    async with services() as (made, _):
+        for n in range(8):
+            await remember(made, "notes", f"Meeting number {n} about the garden fence.")
+        for project, text in LOOKALIKES.items():
+            name = "notes" if together else f"of-{project}"
+            await remember(made, name, text, tags=[project.title()])
+        found = {
+            project: texts(await find(made, f"{project} release checklist", "*", limit=3))
+            for project in LOOKALIKES
+        }
+
+    assert {project: shown[0] for project, shown in found.items()} == LOOKALIKES
+
+
+async def test_a_tag_brings_what_its_words_would_not(services):
+    """Fifty notes are nearer to the words; the one that carries the tag is still found."""
+    async with services() as (made, _):
+        for n in range(50):
+            await remember(made, "notes", f"Apollo status report number {n}, all is well.")
+        await remember(
+            made, "notes", "The quarterly figures were sent.", metadata={"tags": "apollo"}
+        )
+        page = await find(made, "apollo figures status report", "notes", limit=5, explain=True)
+        plain = await find(
+            made, "apollo figures status report", "notes", limit=5, algorithm="semantic"
+        )
+
+    assert "The quarterly figures were sent." in texts(page)
+    assert "The quarterly figures were sent." not in texts(plain)
+
+
+async def test_stored_tags_count_at_the_next_search(services):
+    async with services() as (made, _):
+        await remember(made, "notes", "freeze and upload", tags=["zeus"])
+        before = await find(made, "apollo upload", "notes", explain=True)
+        await remember(made, "notes", "freeze, then upload", tags=["apollo"])
+        after = await find(made, "apollo upload", "notes", explain=True)
+
+    assert [result.why.tags for result in before.results] == [()]
+    assert [result.why.tags for result in after.results] == [("apollo",), ()]
+
+
+async def test_without_a_tag_in_the_query_the_answer_is_the_same_to_the_bit(services):
+    async with services() as (made, _):
+        for project, text in LOOKALIKES.items():
+            await remember(made, f"of-{project}", text, tags=[project])
+        with_tags = await find(made, "release checklist", "*", limit=9)
+        made.pipeline.tags._facets = Facets()
+        made.pipeline.tags._known.clear()
+        without = await find(made, "release checklist", "*", limit=9)
+
+    assert with_tags == without
+
+
+async def test_sixty_four_collections_are_asked_once_a_minute_not_per_search():
+    async with memory_engine() as engine, memory_services(engine=engine) as made:
+        for n in range(64):
+            await remember(made, f"c{n}", f"text number {n}", tags=["apollo"] if n == 7 else [])
+        engine.calls.clear()
+        page = await find(made, "apollo text", "*", limit=3)
+        first = [call for call in engine.calls if call[0] == "facet"]
+        for _ in range(3):
+            await find(made, "apollo text", "*", limit=3)
+        every = [call for call in engine.calls if call[0] == "facet"]
+
+    assert texts(page)[0] == "text number 7"
+    assert len(first) == len(every) == 128

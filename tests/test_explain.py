@@ -1,0 +1,132 @@
+"""Why a result ranks where it does, from the tool call to the answer."""
+
+import math
+import re
+
+import pytest
+from mcp import Client
+
+from tests.support import COSINE, IDF, dense, foreign, memory_engine, memory_server, said
+
+
+async def store(client: Client, text: str, **arguments) -> None:
+    arguments = {"information": text, "collection_name": "notes"} | arguments
+    result = await client.call_tool("qdrant-store", arguments)
+    assert not result.is_error, said(result)
+
+
+async def find(client: Client, query: str, **arguments):
+    result = await client.call_tool("qdrant-find", {"query": query, "explain": True} | arguments)
+    assert not result.is_error, said(result)
+    return result
+
+
+def line(result, number: int = 0) -> str:
+    """The line of a result that says why."""
+    return [one for one in said(result).splitlines() if one.startswith("why:")][number]
+
+
+async def test_legs_places_tags_and_every_factor_make_the_score():
+    async with memory_server(
+        recency_weight=0.5, priority="soft", priority_order=("notes",)
+    ) as client:
+        await store(client, "freeze and upload", tags=["Apollo"], metadata={"date": 0})
+        await store(client, "upload the zeppelin", tags=["zeus"])
+        result = await find(client, "apollo upload")
+
+    first, second = result.structured_content["results"]
+    why = first["why"]
+    assert why["tags"] == ["Apollo"]
+    assert why["ranks"] == {"meaning": 1, "words": 1}
+    assert why["weights"] == {}
+    assert list(why["factors"]) == ["priority", "recency"]
+    assert why["factors"]["priority"] == 1.1
+    base = why["alpha"] * why["meaning"] + (1 - why["alpha"]) * why["words"]
+    relevance = base + why["gains"]["tags"]
+    assert first["relevance"] == pytest.approx(relevance, abs=2e-3)
+    assert why["score"] == pytest.approx(relevance * math.prod(why["factors"].values()), abs=2e-3)
+    assert (second["why"]["tags"], second["why"]["gains"]) == ([], {})
+    assert list(second["why"]["factors"]) == ["priority", "recency"]
+    assert re.fullmatch(
+        r"why: 0\.50 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.50 x words 0\.\d{3} \(no\. 1\)"
+        r" \+ tags Apollo 0\.\d{3} = 0\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
+        r" rrf 0\.\d{4}",
+        line(result),
+    )
+
+
+async def test_the_weights_of_the_fusion_are_those_that_were_asked_for():
+    async with memory_server() as client:
+        await store(client, "freeze and upload", tags=["freeze", "upload", "now"])
+        asked = await find(client, "upload", semantic_weight=0.7, keyword_weight=0.3)
+        plain = await find(client, "and", semantic_weight=0.7)
+        three = await find(client, "freeze upload now")
+
+    why = asked.structured_content["results"][0]["why"]
+    assert why["alpha"] == 0.7
+    assert why["weights"] == {"meaning": 1.4, "words": 0.6, "tags": 1.0}
+    assert line(asked).endswith(" (weights meaning 1.40 words 0.60 tags 1.00)")
+    assert plain.structured_content["results"][0]["why"]["weights"] == {
+        "meaning": 1.4,
+        "words": 0.6,
+    }
+    assert three.structured_content["results"][0]["why"]["weights"] == {
+        "meaning": 1.0,
+        "words": 1.0,
+        "tags": 1.5,
+    }
+
+
+async def test_a_title_of_another_tool_is_a_gain():
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "papers",
+            {1: {"text": "notes on that", "title": "Harbour"}},
+            vectors={"fast-bag-of-words": COSINE},
+            sparse={"bm25": IDF},
+            values=lambda _: {"fast-bag-of-words": dense("harbour notes")},
+        )
+        async with memory_server(engine=engine) as client:
+            result = await find(client, "harbour", collections=["papers"])
+
+    (found,) = result.structured_content["results"]
+    assert found["why"]["words"] == 0.0
+    assert found["why"]["ranks"] == {"meaning": 1}
+    # 0.5 * cos + 0.5 * 0.2, with cos = 1 / sqrt(2)
+    assert found["relevance"] == pytest.approx(0.5 / math.sqrt(2) + 0.1, abs=1e-3)
+    assert found["why"]["gains"] == {"title": 0.1}
+    assert " + title 0.100 = 0.454 -> 0.454;" in line(result)
+
+
+@pytest.mark.parametrize(("algorithm", "leg"), [("semantic", "meaning"), ("keyword", "words")])
+async def test_one_leg_alone_has_one_place(algorithm, leg):
+    async with memory_server() as client:
+        await store(client, "freeze and upload", tags=["upload"])
+        result = await find(client, "upload", algorithm=algorithm)
+
+    why = result.structured_content["results"][0]["why"]
+    assert why["ranks"] == {leg: 1}
+    assert why["tags"] == ([] if algorithm == "semantic" else ["upload"])
+
+
+async def test_the_share_follows_the_points_of_all_collections_searched():
+    sizes = {"hybrid_alpha_steps": (0.4, 0.6), "hybrid_alpha_sizes": (2,)}
+    async with memory_server(**sizes) as client:
+        await store(client, "freeze and upload")
+        small = await find(client, "upload")
+        await store(client, "roses", collection_name="garden", create=True)
+        alone = await find(client, "upload", collections=["notes"])
+        both = await find(client, "upload", collections=["*"])
+
+    alphas = [one.structured_content["results"][0]["why"]["alpha"] for one in (small, alone, both)]
+    assert alphas == [0.4, 0.4, 0.6]
+
+
+async def test_nothing_is_explained_unless_asked():
+    async with memory_server() as client:
+        await store(client, "freeze and upload", tags=["upload"])
+        result = await find(client, "upload", explain=False)
+
+    assert "why" not in result.structured_content["results"][0]
+    assert "why:" not in said(result)
