@@ -5,6 +5,7 @@ thread, after the handshake.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,10 +27,14 @@ from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.search.decay import Recency
+from mcp_server_qdrant.search.lexicon import Lexicon
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.terms import TermWeights
+from mcp_server_qdrant.search.word_cache import WordCache
 from mcp_server_qdrant.settings import Settings
 
 
@@ -43,6 +48,7 @@ class Services:
     pipeline: Pipeline
     store: Store
     lookup: Lookup
+    lexicon: Lexicon
     filling: asyncio.Task[None] | None
 
     async def close(self) -> None:
@@ -50,6 +56,7 @@ class Services:
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.lexicon.close()
         await self.catalog.close()
         self.encoders.close()
         await self.client.close()
@@ -99,7 +106,13 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     )
     points = Points(client, settings.qdrant_content_fields)
     backfill = Backfill(catalog, points, encoders)
-    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25)
+    lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
+    pipeline = _pipeline(settings, Queries(client), catalog, encoders, bm25, lexicon)
+
+    def written(collection: str, texts: Sequence[str]) -> None:
+        pipeline.terms.changed(collection)
+        lexicon.stored(collection, texts)
+
     return Services(
         client=client,
         catalog=catalog,
@@ -115,25 +128,43 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             payload=stored_payload,
             default=settings.collection_name,
             pending=backfill.wake,
-            written=pipeline.terms.changed,
+            written=written,
         ),
         lookup=Lookup(catalog, points),
+        lexicon=lexicon,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
 
 
+def _word_cache(settings: Settings) -> WordCache | None:
+    """Where vocabularies are kept; those of a trial engine are nowhere."""
+    if settings.qdrant_url == ":memory:":
+        return None
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    return WordCache(settings.cache_path / "words", engine)
+
+
 def _pipeline(
-    settings: Settings, queries: Queries, catalog: Catalog, encoders: Registry, bm25: Bm25Encoder
+    settings: Settings,
+    queries: Queries,
+    catalog: Catalog,
+    encoders: Registry,
+    bm25: Bm25Encoder,
+    lexicon: Lexicon,
 ) -> Pipeline:
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
+
+    def tokens(text: str) -> Sequence[int]:
+        return bm25.encode_query(text).indices
 
     return Pipeline(
         catalog,
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Presenter(document, lambda text: bm25.encode_query(text).indices),
+        Speller(tokens, lexicon),
+        Presenter(document, tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,
@@ -142,6 +173,7 @@ def _pipeline(
         ),
         Preferences(
             alpha=settings.hybrid_alpha,
+            correct=settings.correct_typos,
             order=settings.priority_order,
             priority=settings.priority,
             recency=Recency(

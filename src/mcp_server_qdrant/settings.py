@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from platformdirs import user_data_path
+from platformdirs import user_cache_path, user_data_path
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -147,6 +147,11 @@ class Settings(BaseSettings):
     hybrid_alpha: float = _variable(
         "HYBRID_ALPHA", 0.5, "Share of meaning in the relevance; 1: vectors only, 0: keywords only."
     )
+    correct_typos: bool = _variable(
+        "QDRANT_CORRECT_TYPOS",
+        default=True,
+        description="Correct words that no searched collection has.",
+    )
     priority_order: Names = _variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )
@@ -163,6 +168,11 @@ class Settings(BaseSettings):
         "QDRANT_RECENCY_FIELDS",
         TIME_FIELDS,
         "Payload paths that may hold a text's time; the first present is used.",
+    )
+    cache_dir: Path | None = _variable(
+        "QDRANT_CACHE_PATH",
+        None,
+        "Folder of what can be made again. Default: the platform's user cache folder.",
     )
     # embedding
     embedding_provider: Literal["fastembed"] = _variable(
@@ -326,6 +336,11 @@ class Settings(BaseSettings):
     def local_path(self) -> Path:
         """Where the embedded engine keeps its collections."""
         return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)
+
+    @property
+    def cache_path(self) -> Path:
+        """Where collections' vocabularies are kept."""
+        return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
 
     @property
     def arbitrary_filter(self) -> bool:

@@ -62,6 +62,7 @@ class FindOutput(BaseModel):
     results: list[Found]
     collections: dict[str, str]
     notes: list[str]
+    corrections: dict[str, str] = {}
 
 
 class Pipeline(Protocol):
@@ -177,6 +178,8 @@ class Tools:
         algorithm: Algorithm = "hybrid",
         semantic_weight: Weight = None,
         keyword_weight: Weight = None,
+        fuzzy_weight: Weight = None,
+        correct: Annotated[bool | None, Field(description="Correct typos; default true")] = None,
         priority: Priority | None = None,
         recency_decay: Age = None,
         explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
@@ -197,6 +200,8 @@ class Tools:
             algorithm=algorithm,
             semantic_weight=semantic_weight,
             keyword_weight=keyword_weight,
+            fuzzy_weight=fuzzy_weight,
+            correct=correct,
             priority=priority,
             recency=recency_decay,
             explain=explain,
@@ -278,6 +283,7 @@ def _plain(point: str) -> str:
 
 def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     """A page as structured content."""
+    corrections = {one.word: one.to for one in page.corrections}
     return {
         "results": [_result(one, full=mode == "full") for one in page.results],
         "collections": {
@@ -285,6 +291,7 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
             for status in page.statuses
         },
         "notes": list(page.notes),
+        **({"corrections": corrections} if corrections else {}),
     }
 
 

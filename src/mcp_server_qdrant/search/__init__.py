@@ -2,6 +2,7 @@
 
 algorithm  which legs are searched, and their shares
 terms      query -> BM25 terms, probes, global idf
+spelling   unknown words -> known ones; for fuzzy search, words like those asked for
 embed      query -> one vector per distinct model, concurrently
 retrieve   candidates and their exact leg scores per collection, in parallel
 calibrate  leg scores of many collections -> hits with relevance

@@ -19,8 +19,8 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)
-    if algorithm == "keyword" and target.dense is not None:
-        note = "keyword search needs a bm25 vector, and it has none"
+    if algorithm in ("keyword", "fuzzy") and target.dense is not None:
+        note = f"{algorithm} search needs a bm25 vector, and it has none"
         return replace(target, dense=None, note=None if target.sparse else note)
     return target
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from mcp_server_qdrant.datatypes import (
     Hit,
     Priority,
+    QueryVectors,
     SearchPage,
     SearchRequest,
     State,
@@ -25,6 +26,7 @@ from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares
 from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
+from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.terms import TermWeights
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -65,6 +67,7 @@ class Preferences:
     """How hits are ranked unless the request says otherwise."""
 
     alpha: float = ALPHA
+    correct: bool = True
     order: tuple[str, ...] = ()
     priority: Priority = "natural"
     recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
@@ -84,6 +87,7 @@ class Pipeline:
         engine: Queries,
         encoders: Encoders,
         terms: TermWeights,
+        speller: Speller,
         presenter: Presenter,
         limits: Limits,
         preferences: Preferences,
@@ -93,6 +97,7 @@ class Pipeline:
         self.engine = engine
         self.encoders = encoders
         self.terms = terms
+        self.speller = speller
         self.presenter = presenter
         self.limits = limits
         self.preferences = preferences
@@ -107,15 +112,16 @@ class Pipeline:
         end = clock() + self.limits.deadline
         ranking = self._ranking(request)
         condition = self.engine.prepare(request.query_filter)
-        targets = narrowed(await self.catalog.resolve(request.collections), request.algorithm)
+        resolved = await self.catalog.resolve(request.collections)
+        targets = narrowed(resolved, request.algorithm)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
         plan = Plan.of(
             len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
         )
-        terms, vectors = await asyncio.gather(
-            self.terms.of(request.query, targets),  # probes, global idf
-            embed(request.query, targets, self.encoders),  # once per model
-        )
+        if request.algorithm == "fuzzy":
+            terms, vectors = await self._expanded(request, targets), QueryVectors({}, {})
+        else:
+            terms, vectors = await self._understood(request, resolved, targets)
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         found = await retrieve(self.engine, targets, vectors, terms, plan)
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
@@ -128,6 +134,35 @@ class Pipeline:
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         return self.presenter.present(hits, request, limit, statuses, terms, shares)
+
+    async def _understood(
+        self, request: SearchRequest, resolved: Sequence[Target], targets: Sequence[Target]
+    ) -> tuple[Terms, QueryVectors]:
+        """The query for both legs, what is misspelled corrected; only then it is embedded again.
+
+        Semantic search asks the collections for their words too, only for the spelling's sake.
+        """
+        correct = self.preferences.correct if request.correct is None else request.correct
+        asked = resolved if correct else targets
+        terms, vectors = await asyncio.gather(
+            self.terms.of(request.query, asked),  # probes, global idf
+            embed(request.query, targets, self.encoders),  # once per model
+        )
+        if correct and terms.unknown:
+            query, corrections = await self.speller.correct(terms, asked)
+            better = await self.terms.of(query, asked) if corrections else terms
+            if len(better.unknown) < len(terms.unknown):
+                terms = replace(better, corrections=corrections)
+                vectors = await embed(query, targets, self.encoders)
+        if request.algorithm == "semantic":
+            terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
+        return terms, vectors
+
+    async def _expanded(self, request: SearchRequest, targets: Sequence[Target]) -> Terms:
+        """The words of the query and those spelled almost like them."""
+        variants, unread = await self.speller.expand(request.query, targets)
+        terms = await self.terms.of(request.query, targets, variants)
+        return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     def _ranking(self, request: SearchRequest) -> Preferences:
         """The server's preferences with what this request asks for instead."""

@@ -65,7 +65,8 @@ class Presenter:
             query=request.query,
             results=results,
             statuses=statuses,
-            notes=notes(results, request, statuses),
+            notes=[*notes(results, request, statuses), *unread(terms.unread)],
+            corrections=terms.corrections,
         )
 
     def _document(self, hit: Hit) -> Document:
@@ -115,6 +116,11 @@ def notes(
     elif not results:
         said.append(_nothing(request))
     return said
+
+
+def unread(names: Sequence[str]) -> list[str]:
+    """That near spellings of these collections are not known yet."""
+    return [f"{_names(names)}: the words are still being read; ask again soon."] if names else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> list[tuple[str, list[str]]]:
