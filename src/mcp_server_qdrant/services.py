@@ -174,6 +174,7 @@ def _pipeline(
         Preferences(
             alpha=settings.hybrid_alpha,
             correct=settings.correct_typos,
+            fuzzy=settings.fuzzy_weight,
             order=settings.priority_order,
             priority=settings.priority,
             recency=Recency(

@@ -147,6 +147,11 @@ class Settings(BaseSettings):
     hybrid_alpha: float = _variable(
         "HYBRID_ALPHA", 0.5, "Share of meaning in the relevance; 1: vectors only, 0: keywords only."
     )
+    fuzzy_weight: float = _variable(
+        "QDRANT_FUZZY_WEIGHT",
+        0.1,
+        "How much a title or text spelled like the query gains, at most; 0 is off, 0.2 the limit.",
+    )
     correct_typos: bool = _variable(
         "QDRANT_CORRECT_TYPOS",
         default=True,
@@ -274,7 +279,7 @@ class Settings(BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
-    @field_validator("hybrid_alpha", "recency_weight")
+    @field_validator("hybrid_alpha", "fuzzy_weight", "recency_weight")
     @classmethod
     def _share(cls, value: float) -> float:
         if not 0 <= value <= 1:

@@ -9,5 +9,6 @@ calibrate  leg scores of many collections -> hits with relevance
 boost      preferred collections
 group      chunks of one document -> its best
 decay      age
+fuzzy      title or text like the query
 present    cut, passages, notes -> SearchPage
 """

@@ -23,6 +23,7 @@ from mcp_server_qdrant.search.boost import boost
 from mcp_server_qdrant.search.calibrate import ALPHA, bound, calibrate
 from mcp_server_qdrant.search.decay import Recency, decay
 from mcp_server_qdrant.search.embed import Encoders, embed
+from mcp_server_qdrant.search.fuzzy import fuzzy
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares
 from mcp_server_qdrant.search.retrieve import Engine, Plan, Retrieved, hydrate, retrieve, saturated
@@ -68,6 +69,7 @@ class Preferences:
 
     alpha: float = ALPHA
     correct: bool = True
+    fuzzy: float = 0.0
     order: tuple[str, ...] = ()
     priority: Priority = "natural"
     recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
@@ -131,6 +133,7 @@ class Pipeline:
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
         hits = decay(hits, ranking.recency, self.now())
+        hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         return self.presenter.present(hits, request, limit, statuses, terms, shares)
@@ -167,11 +170,13 @@ class Pipeline:
     def _ranking(self, request: SearchRequest) -> Preferences:
         """The server's preferences with what this request asks for instead."""
         usual = self.preferences
-        alpha = dense_share(request.semantic_weight, request.keyword_weight)
+        alpha = dense_share(request.semantic_weight, request.keyword_weight, request.fuzzy_weight)
+        likeness = usual.fuzzy if request.algorithm in ("hybrid", "fuzzy") else 0.0
         weight = usual.recency.weight if request.recency is None else request.recency
         return replace(
             usual,
             alpha=usual.alpha if alpha is None else alpha,
+            fuzzy=likeness if request.fuzzy_weight is None else request.fuzzy_weight,
             priority=request.priority or usual.priority,
             recency=replace(usual.recency, weight=weight),
         )

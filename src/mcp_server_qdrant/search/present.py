@@ -48,7 +48,7 @@ class Presenter:
         shares: Shares,
     ) -> SearchPage:
         """The best `limit` documents at or above the threshold, best first."""
-        chosen = [(hit, self._document(hit)) for hit in above(hits, floor(hits, request))[:limit]]
+        chosen = [(hit, self.document(hit)) for hit in above(hits, floor(hits, request))[:limit]]
         results = [
             Result(
                 document=document,
@@ -69,7 +69,8 @@ class Presenter:
             corrections=terms.corrections,
         )
 
-    def _document(self, hit: Hit) -> Document:
+    def document(self, hit: Hit) -> Document:
+        """The document behind a hit whose payload was fetched."""
         return self._read(hit.collection, hit.id, hit.payload)
 
 

@@ -16,9 +16,7 @@ from mcp_server_qdrant.search.vocabulary import LATIN, Vocabulary, folded, neare
 SHORTEST = 5
 CORRECTED_WORDS = 8
 EXPANDED_WORDS = 12
-VARIANTS = 5
-VARIANT_EDITS = 2
-UNLIMITED = 99
+VARIANTS = 3
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
 _CLOSE = r"[\"')\]\u2019\u201d\u00bb.,;:!?\u2026]*"
@@ -128,7 +126,7 @@ def corrected(
         plain = folded(word)
         if any(plain in one for one in vocabularies):
             continue
-        for near, _ in nearest(plain, vocabularies, 1, UNLIMITED):
+        for near, _ in nearest(plain, vocabularies, 1):
             to = near.capitalize() if word[0].isupper() else near
             query = f"{query[:start]}{to}{query[start + len(word) :]}"
             corrections.append(Correction(word, to))
@@ -136,11 +134,8 @@ def corrected(
 
 
 def expanded(chosen: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
-    """The nearest words of each, at most five."""
+    """The nearest words of each, at most three."""
     return {
-        word: [
-            Variant(near, alike)
-            for near, alike in nearest(folded(word), vocabularies, VARIANTS, VARIANT_EDITS)
-        ]
+        word: [Variant(*near) for near in nearest(folded(word), vocabularies, VARIANTS)]
         for word in chosen
     }

@@ -21,6 +21,7 @@ ABSENT_SECONDS = 5.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
+VARIANT_SHARE = 0.3
 
 
 class Bm25(Protocol):
@@ -189,17 +190,18 @@ def spread(
 
     A term of the query weighs idf(t), one like it
 
-        similarity^2 * min(idf(t'), idf(t))
+        share * similarity^2 * min(idf(t'), idf(t))       share = 1 where t is unknown, else 0.3
 
     so that it never outweighs the word that was asked for. The ceiling, which a document can reach
     with the words that there are, is the sum of idf(t), or of the best weight of those like t
-    where t itself is unknown.
+    where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
     """
     weight = {term: idf[term] for term in wanted}
     ceiling = 0.0
     for term in wanted:
+        share = 1.0 if term in unknown else VARIANT_SHARE
         like = {
-            other: alike * alike * min(idf[other], idf[term])
+            other: share * alike * alike * min(idf[other], idf[term])
             for other, alike in near.get(term, {}).items()
             if other not in unknown
         }

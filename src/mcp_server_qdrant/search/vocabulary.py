@@ -16,6 +16,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
 SIMILAR = 0.75
+MOST_EDITS = 2
 MOST_WORDS = 50_000
 CROWDED = 4 * MOST_WORDS
 
@@ -127,23 +128,27 @@ class Vocabulary:
         return self.text[start : start + int(self.lengths[place])]
 
 
-def nearest(
-    word: str, vocabularies: Iterable[Vocabulary], most: int, edits: int
-) -> list[tuple[str, float]]:
-    """The `most` words nearest to `word` and at most so many edits away, with their similarity.
+def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[tuple[str, float]]:
+    """The `most` words nearest to `word` and at most two edits away, with their similarity.
 
-    By edits, then by frequency in all vocabularies together, then by name. The word itself is
-    none of them, nor is one that is not similar.
+    By edits, then by frequency in all vocabularies together, then by name. None is the word
+    itself, one that is not similar, or one made of it by a prefix or ending of two letters or
+    more: "associated" is no spelling of "unassociated".
     """
     searched, found = list(vocabularies), dict[str, float]()
-    for far in range(1, min(edits, most_edits(word)) + 1):
+    for edits in range(1, min(MOST_EDITS, most_edits(word)) + 1):
         counts: Counter[str] = Counter()
         for one in searched:
-            counts.update(dict(one.within(word, far)))
+            counts.update(dict(one.within(word, edits)))
         for other, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             alike = similarity(word, other)
-            if alike and other != word:
+            if alike and other != word and not derived(word, other):
                 found.setdefault(other, alike)
         if len(found) >= most:
             break
     return list(found.items())[:most]
+
+
+def derived(word: str, other: str) -> bool:
+    """Whether one of the two is in the other, which is longer by two letters or more."""
+    return abs(len(word) - len(other)) > 1 and (word in other or other in word)
