@@ -2,10 +2,11 @@
 
     factor = 1 + min(w, 0.2) * (alike - 70) / 30        where alike is at least 70, else 1
 
-`alike` in [0, 100] is rapidfuzz's partial_token_sort_ratio of the query to the title, or to the
-beginning of the text, whichever is higher: the words of both in alphabetical order, spelled alike.
-A score that is a fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this one
-helps queries that are pieces of titles most and harms none: benchmarks/ranking/typos.py.
+`alike` in [0, 100] is rapidfuzz's partial_ratio of the query to the title, or to the beginning of
+the text, whichever is higher, with the words of both in alphabetical order: a query that is a piece
+of the other, spelled almost like it. Half the query's length at least: a title of two letters is in
+many. A score that is a fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this
+helped queries that are pieces of titles and harmed none: benchmarks/ranking/typos.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,30 +18,37 @@ from mcp_server_qdrant.datatypes import Document, Hit, by_score
 LEAST = 70.0
 MOST = 0.2
 POOL = 60
-# Characters compared. Beyond 64 of the query the ratio takes a hundred times as long.
-QUERY, TEXT = 64, 200
+# Characters compared. Where both have more than 64 the ratio takes a hundred times as long.
+QUERY, TEXT = 62, 200
 
 
 def fuzzy(
     hits: Sequence[Hit], query: str, weight: float, document: Callable[[Hit], Document]
 ) -> list[Hit]:
     """The hits with their factor, best first; `document` reads one. Weight 0 changes nothing."""
-    asked = utils.default_process(query)[:QUERY]
-    if weight <= 0 or not asked:
+    asked = ordered(query, QUERY)
+    if weight <= 0 or not asked.strip():
         return list(hits)
     compared = [_compared(hit, asked, weight, document(hit)) for hit in hits[:POOL]]
     return by_score([*compared, *hits[POOL:]])
 
 
 def _compared(hit: Hit, asked: str, weight: float, document: Document) -> Hit:
-    similarity = max(alike(asked, document.title or ""), alike(asked, document.text))
+    texts = (document.title or "", document.text)
+    similarity = max(alike(asked, ordered(text, TEXT)) for text in texts)
     return hit.rescored("fuzzy", factor(similarity, weight)) if similarity >= LEAST else hit
 
 
+def ordered(text: str, length: int) -> str:
+    """The words of the text's beginning in alphabetical order, in lower case, between spaces."""
+    return f" {' '.join(sorted(utils.default_process(text[:TEXT])[:length].split()))} "
+
+
 def alike(asked: str, text: str) -> float:
-    """How much the beginning of a text reads like the query: 70 to 100, or 0."""
-    beginning = utils.default_process(text[:TEXT])
-    return fuzz.partial_token_sort_ratio(asked, beginning, score_cutoff=LEAST)
+    """How much an ordered text holds what is like an ordered query: 70 to 100, or 0."""
+    if 2 * len(text) < len(asked):
+        return 0.0
+    return fuzz.partial_ratio(asked, text, score_cutoff=LEAST)
 
 
 def factor(similarity: float, weight: float) -> float:
