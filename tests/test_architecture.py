@@ -44,7 +44,10 @@ OWNERS = {  # third party -> the files that may import it
     "pydantic_settings": ("settings.py", "settings_weights.py"),
     "ranx": ("evaluate_metrics.py",),
 }
-NOT_STAGES = {"__init__", "pipeline", "passage", "lift"}  # passage and lift help stages
+NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
+    *("__init__", "pipeline", "passage", "lift"),
+    *("vocabulary", "lexicon", "word_cache"),
+}
 BROAD = {
     ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
     ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",

@@ -61,6 +61,8 @@ async def test_arguments_are_snake_case_and_limited():
         "algorithm",
         "semantic_weight",
         "keyword_weight",
+        "fuzzy_weight",
+        "correct",
         "priority",
         "recency_decay",
         "rerank",
@@ -119,7 +121,9 @@ async def test_annotations_say_what_a_tool_may_do():
 async def test_the_search_declares_what_it_returns():
     find = (await listed())[0]
 
-    assert set(find.output_schema["properties"]) == {"results", "collections", "notes", "rerank"}
+    assert set(find.output_schema["properties"]) == {
+        *("results", "collections", "notes", "rerank", "corrections")
+    }
     assert set(find.output_schema["required"]) == {"results", "collections", "notes"}
 
 

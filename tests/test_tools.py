@@ -371,6 +371,31 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
 
         await alive(client)
 
+    async def test_a_corrected_word_is_told_in_text_and_data(self):
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing")
+            result = await find(client, "bondary layr, wing")
+            off = await find(client, "bondary", correct=False)
+
+        assert said(result).startswith("Corrected: bondary → boundary\n1. [")
+        assert result.structured_content["corrections"] == {"bondary": "boundary"}
+        assert "Corrected" not in said(off)
+        assert "corrections" not in off.structured_content
+
+    async def test_fuzzy_search_and_its_weight_are_offered(self):
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing", title="Boundary layer")
+            fuzzy = await find(client, "bondary", algorithm="fuzzy")
+            lifted = await find(client, "boundary layer", fuzzy_weight=0.2, explain=True)
+            refused = await client.call_tool(
+                "qdrant-find", {"query": "x", "semantic_weight": 0.9, "fuzzy_weight": 0.2}
+            )
+
+        assert fuzzy.structured_content["corrections"] == {"bondary": "boundary"}
+        assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
+        assert " x fuzzy 1.200" in said(lifted)
+        assert refusal(refused) == "Weights must not add up to more than 1."
+
 
 class TestStore:
     async def test_what_was_done_is_said(self):

@@ -10,7 +10,7 @@ Payload = dict[str, Any]
 PointId = str | int
 Distance = Literal["cosine", "dot", "euclid", "manhattan"]
 Mode = Literal["minimal", "full"]
-Algorithm = Literal["hybrid", "semantic", "keyword"]
+Algorithm = Literal["hybrid", "semantic", "keyword", "fuzzy"]
 Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
@@ -92,12 +92,30 @@ class TagMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """A word that no searched collection has, and what was searched for instead."""
+
+    word: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A word spelled almost like one of the query; similarity in [0.75, 1)."""
+
+    word: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """The query as BM25 sees it, weighed over all searched collections.
 
     `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
     collection -> the query vector that makes the engine return BM25 under that idf. `failures`
-    maps a collection whose own idf could not be read to the reason.
+    maps a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights
+    that a document can earn at most, where that is not the sum of `idf`. `unread` are collections
+    whose vocabulary was wanted and is not there yet.
     """
 
     query: str
@@ -105,6 +123,9 @@ class Terms:
     sparse: Mapping[str, Sparse]
     unknown: frozenset[int] = frozenset()
     failures: Mapping[str, str] = field(default_factory=dict)
+    ceiling: float | None = None
+    corrections: tuple[Correction, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +231,8 @@ class SearchRequest:
     algorithm: Algorithm = "hybrid"
     semantic_weight: float | None = None
     keyword_weight: float | None = None
+    fuzzy_weight: float | None = None
+    correct: bool | None = None
     priority: Priority | None = None
     recency: float | None = None
     rerank: bool | None = None
@@ -304,6 +327,7 @@ class SearchPage:
     statuses: Sequence[Status]
     notes: Sequence[str] = ()
     rerank: Reranked | None = None
+    corrections: Sequence[Correction] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ thread, after the handshake.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,15 +31,19 @@ from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
+from mcp_server_qdrant.search.lexicon import Lexicon
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.rerank import Bounds, Rerank
+from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
+from mcp_server_qdrant.search.word_cache import WordCache
 from mcp_server_qdrant.settings import Settings
 
 
@@ -52,6 +57,7 @@ class Services:
     pipeline: Pipeline
     store: Store
     lookup: Lookup
+    lexicon: Lexicon
     filling: asyncio.Task[None] | None
 
     async def close(self) -> None:
@@ -60,6 +66,7 @@ class Services:
             self.filling.cancel()
             await asyncio.wait([self.filling])
         await self.pipeline.tags.close()
+        await self.lexicon.close()
         await self.catalog.close()
         await self.pipeline.rerank.close()
         self.encoders.close()
@@ -113,12 +120,14 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     backfill = Backfill(catalog, points, encoders)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+    lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets)
+    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
 
-    def written(collection: str) -> None:
+    def written(collection: str, texts: Sequence[str]) -> None:
         pipeline.terms.changed(collection)
         pipeline.tags.changed(collection)
+        lexicon.stored(collection, texts)
 
     return Services(
         client=client,
@@ -139,8 +148,17 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             title_factor=settings.title_factor,
         ),
         lookup=Lookup(catalog, points),
+        lexicon=lexicon,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
+
+
+def _word_cache(settings: Settings) -> WordCache | None:
+    """Where vocabularies are kept; those of a trial engine are nowhere."""
+    if settings.qdrant_url == ":memory:":
+        return None
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    return WordCache(settings.cache_path / "words", engine)
 
 
 def _pipeline(
@@ -150,6 +168,7 @@ def _pipeline(
     encoders: Registry,
     bm25: Bm25Encoder,
     facets: TagFacets,
+    lexicon: Lexicon,
 ) -> Pipeline:
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
@@ -162,6 +181,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
+        Speller(bm25.tokens, lexicon),
         TagIndex(facets, bm25.tokens),
         Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),
@@ -173,6 +193,8 @@ def _pipeline(
         ),
         Preferences(
             adaptive=_dense_share(settings),
+            correct=settings.correct_typos,
+            fuzzy=settings.fuzzy_weight,
             order=settings.priority_order,
             priority=settings.priority,
             recency=Recency(

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from platformdirs import user_data_path
+from platformdirs import user_cache_path, user_data_path
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -164,6 +164,11 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
         TIME_FIELDS,
         "Payload paths that may hold a text's time; the first present is used.",
     )
+    cache_dir: Path | None = _variable(
+        "QDRANT_CACHE_PATH",
+        None,
+        "Folder of what can be made again. Default: the platform's user cache folder.",
+    )
     # embedding
     embedding_provider: Literal["fastembed"] = _variable(
         "EMBEDDING_PROVIDER", "fastembed", "What makes the vectors."
@@ -264,7 +269,7 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
             raise ValueError("must be at least 0")
         return value
 
-    @field_validator("recency_weight")
+    @field_validator("recency_weight", "fuzzy_weight")
     @classmethod
     def _share(cls, value: float) -> float:
         if not 0 <= value <= 1:
@@ -341,6 +346,11 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
     def local_path(self) -> Path:
         """Where the embedded engine keeps its collections."""
         return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)
+
+    @property
+    def cache_path(self) -> Path:
+        """Where collections' vocabularies are kept."""
+        return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
 
     @property
     def arbitrary_filter(self) -> bool:

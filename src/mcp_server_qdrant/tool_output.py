@@ -34,6 +34,7 @@ class FindOutput(BaseModel):
     collections: dict[str, str]
     notes: list[str]
     rerank: dict[str, Any] | None = None
+    corrections: dict[str, str] | None = None
 
 
 def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
@@ -46,7 +47,11 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
         },
         "notes": list(page.notes),
     }
-    return output | ({"rerank": _present(asdict(page.rerank))} if page.rerank else {})
+    if page.rerank:
+        output["rerank"] = _present(asdict(page.rerank))
+    if page.corrections:
+        output["corrections"] = {one.word: one.to for one in page.corrections}
+    return output
 
 
 def _result(one: Result, *, full: bool) -> dict[str, Any]:

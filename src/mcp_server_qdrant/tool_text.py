@@ -30,6 +30,9 @@ def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
     lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
     lines += [f"Note: {note}" for note in found.notes]
+    if found.corrections:
+        said = "; ".join(f"{line(one.word)} → {line(one.to)}" for one in found.corrections)
+        lines.insert(0, f"Corrected: {said}")
     return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
 
 

@@ -10,6 +10,7 @@ def env(tmp_path: Path, model_dir: Path) -> dict[str, str]:
     """The embedded engine in a fresh folder, the real model."""
     return {
         "QDRANT_LOCAL_PATH": str(tmp_path / "engine"),
+        "QDRANT_CACHE_PATH": str(tmp_path / "cache"),
         "EMBEDDING_MODEL_PATH": str(model_dir),
         "FASTMCP_LOG_LEVEL": "WARNING",
     }

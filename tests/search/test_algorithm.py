@@ -1,5 +1,7 @@
 """Which legs are searched, and their shares."""
 
+import math
+
 import pytest
 
 from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg, Target
@@ -58,16 +60,37 @@ def test_weights_are_shares_whatever_their_sum(semantic, keyword, share):
 
 
 @pytest.mark.parametrize(
-    ("semantic", "keyword", "sentence"),
+    ("semantic", "keyword", "fuzzy", "share"),
     [
-        (0.7, 0.5, "semantic_weight and keyword_weight must not add up to more than 1."),
-        (0.0, 0.0, "One of semantic_weight and keyword_weight must be above 0."),
-        (-0.1, None, "semantic_weight and keyword_weight must be between 0 and 1."),
+        (None, None, 0.3, None),
+        (0.6, 0.2, 0.2, 0.75),
+        (0.6, None, 0.1, 2 / 3),  # the keywords get the 0.3 that are left
+        (None, 0.4, 0.2, 0.5),
+        (0.0, 0.0, 1.0, None),
+        (0.5, 0.5, 0.0, 0.5),
     ],
 )
-def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, sentence):
+def test_the_legs_share_what_likeness_leaves(semantic, keyword, fuzzy, share):
+    expected = None if share is None else pytest.approx(share)
+
+    assert dense_share(semantic, keyword, fuzzy) == expected
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "fuzzy", "sentence"),
+    [
+        (0.7, 0.5, None, "Weights must not add up to more than 1."),
+        (0.7, 0.2, 0.2, "Weights must not add up to more than 1."),
+        (0.0, 0.0, None, "One of the weights must be above 0."),
+        (0.0, 0.0, 0.0, "One of the weights must be above 0."),
+        (-0.1, None, None, "Weights must be between 0 and 1."),
+        (None, None, 1.1, "Weights must be between 0 and 1."),
+        (None, math.nan, None, "Weights must be between 0 and 1."),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, fuzzy, sentence):
     with pytest.raises(RequestError) as refused:
-        dense_share(semantic, keyword)
+        dense_share(semantic, keyword, fuzzy)
 
     assert str(refused.value) == sentence
 
@@ -101,3 +124,10 @@ def test_weights_of_the_fusion_do_not_depend_on_their_scale():
     assert fusion_weights(dense_share(0.4, 0.2)) == pytest.approx(
         fusion_weights(dense_share(0.6, 0.3))
     )
+
+
+def test_fuzzy_search_uses_the_keyword_leg():
+    (fuzzy,), (without,) = narrowed([BOTH], "fuzzy"), narrowed([ONLY_DENSE], "fuzzy")
+
+    assert (fuzzy.dense, fuzzy.sparse) == (None, SPARSE)
+    assert without.note == "fuzzy search needs a bm25 vector, and it has none"

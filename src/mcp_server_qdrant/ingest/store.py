@@ -146,7 +146,7 @@ class Store:
         payload: Callable[[Document], Payload],
         default: str | None,
         pending: Callable[[], None],
-        written: Callable[[str], None],
+        written: Callable[[str, Sequence[str]], None],
         title_factor: int = 1,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -225,7 +225,7 @@ class Store:
             await self._points.expect_pending(collection)
         await self._write(target, document, points, before[0].chunks if before else 0)
         self._collections.grew(collection, len(points) - (before[0].chunks if before else 0))
-        self._written(collection)
+        self._written(collection, [encoded_text(chunk) for chunk in chunks])
         if pending:
             self._collections.forget(collection)  # it may have got the index of pending points
             self._pending()

@@ -2,6 +2,7 @@
 
 algorithm  which legs are searched, and their shares
 terms      query -> BM25 terms, probes, global idf
+spelling   unknown words -> known ones; for fuzzy search, words like those asked for
 embed      query -> one vector per distinct model, concurrently
 tags       words that are tags; later what they give a hit
 retrieve   candidates and their exact leg scores per collection, in parallel
@@ -10,6 +11,7 @@ boost      preferred collections
 titles     what words in a title give a hit
 group      chunks of one document -> its best
 decay      age
+fuzzy      title or text like the query
 diversity  the same passage once; unlike passages first, where asked for
 rerank     the best hits read again by a second model, where asked for
 present    cut, passages, notes -> SearchPage

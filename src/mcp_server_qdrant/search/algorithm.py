@@ -38,29 +38,36 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)
-    if algorithm == "keyword" and target.dense is not None:
-        note = "keyword search needs a bm25 vector, and it has none"
+    if algorithm in ("keyword", "fuzzy") and target.dense is not None:
+        note = f"{algorithm} search needs a bm25 vector, and it has none"
         return replace(target, dense=None, note=None if target.sparse else note)
     return target
 
 
-def dense_share(semantic: float | None, keyword: float | None) -> float | None:
+def dense_share(
+    semantic: float | None, keyword: float | None, fuzzy: float | None = None
+) -> float | None:
     """The dense leg's share of the relevance that the caller's weights ask for.
 
-    Weights are not negative, their sum is at most 1 and one of them is above 0; one that is not
-    given is what the other leaves. None where neither is given. Raises RequestError.
+    Weights are not negative, their sum is at most 1 and one of them is above 0; a leg's that is
+    not given is what the others leave. None where neither leg is given a share. Raises
+    RequestError.
     """
+    given = [weight for weight in (semantic, keyword, fuzzy) if weight is not None]
+    if not all(0 <= weight <= 1 for weight in given):
+        raise RequestError("Weights must be between 0 and 1.")
+    if sum(given) > 1 + 1e-9:
+        raise RequestError("Weights must not add up to more than 1.")
     if semantic is None and keyword is None:
         return None
-    if any(weight is not None and not 0 <= weight <= 1 for weight in (semantic, keyword)):
-        raise RequestError("semantic_weight and keyword_weight must be between 0 and 1.")
-    meaning = 1 - (keyword or 0.0) if semantic is None else semantic
-    words = 1 - (semantic or 0.0) if keyword is None else keyword
-    if meaning + words > 1 + 1e-9:
-        raise RequestError("semantic_weight and keyword_weight must not add up to more than 1.")
-    if meaning + words <= 0:
-        raise RequestError("One of semantic_weight and keyword_weight must be above 0.")
-    return meaning / (meaning + words)
+    rest = max(1 - sum(given), 0.0)
+    meaning = rest if semantic is None else semantic
+    words = rest if keyword is None else keyword
+    if meaning + words > 0:
+        return meaning / (meaning + words)
+    if not fuzzy:
+        raise RequestError("One of the weights must be above 0.")
+    return None
 
 
 def fusion_weights(share: float | None) -> tuple[float, float] | None:

@@ -20,7 +20,7 @@ _Scored = tuple[float, str, Candidate, float | None, float | None]
 
 def bound(terms: Terms) -> float:
     """The largest BM25 score that any document could reach for these terms."""
-    return (K1 + 1) * sum(terms.idf.values())
+    return (K1 + 1) * (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling)
 
 
 def relevance(

@@ -10,11 +10,13 @@ from typing import Any, Protocol
 from mcp_server_qdrant.datatypes import (
     Hit,
     Priority,
+    QueryVectors,
     Reranked,
     SearchPage,
     SearchRequest,
     State,
     Status,
+    TagMatch,
     Target,
     Terms,
 )
@@ -31,6 +33,7 @@ from mcp_server_qdrant.search.decay import Recency, decay
 from mcp_server_qdrant.search.diversity import fold, spread
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.explain import ranks
+from mcp_server_qdrant.search.fuzzy import fuzzy
 from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
@@ -42,6 +45,7 @@ from mcp_server_qdrant.search.retrieve import (
     retrieve,
     saturated,
 )
+from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
@@ -85,6 +89,8 @@ class Preferences:
 
     alpha: float = ALPHA
     adaptive: DenseShare | None = None
+    correct: bool = True
+    fuzzy: float = 0.0
     order: tuple[str, ...] = ()
     priority: Priority = "natural"
     recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
@@ -107,6 +113,7 @@ class Pipeline:
         engine: Queries,
         encoders: Encoders,
         terms: TermWeights,
+        speller: Speller,
         tags: TagIndex,
         titles: Titles,
         presenter: Presenter,
@@ -119,6 +126,7 @@ class Pipeline:
         self.engine = engine
         self.encoders = encoders
         self.terms = terms
+        self.speller = speller
         self.tags = tags
         self.titles = titles
         self.presenter = presenter
@@ -134,9 +142,10 @@ class Pipeline:
         """
         clock = asyncio.get_running_loop().time
         end = clock() + self.limits.deadline
-        share = dense_share(request.semantic_weight, request.keyword_weight)
+        share = dense_share(request.semantic_weight, request.keyword_weight, request.fuzzy_weight)
         condition = self.engine.prepare(request.query_filter)
-        targets = narrowed(await self.catalog.resolve(request.collections), request.algorithm)
+        resolved = await self.catalog.resolve(request.collections)
+        targets = narrowed(resolved, request.algorithm)
         ranking = self._ranking(request, share, targets)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
         plan = Plan.of(
@@ -144,11 +153,7 @@ class Pipeline:
         )
         if ranking.rerank:
             plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
-        terms, vectors, tags = await asyncio.gather(
-            self.terms.of(request.query, targets),  # probes, global idf
-            embed(request.query, targets, self.encoders),  # once per model
-            self.tags.of(request.query, targets if ranking.alpha < 1 else ()),
-        )
+        terms, vectors, tags = await self._understood(request, ranking, resolved, targets)
         plan = replace(plan, tags=tags, weights=fusion_weights(share))
         plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
         found = await retrieve(self.engine, targets, vectors, terms, plan)
@@ -158,6 +163,7 @@ class Pipeline:
             plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
+        hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
         hits, reranked = await self._reranked(hits, terms, ranking, end - clock())
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
@@ -168,6 +174,47 @@ class Pipeline:
             fusion = {name: (plan.fusion(name) or ())[:last] for name, last in legs.items()}
             shares = replace(shares, ranks=ranks(found.found.values()), fusion=fusion)
         return self.presenter.present(hits, request, limit, statuses, terms, shares, reranked)
+
+    async def _understood(
+        self,
+        request: SearchRequest,
+        ranking: Preferences,
+        resolved: Sequence[Target],
+        targets: Sequence[Target],
+    ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
+        """The query for each leg, what is misspelled corrected; only then it is embedded again.
+
+        Semantic search asks the collections for their words too, only for the spelling's sake.
+        """
+        tagged = targets if ranking.alpha < 1 else ()
+        if request.algorithm == "fuzzy":
+            terms, tags = await asyncio.gather(
+                self._expanded(request, targets), self.tags.of(request.query, tagged)
+            )
+            return terms, QueryVectors({}, {}), tags
+        asked = resolved if ranking.correct else targets
+        terms, vectors, tags = await asyncio.gather(
+            self.terms.of(request.query, asked),  # probes, global idf
+            embed(request.query, targets, self.encoders),  # once per model
+            self.tags.of(request.query, tagged),
+        )
+        if ranking.correct and terms.unknown:
+            query, corrections = await self.speller.correct(terms, asked)
+            better = await self.terms.of(query, asked) if corrections else terms
+            if len(better.unknown) < len(terms.unknown):
+                terms = replace(better, corrections=corrections)
+                vectors, tags = await asyncio.gather(
+                    embed(query, targets, self.encoders), self.tags.of(query, tagged)
+                )
+        if request.algorithm == "semantic":
+            terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
+        return terms, vectors, tags
+
+    async def _expanded(self, request: SearchRequest, targets: Sequence[Target]) -> Terms:
+        """The words of the query and those spelled almost like them."""
+        variants, unread = await self.speller.expand(request.query, targets)
+        terms = await self.terms.of(request.query, targets, variants)
+        return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     def _ranking(
         self, request: SearchRequest, share: float | None, targets: Sequence[Target]
@@ -181,10 +228,13 @@ class Pipeline:
             alpha = share
         elif usual.adaptive:
             alpha = usual.adaptive.at(sum(t.points for t in targets if t.dense or t.sparse))
+        likeness = usual.fuzzy if request.algorithm in ("hybrid", "fuzzy") else 0.0
         weight = usual.recency.weight if request.recency is None else request.recency
         return replace(
             usual,
             alpha=alpha,
+            correct=usual.correct if request.correct is None else request.correct,
+            fuzzy=likeness if request.fuzzy_weight is None else request.fuzzy_weight,
             priority=request.priority or usual.priority,
             recency=replace(usual.recency, weight=weight),
             diversity=usual.diversity if request.diversity is None else request.diversity,

@@ -75,12 +75,13 @@ class Presenter:
             query=request.query,
             results=results,
             statuses=statuses,
-            notes=notes(results, request, statuses),
+            notes=[*notes(results, request, statuses), *unread(terms.unread)],
             rerank=rerank,
+            corrections=terms.corrections,
         )
 
     def document(self, hit: Hit) -> Document:
-        """The text behind a hit."""
+        """The text behind a hit whose payload was fetched."""
         return self._read(hit.collection, hit.id, hit.payload)
 
     def gist(self, terms: Terms, hit: Hit, length: int) -> str:
@@ -159,6 +160,11 @@ def notes(
     elif not results:
         said.append(_nothing(request))
     return said
+
+
+def unread(names: Sequence[str]) -> list[str]:
+    """That near spellings of these collections are not known yet."""
+    return [f"{_names(names)}: the words are still being read; ask again soon."] if names else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> list[tuple[str, list[str]]]:

@@ -9,11 +9,11 @@ idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.datatypes import Sparse, Target, Terms, Variant
 from mcp_server_qdrant.errors import QdrantMcpError
 
 CACHE_SECONDS = 600.0
@@ -21,6 +21,7 @@ ABSENT_SECONDS = 5.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
+VARIANT_SHARE = 0.3
 
 
 class Bm25(Protocol):
@@ -67,9 +68,19 @@ class TermWeights:
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
-    async def of(self, query: str, targets: Sequence[Target]) -> Terms:
-        """The terms of `query` with their idf over all `targets`, and each target's own query."""
-        tokens = self._bm25.encode_query(query).indices
+    async def of(
+        self,
+        query: str,
+        targets: Sequence[Target],
+        variants: Mapping[str, Sequence[Variant]] | None = None,
+    ) -> Terms:
+        """The terms of `query` with their idf over all `targets`, and each target's own query.
+
+        `variants` of words are searched along with them, see `spread`.
+        """
+        wanted = self._bm25.encode_query(query).indices
+        near = self._near(wanted, variants or {})
+        tokens = tuple(dict.fromkeys((*wanted, *(t for group in near.values() for t in group))))
         searched = [target for target in targets if target.sparse]
         if not tokens or not searched:
             return Terms(query=query, idf={}, sparse={})
@@ -82,6 +93,10 @@ class TermWeights:
         ]
         idf = global_idf(tokens, [(target.documents, local) for target, local in read])
         by_name = {target.collection: local for target, local in read}
+        unknown = frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values()))
+        ceiling = None
+        if near:
+            idf, ceiling = spread(idf, wanted, near, unknown)
         return Terms(
             query=query,
             idf=idf,
@@ -91,9 +106,24 @@ class TermWeights:
                 if target.collection not in failures
                 and (vector := weights(idf, by_name.get(target.collection)))
             },
-            unknown=frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values())),
+            unknown=unknown.intersection(wanted),
             failures=failures,
+            ceiling=ceiling,
         )
+
+    def _near(
+        self, wanted: Collection[int], variants: Mapping[str, Sequence[Variant]]
+    ) -> dict[int, dict[int, float]]:
+        """Term of the query -> other terms like it, with their similarity."""
+        near: dict[int, dict[int, float]] = {}
+        for word, several in variants.items():
+            for token in self._bm25.encode_query(word).indices:
+                for one in several:
+                    for other in self._bm25.encode_query(one.word).indices:
+                        if other not in wanted and token in wanted:
+                            group = near.setdefault(token, {})
+                            group[other] = max(group.get(other, 0.0), one.similarity)
+        return near
 
     async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
         """Read off what is not known yet; why, for collections where that cannot be done."""
@@ -173,6 +203,37 @@ def global_idf(
 def document_frequency(documents: int, idf: float) -> float:
     """How many of `documents` contain a term with this idf; 0 where it has none."""
     return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
+
+
+def spread(
+    idf: Mapping[int, float],
+    wanted: Sequence[int],
+    near: Mapping[int, Mapping[int, float]],
+    unknown: Collection[int],
+) -> tuple[dict[int, float], float]:
+    """The weight of each term when words like those of the query count too, and their ceiling.
+
+    A term of the query weighs idf(t), one like it
+
+        share * similarity^2 * min(idf(t'), idf(t))       share = 1 where t is unknown, else 0.3
+
+    so that it never outweighs the word that was asked for. The ceiling, which a document can reach
+    with the words that there are, is the sum of idf(t), or of the best weight of those like t
+    where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
+    """
+    weight = {term: idf[term] for term in wanted}
+    ceiling = 0.0
+    for term in wanted:
+        share = 1.0 if term in unknown else VARIANT_SHARE
+        like = {
+            other: share * alike * alike * min(idf[other], idf[term])
+            for other, alike in near.get(term, {}).items()
+            if other not in unknown
+        }
+        for other, value in like.items():
+            weight[other] = max(weight.get(other, 0.0), value)
+        ceiling += max(like.values()) if term in unknown and like else idf[term]
+    return weight, ceiling
 
 
 def weights(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:

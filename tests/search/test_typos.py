@@ -1,0 +1,222 @@
+"""Misspelled queries through the whole read path, on both engines."""
+
+import asyncio
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Correction
+from mcp_server_qdrant.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.services import Services
+from tests.fakes import FakeEncoder
+from tests.support import find, memory_engine, memory_services, remember, states, texts
+
+TEXTS = (
+    "The boundary layer separates from the wing.",
+    "Packets are received twice by the gateway.",
+    "A lentil dal with cumin.",
+)
+
+
+@pytest.fixture
+def encoder():
+    return FakeEncoder()
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def services(request, tmp_path, encoder):
+    if request.param == "memory":
+        async with memory_services(encoder) as services:
+            yield services
+        return
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    async with memory_services(encoder, engine=client) as services:
+        yield services
+
+
+async def filled(services: Services) -> None:
+    await remember(services, "notes", *TEXTS)
+    await remember(services, "other", "Nothing but an orchard.")
+
+
+async def test_a_misspelled_word_is_corrected_for_both_legs_and_reported(services, encoder):
+    await filled(services)
+    page = await find(services, "bondary layer", "*")
+
+    assert texts(page)[0] == TEXTS[0]
+    assert page.corrections == (Correction("bondary", "boundary"),)
+    assert encoder.queries == ["bondary layer", "boundary layer"]
+    right = await find(services, "boundary layer", "*")
+    assert [r.relevance for r in page.results] == [r.relevance for r in right.results]
+    assert right.corrections == ()
+
+
+async def test_a_query_without_misspelled_words_is_embedded_once_and_reads_no_vocabulary():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await filled(services)
+        engine.calls.clear()
+        await find(services, "boundary layer v2.1 xyz", "*")
+
+    assert encoder.queries == ["boundary layer v2.1 xyz"]
+    assert "scroll" not in {method for method, _ in engine.calls}
+
+
+@pytest.mark.parametrize("by_setting", [True, False])
+async def test_correction_can_be_switched_off(by_setting):
+    async with memory_services(correct_typos=not by_setting) as services:
+        await filled(services)
+        page = await find(services, "bondary layer", correct=None if by_setting else False)
+        assert page.corrections == ()
+
+        on = await find(services, "bondary layer", correct=True)
+        assert on.corrections == (Correction("bondary", "boundary"),)
+
+
+async def test_semantic_search_is_corrected_too_and_stays_semantic(services, encoder):
+    await filled(services)
+    page = await find(services, "bondary layer", "*", algorithm="semantic")
+
+    assert encoder.queries[-1] == "boundary layer"
+    assert page.corrections == (Correction("bondary", "boundary"),)
+    assert states(page) == {"notes": "ok", "other": "ok"}
+    off = await find(services, "boundary layer", "*", algorithm="semantic", correct=False)
+    assert [r.relevance for r in page.results] == [r.relevance for r in off.results]
+
+
+async def test_words_that_were_there_before_are_known_once_they_are_read(tmp_path):
+    """Another process stored them: the first search goes on without, a later one knows them."""
+    async with memory_engine() as engine:
+        async with memory_services(engine=engine) as writer:
+            await filled(writer)
+        async with memory_services(engine=engine) as services:
+            first = await find(services, "bondary", "notes")
+            await services.lexicon.settled()
+            then = await find(services, "bondary", "notes")
+
+    assert first.corrections == ()
+    assert then.corrections == (Correction("bondary", "boundary"),)
+    assert texts(then)[0] == TEXTS[0]
+
+
+async def test_a_vocabulary_that_cannot_be_read_does_no_harm():
+    async with memory_engine() as engine:
+        async with memory_services(engine=engine) as writer:
+            await filled(writer)
+        async with memory_services(engine=engine) as services:
+            engine.broken_methods["scroll"] = EngineFailure("The disk is gone.")
+            for _ in range(2):
+                page = await find(services, "bondary layer", "*")
+                await services.lexicon.settled()
+
+    assert page.corrections == ()
+    assert states(page) == {"notes": "ok", "other": "ok"}
+    assert page.notes == []
+
+
+async def test_a_vocabulary_that_hangs_holds_up_no_search_and_no_close():
+    async with memory_engine() as engine:
+        async with memory_services(engine=engine) as writer:
+            await filled(writer)
+        async with memory_services(engine=engine) as services:
+            await services.catalog.resolve(None)
+            scroll, hung = engine.client.scroll, asyncio.Event()
+
+            async def hang(*_, **__):
+                hung.set()
+                await asyncio.Event().wait()
+
+            engine.client.scroll = hang
+            page = await find(services, "bondary layer", "*")
+            await hung.wait()
+            assert (await find(services, "bondary layer", "*")).results == page.results
+        engine.client.scroll = scroll
+
+
+async def test_a_word_that_was_deleted_since_is_no_correction(services):
+    """The vocabulary still has it; the probes say that it would find nothing."""
+    await filled(services)
+    services.lexicon.stored("notes", ["zeppelin"])
+    page = await find(services, "zepelin layer", "*")
+
+    assert page.corrections == ()
+    assert texts(page)[0] == TEXTS[0]
+
+
+async def test_fuzzy_search_finds_words_spelled_almost_like_those_asked_for(services):
+    await filled(services)
+    page = await find(services, "bondary", "*", algorithm="fuzzy", explain=True)
+
+    assert texts(page) == [TEXTS[0]]
+    assert page.corrections == (Correction("bondary", "boundary"),)
+    (result,) = page.results
+    assert result.why.meaning is None
+    assert result.why.words == pytest.approx(result.relevance)
+
+
+async def test_fuzzy_search_looks_beyond_words_that_are_known(services):
+    await remember(services, "notes", "a grey whale", "a great gray whale", "the color red")
+    exact = await find(services, "whale great gray", "notes", algorithm="keyword")
+    fuzzy = await find(services, "whale greet gray", "notes", algorithm="fuzzy", limit=9)
+
+    assert texts(fuzzy)[0] == texts(exact)[0] == "a great gray whale"
+
+
+async def test_fuzzy_search_without_a_vocabulary_is_keyword_search_and_says_so():
+    async with memory_engine() as engine:
+        async with memory_services(engine=engine) as writer:
+            await filled(writer)
+        async with memory_services(engine=engine) as services:
+            page = await find(services, "boundary layer", "*", algorithm="fuzzy")
+            plain = await find(services, "boundary layer", "*", algorithm="keyword")
+
+    assert texts(page) == texts(plain)
+    assert page.notes == ["notes, other: the words are still being read; ask again soon."]
+
+
+async def test_fuzzy_search_skips_what_has_no_keywords(services):
+    await filled(services)
+    page = await find(services, "boundary", "*", algorithm="fuzzy")
+
+    assert states(page) == {"notes": "ok", "other": "ok"}
+
+
+async def test_a_title_like_the_query_is_explained_as_a_factor_of_its_own():
+    async with memory_services(fuzzy_weight=0.1) as services:
+        await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
+        await remember(services, "notes", "Of rice.", title="Pilaf")
+        page = await find(services, "red lentil dal", "notes", explain=True, limit=2)
+
+    why = page.results[0].why
+    assert dict(why.factors)["fuzzy"] == pytest.approx(1.1)
+    assert why.score == pytest.approx(
+        page.results[0].relevance * dict(why.factors)["fuzzy"] * dict(why.factors)["recency"]
+    )
+    assert "fuzzy" not in dict(page.results[1].why.factors)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lifted"),
+    [
+        ({}, True),
+        ({"fuzzy_weight": 0.0}, False),
+        ({"algorithm": "semantic"}, False),
+        ({"algorithm": "keyword"}, False),
+        ({"algorithm": "keyword", "fuzzy_weight": 0.2}, True),
+        ({"algorithm": "fuzzy"}, True),
+    ],
+)
+async def test_likeness_counts_in_hybrid_and_fuzzy_search_or_where_it_is_asked_for(fields, lifted):
+    async with memory_services() as services:
+        await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
+        page = await find(services, "red lentil dal", "notes", explain=True, **fields)
+
+    assert ("fuzzy" in dict(page.results[0].why.factors)) == lifted
+
+
+async def test_weights_that_make_no_sense_are_refused_before_anything_is_searched():
+    async with memory_services() as services:
+        await filled(services)
+        with pytest.raises(RequestError, match="add up to more than 1"):
+            await find(services, "x", semantic_weight=0.5, keyword_weight=0.4, fuzzy_weight=0.2)
