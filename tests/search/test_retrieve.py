@@ -299,9 +299,9 @@ async def test_a_collection_whose_every_candidate_is_shown_may_have_more_to_give
 def test_over_many_collections_fewer_candidates_of_each_are_fetched_at_first():
     depths = [Plan.of(count, 10, 5.0, 64, None).depth for count in (1, 8, 9, 16, 64)]
 
-    assert depths == [30, 30, 27, 15, 10]
+    assert depths == [30, 30, 27, 15, 8]
     assert Plan.of(2, 50, 5.0, 64, None).depth == 60
-    assert Plan.of(64, 10, 5.0, 64, None).deeper().depth == 40
+    assert Plan.of(64, 10, 5.0, 64, None).deeper().depth == 32
 
 
 async def test_a_query_without_legs_asks_nothing():

@@ -28,7 +28,7 @@ PAYLOADS_WITH_CANDIDATES = 4
 DEPTH = 30
 SPARE = 10
 FEW = 8
-SHALLOW = 10
+SHALLOW = 8
 DEEPER = 4
 
 _LATE = EngineTimeout("It did not answer in time.")
