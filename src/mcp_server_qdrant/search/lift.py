@@ -1,17 +1,19 @@
 """What a hit gains when words of the query stand in its tags or its title.
 
-    relevance' = min(relevance + (1 - a) * share, 0.9 + 0.1 * relevance)
+    relevance' = bent(relevance + (1 - a) * share)
 
 with a = 0 where no vectors were compared. The share is the part of the query, by idf, that these
-words are: what they could earn in the text at most. The second term keeps relevance within [0, 1]
-and hits that have gained much in their order; it is never below the relevance.
+words are: what they could earn in the text at most. Above a knee at 0.8 (or at the relevance, where
+that is more) the line bends, k + (1 - k) * (1 - exp(-(x - k) / (1 - k))): it stays below 1, never
+below the relevance, and keeps the order.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping
 
 from mcp_server_qdrant.datatypes import Hit, Terms
 
-CEILING = 0.9
+KNEE = 0.8
 
 Tokens = Callable[[str], Collection[int]]
 
@@ -19,8 +21,17 @@ Tokens = Callable[[str], Collection[int]]
 def lifted(hit: Hit, step: str, share: float, alpha: float) -> Hit:
     """The hit with relevance and score raised, the gain recorded under `step`."""
     words = 1.0 if hit.dense is None else 1 - alpha
-    relevance = min(hit.relevance + words * share, CEILING + (1 - CEILING) * hit.relevance)
+    relevance = bent(hit.relevance, words * share)
     return hit.lifted(step, relevance) if relevance > hit.relevance else hit
+
+
+def bent(relevance: float, gain: float) -> float:
+    """The relevance with the gain, in [0, 1]; increasing in both."""
+    knee = max(KNEE, relevance)
+    over, room = relevance + gain - knee, 1 - knee
+    if over <= 0 or room <= 0:
+        return min(relevance + gain, 1.0)
+    return knee + room * (1 - math.exp(-over / room))
 
 
 def weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:
