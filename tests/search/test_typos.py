@@ -63,6 +63,15 @@ async def test_a_query_without_misspelled_words_is_embedded_once_and_reads_no_vo
     assert "scroll" not in {method for method, _ in engine.calls}
 
 
+async def test_a_word_that_is_a_tag_is_no_misspelling(services):
+    await remember(services, "notes", *TEXTS)
+    await remember(services, "notes", "Due on Friday.", tags=["boundry"])
+    page = await find(services, "boundry", "*")
+
+    assert page.corrections == ()
+    assert texts(page)[0] == "Due on Friday."
+
+
 @pytest.mark.parametrize("by_setting", [True, False])
 async def test_correction_can_be_switched_off(by_setting):
     async with memory_services(correct_typos=not by_setting) as services:

@@ -52,9 +52,6 @@ from mcp_server_qdrant.search.titles import Titles
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
-# What a search that has used up its time still gets to show what it found.
-LAST_SECONDS = 1.0
-
 
 class Catalog(Protocol):
     """What resolves names to targets."""
@@ -140,8 +137,7 @@ class Pipeline:
 
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
-        clock = asyncio.get_running_loop().time
-        end = clock() + self.limits.deadline
+        left = _countdown(self.limits.deadline)
         share = dense_share(request.semantic_weight, request.keyword_weight, request.fuzzy_weight)
         condition = self.engine.prepare(request.query_filter)
         resolved = await self.catalog.resolve(request.collections)
@@ -154,25 +150,23 @@ class Pipeline:
         if ranking.rerank:
             plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
         terms, vectors, tags = await self._understood(request, ranking, resolved, targets)
-        plan = replace(plan, tags=tags, weights=fusion_weights(share))
-        plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
+        plan = replace(plan, tags=tags, weights=fusion_weights(share)).within(left())
         found = await retrieve(self.engine, targets, vectors, terms, plan)
-        plan = replace(plan, deadline=max(end - clock(), LAST_SECONDS))
-        hits, late, more = await self._rank(found, terms, plan, limit, ranking)
+        hits, late, more = await self._rank(found, terms, plan.within(left()), limit, ranking)
         if more:
-            plan = replace(plan.deeper(), deadline=max(end - clock(), LAST_SECONDS))
+            plan = plan.deeper().within(left())
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
-            hits, late, _ = await self._rank(found, terms, plan, limit, ranking)
+            hits, late, _ = await self._rank(found, terms, plan.within(left()), limit, ranking)
         hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
-        hits, reranked = await self._reranked(hits, terms, ranking, end - clock())
+        hits, reranked = await self._reranked(hits, terms, ranking, left())
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         if request.explain:
-            legs = {name: 3 if name in tags else 2 for name in found.found}
-            fusion = {name: (plan.fusion(name) or ())[:last] for name, last in legs.items()}
-            shares = replace(shares, ranks=ranks(found.found.values()), fusion=fusion)
+            shares = replace(
+                shares, ranks=ranks(found.found.values()), fusion=plan.fusions(found.found)
+            )
         return self.presenter.present(hits, request, limit, statuses, terms, shares, reranked)
 
     async def _understood(
@@ -198,8 +192,9 @@ class Pipeline:
             embed(request.query, targets, self.encoders),  # once per model
             self.tags.of(request.query, tagged),
         )
-        if ranking.correct and terms.unknown:
-            query, corrections = await self.speller.correct(terms, asked)
+        suspect = terms.unknown - self.tags.terms(tags)
+        if ranking.correct and suspect:
+            query, corrections = await self.speller.correct(replace(terms, unknown=suspect), asked)
             better = await self.terms.of(query, asked) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
@@ -282,6 +277,13 @@ class Pipeline:
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))
         return list(worst.values())
+
+
+def _countdown(seconds: float) -> Callable[[], float]:
+    """What is left of so many seconds."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    return lambda: end - clock()
 
 
 def _all_failed(statuses: Sequence[Status]) -> str:

@@ -1,7 +1,7 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ SPARE = 10
 FEW = 8
 SHALLOW = 8
 DEEPER = 4
+LAST_SECONDS = 1.0
 
 _LATE = EngineTimeout("It did not answer in time.")
 
@@ -106,6 +107,16 @@ class Plan:
         if self.weights is None and boost == 1.0:
             return None
         return (*(self.weights or (1.0, 1.0)), boost)
+
+    def fusions(self, collections: Iterable[str]) -> dict[str, tuple[float, ...]]:
+        """Collection -> the weights of its legs, of the tag leg where it has one."""
+        return {
+            name: (self.fusion(name) or ())[: 3 if name in self.tags else 2] for name in collections
+        }
+
+    def within(self, seconds: float) -> "Plan":
+        """The same, in the time that is left; a second at least, to show what was found."""
+        return replace(self, deadline=max(seconds, LAST_SECONDS))
 
     def deeper(self) -> "Plan":
         """The same, looking further down."""

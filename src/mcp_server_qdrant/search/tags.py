@@ -91,6 +91,11 @@ class TagIndex:
         """The hits with what the tags that the query names give them, best first."""
         return tagged(hits, matches, terms, alpha, self._tokens)
 
+    def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
+        """The terms of the query that name tags, so that they need not stand in a text."""
+        names = {name for one in matches.values() for name in one.names}
+        return frozenset(term for name in names for term in self._tokens(name))
+
     def changed(self, collection: str) -> None:
         """Something was stored there: its tags are looked up at the next search."""
         self._known.pop(collection, None)
