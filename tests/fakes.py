@@ -24,6 +24,7 @@ class FakeEncoder:
         self.queries: list[str] = []
         self.documents: list[str] = []
         self.starts = 0
+        self.words: set[str] = set()
         self._size = size
 
     @property
@@ -59,6 +60,9 @@ class FakeEncoder:
 
     def tokenizer_json(self) -> str | None:
         return None
+
+    def knows(self, word: str) -> bool:
+        return self.state == "ready" and word in self.words
 
     def close(self) -> None:
         self.be("idle")

@@ -107,11 +107,11 @@ class Trial:
         pipeline, took = self.services.pipeline, list[float]()
         present = pipeline.presenter.present
 
-        def timed(hits, request, limit, statuses, terms, shares):
+        def timed(hits, request, limit, statuses, terms, shares, reranked):
             began = time.perf_counter()
             fuzzy(hits, terms.query, 0.1, pipeline.presenter.document)
             took.append((time.perf_counter() - began) * 1e3)
-            return present(hits, request, limit, statuses, terms, shares)
+            return present(hits, request, limit, statuses, terms, shares, reranked)
 
         pipeline.presenter.present = timed
         for _, text, _ in [query for several in queries for query in several[: self.most]]:

@@ -100,14 +100,6 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """A word spelled almost like one of the query; similarity in [0.75, 1)."""
-
-    word: str
-    similarity: float
-
-
-@dataclass(frozen=True, slots=True)
 class Terms:
     """The query as BM25 sees it, weighed over all searched collections.
 

@@ -63,6 +63,16 @@ class Lookup(Protocol):
         """The points that a filter matches."""
 
 
+class Lexicon(Protocol):
+    """What knows the words of collections."""
+
+    async def of(self, targets: Sequence[Target]) -> Any:
+        """Have them read."""
+
+    async def settled(self) -> None:
+        """Wait until they are."""
+
+
 class Services(Protocol):
     """What an evaluation needs of the server's services."""
 
@@ -81,6 +91,10 @@ class Services(Protocol):
     @property
     def lookup(self) -> Lookup:
         """By id."""
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """Words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +225,14 @@ async def models_ready(
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable: without, it is no figure.
 
-    Keyword search needs none.
+    Keyword and fuzzy search need none. The words that typos are corrected to are read first.
     """
-    if all(configuration.algorithm == "keyword" for configuration in configurations):
-        return
     names = tuple({name: None for query in queries for name in query.collections})
     targets = await services.catalog.resolve(names)
+    await services.lexicon.of(targets)
+    await services.lexicon.settled()
+    if all(configuration.algorithm in ("keyword", "fuzzy") for configuration in configurations):
+        return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
         encoder = services.encoders.of(model)
         if not await encoder.ready(MODEL_SECONDS):

@@ -15,7 +15,7 @@ MOST = 200
 NAMES = {"recency": "recency_decay"}
 NOT_RANKING = {"query", "collections", "limit", "mode", "query_filter", "algorithm", "explain"}
 # An algorithm of one leg has nothing to weigh.
-ONE_LEG = {"semantic", "keyword"}
+ONE_LEG = {"semantic", "keyword", "fuzzy"}
 LEG_WEIGHTS = {"semantic_weight", "keyword_weight"}
 
 

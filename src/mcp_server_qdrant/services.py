@@ -181,7 +181,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Speller(bm25.tokens, lexicon),
+        Speller(bm25.tokens, lexicon, encoders.default.knows),
         TagIndex(facets, bm25.tokens),
         Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),

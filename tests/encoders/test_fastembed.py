@@ -67,6 +67,13 @@ async def test_documents_come_back_in_their_order(encoder):
         assert cosine(vector, await encoder.encode_query(text)) > 0.9999
 
 
+@pytest.mark.parametrize(
+    ("word", "known"), [("broken", True), ("Drive", True), ("brokn", False), ("wiregaurd", False)]
+)
+def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
+    assert encoder.knows(word) is known
+
+
 async def test_no_documents_are_no_vectors(encoder):
     assert await encoder.encode_documents([]) == []
 
@@ -126,6 +133,7 @@ async def test_the_size_of_a_listed_model_is_known_without_it():
     assert encoder.state == "idle"
     assert encoder.token_limit() is None
     assert encoder.tokenizer_json() is None
+    assert not encoder.knows("broken")
 
 
 # Loading

@@ -61,9 +61,7 @@ def test_the_beginning_of_the_text_counts_as_well_and_the_better_of_both():
         ("nightly backup", "The nightly backup of the booking database", 0),  # words in between
         ("nigthly backup", "Nightly backup", 93.75),
         ("backup", "Backup of the booking database", 100),
-        ("rag", "Leverage of a loan", 0),  # inside a word
         ("the certain answer of it all", "AI", 0),
-        ("go", "Go", 100),
         ("nightly backup", "Red lentil dal", 0),
         ("nightly backup", "", 0),
     ],
@@ -76,16 +74,18 @@ def test_what_is_less_than_70_alike_changes_nothing():
     assert ranked("nightly backup", 0.2, hit(1, 0.5, "Red lentil dal")) == [(1, 0.5)]
 
 
-@pytest.mark.parametrize(("query", "weight"), [("nightly", 0.0), ("", 0.1), ("?!", 0.1)])
+@pytest.mark.parametrize(
+    ("query", "weight"), [("the backup", 0.0), ("", 0.1), ("?!", 0.1), ("backups", 0.1)]
+)
 def test_without_weight_or_words_the_hits_come_back_as_they_are(query, weight):
-    hits = [hit(1, 0.4, "nightly"), hit(2, 0.5, "nightly")]
+    hits = [hit(1, 0.4, "The backups"), hit(2, 0.5, "backups")]
 
     assert fuzzy(hits, query, weight, document) == hits
 
 
 def test_only_the_best_hits_are_compared():
-    hits = [hit(n, 1 - n / 1000, "nightly") for n in range(POOL + 5)]
-    changed = [one.id for one in fuzzy(hits, "nightly", 0.1, document) if one.factors]
+    hits = [hit(n, 1 - n / 1000, "the backup") for n in range(POOL + 5)]
+    changed = [one.id for one in fuzzy(hits, "the backup", 0.1, document) if one.factors]
 
     assert changed == list(range(POOL))
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms, Variant
+from mcp_server_qdrant.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms
 from mcp_server_qdrant.search.spelling import CORRECTED_WORDS, EXPANDED_WORDS, Speller, prose
-from mcp_server_qdrant.search.vocabulary import Vocabulary
+from mcp_server_qdrant.search.vocabulary import Variant, Vocabulary
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
 BOTH = Target("notes", 9, DENSE, SparseLeg("bm25", idf=True))
@@ -111,6 +111,13 @@ async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
     words = Words(notes=NOTES, plain={"bondary": 1})
 
     assert await corrected("bondary", "bondary", targets=[BOTH, UNPROBED], words=words) == "bondary"
+
+
+async def test_a_word_of_the_language_is_known_though_no_collection_has_it():
+    speller = Speller(tokens, Words(notes={"broke": 3, "boundary": 1}), {"broken"}.__contains__)
+    terms = unknown("broken bondary", "broken", "bondary")
+
+    assert (await speller.correct(terms, [BOTH]))[0] == "broken boundary"
 
 
 async def test_a_word_like_none_is_left_alone():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Sparse, SparseLeg, Target, Variant
+from mcp_server_qdrant.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.errors import EngineFailure
 from mcp_server_qdrant.qdrant.query import Queries
@@ -16,9 +16,10 @@ from mcp_server_qdrant.search.terms import (
     TermWeights,
     document_frequency,
     global_idf,
-    spread,
     weights,
+    widened,
 )
+from mcp_server_qdrant.search.vocabulary import Variant
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
 DEMO = Path(__file__).parent.parent.parent / "demo"
@@ -204,7 +205,7 @@ async def test_what_is_known_serves_though_the_prober_fails_now():
 
 
 def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
-    weight, ceiling = spread({1: 2.0, 7: 3.0, 8: 1.0}, [1], {1: {7: 0.8, 8: 0.9}}, set())
+    weight, ceiling = widened({1: 2.0, 7: 3.0, 8: 1.0}, [1], {1: {7: 0.8, 8: 0.9}}, set())
 
     assert weight == pytest.approx({1: 2.0, 7: 0.3 * 0.64 * 2.0, 8: 0.3 * 0.81 * 1.0})
     assert ceiling == 2.0
@@ -212,20 +213,20 @@ def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
 
 def test_words_like_an_unknown_one_stand_for_it_and_the_best_sets_the_ceiling():
     idf = {1: 6.0, 2: 5.0, 7: 3.0, 8: 1.0}
-    weight, ceiling = spread(idf, [1, 2], {1: {7: 0.8, 8: 0.9}}, {1, 2})
+    weight, ceiling = widened(idf, [1, 2], {1: {7: 0.8, 8: 0.9}}, {1, 2})
 
     assert weight == pytest.approx({1: 6.0, 2: 5.0, 7: 0.64 * 3.0, 8: 0.81 * 1.0})
     assert ceiling == pytest.approx(0.64 * 3.0 + 5.0)  # nothing stands for the second
 
 
 def test_a_word_like_two_of_the_query_counts_for_the_nearer():
-    weight, _ = spread({1: 2.0, 2: 2.0, 7: 9.0}, [1, 2], {1: {7: 0.8}, 2: {7: 0.9}}, set())
+    weight, _ = widened({1: 2.0, 2: 2.0, 7: 9.0}, [1, 2], {1: {7: 0.8}, 2: {7: 0.9}}, set())
 
     assert weight[7] == pytest.approx(0.3 * 0.81 * 2.0)
 
 
 def test_a_variant_that_no_collection_has_counts_nothing():
-    weight, ceiling = spread({1: 2.0, 7: 9.0}, [1], {1: {7: 0.8}}, {1, 7})
+    weight, ceiling = widened({1: 2.0, 7: 9.0}, [1], {1: {7: 0.8}}, {1, 7})
 
     assert (weight, ceiling) == ({1: 2.0}, 2.0)
 

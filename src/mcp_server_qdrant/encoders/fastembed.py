@@ -137,6 +137,13 @@ class FastEmbedEncoder:
         """The tokenizer without truncation and padding. None until ready."""
         return self._loaded.tokenizer_json if self._loaded else None
 
+    def knows(self, word: str) -> bool:
+        """Whether the model's vocabulary has this word whole, as it has what is common in its
+        language. False until ready.
+        """
+        counter = self._loaded.counter if self._loaded else None
+        return counter is not None and len(counter.encode(word, add_special_tokens=False)) == 1
+
     def close(self) -> None:
         """Let the model go; calls not yet begun fail."""
         with self._lock:

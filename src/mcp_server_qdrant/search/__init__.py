@@ -11,8 +11,8 @@ boost      preferred collections
 titles     what words in a title give a hit
 group      chunks of one document -> its best
 decay      age
-fuzzy      title or text like the query
 diversity  the same passage once; unlike passages first, where asked for
 rerank     the best hits read again by a second model, where asked for
+fuzzy      titles and texts spelled like the query, where nothing was reranked
 present    cut, passages, notes -> SearchPage
 """

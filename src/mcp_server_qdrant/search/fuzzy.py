@@ -4,9 +4,10 @@
 
 `alike` in [0, 100] is rapidfuzz's partial_ratio of the query to the title, or to the beginning of
 the text, whichever is higher, with the words of both in alphabetical order: a query that is a piece
-of the other, spelled almost like it. Half the query's length at least: a title of two letters is in
-many. A score that is a fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this
-helped queries that are pieces of titles and harmed none: benchmarks/ranking/typos.py.
+of the other, spelled almost like it. A text of less than half the query's length is not compared,
+nor is a query of fewer than 8 characters: they are pieces of too many words. A score that is a
+fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this helped queries that are
+pieces of titles and harmed none: benchmarks/ranking/typos.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from mcp_server_qdrant.datatypes import Document, Hit, by_score
 LEAST = 70.0
 MOST = 0.2
 POOL = 60
+SHORTEST = 8
 # Characters compared. Where both have more than 64 the ratio takes a hundred times as long.
 QUERY, TEXT = 62, 200
 
@@ -27,7 +29,7 @@ def fuzzy(
 ) -> list[Hit]:
     """The hits with their factor, best first; `document` reads one. Weight 0 changes nothing."""
     asked = ordered(query, QUERY)
-    if weight <= 0 or not asked.strip():
+    if weight <= 0 or len(asked) < SHORTEST + 2:
         return list(hits)
     compared = [_compared(hit, asked, weight, document(hit)) for hit in hits[:POOL]]
     return by_score([*compared, *hits[POOL:]])

@@ -157,8 +157,9 @@ class Pipeline:
             plan = plan.deeper().within(left())
             found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
             hits, late, _ = await self._rank(found, terms, plan.within(left()), limit, ranking)
-        hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
         hits, reranked = await self._reranked(hits, terms, ranking, left())
+        if reranked is None or reranked.state != "applied":  # who read the texts knows better
+            hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])

@@ -1,8 +1,10 @@
 """Words that no searched collection knows -> the nearest that one of them has.
 
-Left alone: what the probes know, words of fewer than 5 letters, of another alphabet than the Latin,
-with capitals inside, and all that looks like a name or a path: with a digit, an underscore, a dot
-or a slash in it. Similarity is Damerau-Levenshtein, at least 0.75. Source: DESIGN 3.4.
+Left alone: what the probes know; what the embedding model knows as one word, for a small collection
+lacks most words of its language, and "broken" is no misspelling of "broke"; words of fewer than 5
+letters, of another alphabet than the Latin, with capitals inside; and all that looks like a name or
+a path, with a digit, an underscore, a dot or a slash in it. Similarity is Damerau-Levenshtein, at
+least 0.75. Source: DESIGN 3.4.
 """
 
 import asyncio
@@ -10,8 +12,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import Correction, Target, Terms, Variant
-from mcp_server_qdrant.search.vocabulary import LATIN, Vocabulary, folded, nearest
+from mcp_server_qdrant.datatypes import Correction, Target, Terms
+from mcp_server_qdrant.search.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
 
 SHORTEST = 5
 CORRECTED_WORDS = 8
@@ -34,13 +36,20 @@ class Vocabularies(Protocol):
 
 
 class Speller:
-    """Corrects and expands queries. `tokens` are the BM25 terms of a text."""
+    """Corrects and expands queries.
+
+    `tokens` are the BM25 terms of a text, `common` says that a word is one of the language.
+    """
 
     def __init__(
-        self, tokens: Callable[[str], Collection[int]], vocabularies: Vocabularies
+        self,
+        tokens: Callable[[str], Collection[int]],
+        vocabularies: Vocabularies,
+        common: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._tokens = tokens
         self._vocabularies = vocabularies
+        self._common = common
 
     async def correct(
         self, terms: Terms, targets: Sequence[Target]
@@ -53,7 +62,9 @@ class Speller:
         wrong = [
             (start, word)
             for start, word in prose(terms.query)
-            if len(word) >= SHORTEST and self._unknown(word, terms.unknown)
+            if len(word) >= SHORTEST
+            and self._unknown(word, terms.unknown)
+            and not self._common(word)
         ][:CORRECTED_WORDS]
         if not wrong:
             return terms.query, ()
@@ -135,7 +146,4 @@ def corrected(
 
 def expanded(chosen: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
     """The nearest words of each, at most three."""
-    return {
-        word: [Variant(*near) for near in nearest(folded(word), vocabularies, VARIANTS)]
-        for word in chosen
-    }
+    return {word: nearest(folded(word), vocabularies, VARIANTS) for word in chosen}

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import Sparse, Target, Terms, Variant
+from mcp_server_qdrant.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.search.vocabulary import Variant
 
 CACHE_SECONDS = 600.0
 ABSENT_SECONDS = 5.0
@@ -76,7 +77,7 @@ class TermWeights:
     ) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query.
 
-        `variants` of words are searched along with them, see `spread`.
+        `variants` of words are searched along with them, see `widened`.
         """
         wanted = self._bm25.encode_query(query).indices
         near = self._near(wanted, variants or {})
@@ -96,7 +97,7 @@ class TermWeights:
         unknown = frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values()))
         ceiling = None
         if near:
-            idf, ceiling = spread(idf, wanted, near, unknown)
+            idf, ceiling = widened(idf, wanted, near, unknown)
         return Terms(
             query=query,
             idf=idf,
@@ -205,7 +206,7 @@ def document_frequency(documents: int, idf: float) -> float:
     return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
 
 
-def spread(
+def widened(
     idf: Mapping[int, float],
     wanted: Sequence[int],
     near: Mapping[int, Mapping[int, float]],

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,13 @@ def most_edits(word: str) -> int:
 def similarity(word: str, other: str) -> float:
     """Damerau-Levenshtein similarity in [0, 1]; 0 where it is below SIMILAR."""
     return DamerauLevenshtein.normalized_similarity(word, other, score_cutoff=SIMILAR)
+
+
+class Variant(NamedTuple):
+    """A word spelled almost like another; similarity in [0.75, 1)."""
+
+    word: str
+    similarity: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,14 +136,14 @@ class Vocabulary:
         return self.text[start : start + int(self.lengths[place])]
 
 
-def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[tuple[str, float]]:
+def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[Variant]:
     """The `most` words nearest to `word` and at most two edits away, with their similarity.
 
     By edits, then by frequency in all vocabularies together, then by name. None is the word
     itself, one that is not similar, or one made of it by a prefix or ending of two letters or
     more: "associated" is no spelling of "unassociated".
     """
-    searched, found = list(vocabularies), dict[str, float]()
+    searched, found = list(vocabularies), dict[str, Variant]()
     for edits in range(1, min(MOST_EDITS, most_edits(word)) + 1):
         counts: Counter[str] = Counter()
         for one in searched:
@@ -143,10 +151,10 @@ def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[tu
         for other, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             alike = similarity(word, other)
             if alike and other != word and not derived(word, other):
-                found.setdefault(other, alike)
+                found.setdefault(other, Variant(other, alike))
         if len(found) >= most:
             break
-    return list(found.items())[:most]
+    return list(found.values())[:most]
 
 
 def derived(word: str, other: str) -> bool:
