@@ -36,7 +36,8 @@ from mcp_server_qdrant.settings import Settings
 
 COLLECTIONS = tuple("abcdefgh")
 EACH, SHARED, SENTENCES = 500, 50, 8
-STEPS = ("calibrate", "boost", "group", "decay", "fold", "spread", "rerank", "present")
+FUNCTIONS = ("calibrate", "boost", "group", "decay", "fold", "fuzzy", "spread")
+STEPS = ("calibrate", "tags", "boost", "titles", *FUNCTIONS[2:], "rerank", "present")
 TARGET = 5.0
 WARM_UP = 10
 
@@ -75,8 +76,10 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     """Median milliseconds of each step, of the engine and of the whole find."""
     steps, waits = Clock(time.thread_time), Clock()
     search: Any = services.pipeline
-    for step in STEPS[:-2]:
+    for step in FUNCTIONS:
         steps.watch(path, step, step)
+    steps.watch(search.tags, "lift", "tags")
+    steps.watch(search.titles, "lift", "titles")
     steps.watch(search.rerank, "apply", "rerank")
     steps.watch(search.presenter, "present", "present")
     waits.watch(search, "search", "find")
@@ -103,7 +106,7 @@ async def main() -> None:
     cache = servers.model_cache(args.model_cache)
     queries = corpus.queries(args.queries + WARM_UP)
     random.Random(1).shuffle(queries)
-    originals = {step: getattr(path, step) for step in STEPS[:-2]}
+    originals = {step: getattr(path, step) for step in FUNCTIONS}
     columns = {}
     with tempfile.TemporaryDirectory() as folder:
         client = await EdgeClient.open(Path(folder), options=EdgeOptions(quiet_seconds=NEVER))

@@ -20,6 +20,7 @@ from mcp_server_qdrant.search.passage import Tokens, passage
 
 NAMED = 3
 TAIL = 0.25
+KEPT = 512  # documents: several steps of a search read the same
 LEGS = ("meaning", "words", "tags")
 
 Reader = Callable[[str, PointId, Payload | None], Document]
@@ -45,6 +46,7 @@ class Presenter:
     def __init__(self, read: Reader, tokens: Tokens) -> None:
         self._read = read
         self._tokens = tokens
+        self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
 
     def present(
         self,
@@ -82,7 +84,14 @@ class Presenter:
 
     def document(self, hit: Hit) -> Document:
         """The text behind a hit whose payload was fetched."""
-        return self._read(hit.collection, hit.id, hit.payload)
+        key = hit.collection, hit.id
+        payload, document = self._known.get(key, (None, None))
+        if document is None or payload is not hit.payload:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            document = self._read(hit.collection, hit.id, hit.payload)
+            self._known[key] = hit.payload, document
+        return document
 
     def gist(self, terms: Terms, hit: Hit, length: int) -> str:
         """Title and text of a hit, of a long one the `length` characters that hold the query."""
