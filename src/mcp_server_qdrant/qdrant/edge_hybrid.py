@@ -136,6 +136,8 @@ def fused(
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
     asked = [(leg[0], scores) for leg, scores in zip(legs, found, strict=True) if leg[3]]
     for query, scores in asked:
+        if len(scores) < limit:
+            continue  # whatever else there is has no score on this leg
         if missing := [ids[key] for *_, key in best if key not in scores]:
             only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
             exact = _ask(engine, query, only, len(missing), types.EXACT)
