@@ -10,7 +10,13 @@ from mcp import Client
 from mcp.types import CallToolResult
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import NewDocument, SearchPage, SearchRequest, Stored
+from mcp_server_qdrant.datatypes import (
+    NewDocument,
+    SearchPage,
+    SearchRequest,
+    Stored,
+)
+from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.server import make_server
@@ -36,6 +42,23 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class OneModel:
+    """What knows the models, where metadata alone names another one than the server's."""
+
+    def __init__(self, name: str, vector: str, size: int | None) -> None:
+        self.name = name
+        self.known = (vector, size)
+
+    async def of(
+        self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
+    ) -> ModelChoice:
+        said = metadata.get("embedding_model")
+        return ModelChoice(said if isinstance(said, str) else self.name, isinstance(said, str))
+
+    async def shape(self, model: str) -> tuple[str, int | None]:
+        return self.known if model == self.name else ("", None)
 
 
 class Engine:

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.settings import (
     CONTENT_FIELDS,
-    DEFAULT_MODEL,
     FilterableField,
     Settings,
     environment_names,
     load,
 )
+from mcp_server_qdrant.settings_embedding import DEFAULT_MODEL
 
 ROOT = Path(__file__).parent.parent
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -192,7 +192,7 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
         ("QDRANT_COLLECTIONS", '["a"', "names by comma, or a JSON list"),
         ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
-        ("EMBEDDING_PROVIDER", "openai", "'fastembed'"),
+        ("EMBEDDING_PROVIDER", "acme", "'fastembed'"),
         ("EMBEDDING_THREADS", "0", "must be at least 1"),
         ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
         ("AUTH_MODE", "token", "'none'"),

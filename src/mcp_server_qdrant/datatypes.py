@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from mcp_server_qdrant.datatypes_models import Dense
+
 Payload = dict[str, Any]
 PointId = str | int
 Distance = Literal["cosine", "dot", "euclid", "manhattan"]
@@ -72,7 +74,7 @@ class LegQuery:
     those of the legs (dense, sparse, tags) in the fusion; None: all alike.
     """
 
-    dense: Sequence[float] | None
+    dense: Dense | None
     sparse: Sparse | None
     tags: tuple[tuple[str, str], ...] = ()
     weights: tuple[float, float, float] | None = None
@@ -124,7 +126,7 @@ class Terms:
 class QueryVectors:
     """One query vector per model; `failures` maps a model to why it has none."""
 
-    dense: Mapping[str, Sequence[float]]
+    dense: Mapping[str, Dense]
     failures: Mapping[str, str]
 
 
@@ -371,7 +373,7 @@ class StoredPoint:
 
     id: str
     payload: Payload
-    dense: Sequence[float] | None
+    dense: Dense | None
     sparse: Sparse
 
 

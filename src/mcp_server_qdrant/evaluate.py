@@ -40,7 +40,9 @@ class Catalog(Protocol):
 class Encoder(Protocol):
     """A model, loaded or not."""
 
-    reason: str | None
+    @property
+    def reason(self) -> str | None:
+        """Why there are no vectors now."""
 
     async def ready(self, timeout: float) -> bool:
         """Wait for it to load; whether it did."""

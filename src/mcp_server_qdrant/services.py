@@ -11,25 +11,21 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant import __version__
 from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
-from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
-from mcp_server_qdrant.errors import BackendError
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, Catalog, DefaultModel
+from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
+from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -44,7 +40,15 @@ from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
+from mcp_server_qdrant.services_models import (
+    blueprint,
+    inference_headers,
+    open_choice,
+    open_encoders,
+)
 from mcp_server_qdrant.settings import Settings
+
+__all__ = ["Services", "open_encoders", "open_services", "wire"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Services:
         await self.lexicon.close()
         await self.catalog.close()
         await self.pipeline.rerank.close()
-        self.encoders.close()
+        await self.encoders.close()
         await self.client.close()
 
 
@@ -85,25 +89,9 @@ async def open_services(settings: Settings) -> Services:
         prefer_grpc=settings.qdrant_prefer_grpc,
         local_path=settings.local_path,
         timeout=settings.qdrant_timeout,
+        inference=inference_headers(settings),
     )
     return wire(settings, client, open_encoders(settings))
-
-
-def open_encoders(settings: Settings) -> Registry:
-    """The default encoder as configured, and how to open those of other models."""
-
-    def make(model: str) -> FastEmbedEncoder:
-        default = model == settings.embedding_model
-        return open_encoder(
-            settings.embedding_provider,
-            model=model,
-            cache_dir=settings.embedding_cache_dir,
-            model_path=settings.embedding_model_path if default else None,
-            threads=settings.embedding_threads,
-            query_cache_size=settings.embedding_cache_size,
-        )
-
-    return Registry(make(settings.embedding_model), make)
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
@@ -111,9 +99,9 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     default = encoders.default
     default.start()
     bm25 = Bm25Encoder(settings.bm25_language)
-    model = DefaultModel(default.name, default.vector_name, partial(_size, default))
+    choice = open_choice(settings, encoders)
     catalog = Catalog(
-        client, model, default=settings.collection_name, allowed=settings.qdrant_collections
+        client, choice, default=settings.collection_name, allowed=settings.qdrant_collections
     )
     fields = [(field.name, field.field_type) for field in settings.filterable_fields]
     points = Points(client, settings.qdrant_content_fields, fields)
@@ -139,7 +127,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             points,
             encoders,
             bm25,
-            blueprint=partial(_blueprint, settings, default),
+            blueprint=partial(blueprint, settings, encoders, choice),
             split=split,
             payload=stored_payload,
             default=settings.collection_name,
@@ -242,24 +230,3 @@ def _dense_share(settings: Settings) -> DenseShare:
     if settings.hybrid_alpha is not None:
         return DenseShare((settings.hybrid_alpha,))
     return DenseShare(settings.hybrid_alpha_steps, settings.hybrid_alpha_sizes)
-
-
-async def _size(encoder: FastEmbedEncoder) -> int | None:
-    """The dimensions of a model, None where nothing knows them until it is loaded."""
-    try:
-        return await encoder.size()
-    except BackendError:
-        return None
-
-
-async def _blueprint(settings: Settings, encoder: FastEmbedEncoder) -> Blueprint:
-    """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
-    return Blueprint(
-        vector=encoder.vector_name,
-        size=await encoder.size(),
-        metadata={
-            MODEL_KEY: encoder.name,
-            "embedding_provider": settings.embedding_provider,
-            "created_by": f"mcp-server-qdrant {__version__}",
-        },
-    )

@@ -25,10 +25,10 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
-DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
 TIME_FIELDS = ("created_at", "updated_at", "modified_at", "date", "timestamp")
 # fmt: off
@@ -76,7 +76,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(WeightSettings, RankingSettings, BaseSettings):
+class Settings(EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -169,25 +169,6 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
         None,
         "Folder of what can be made again. Default: the platform's user cache folder.",
     )
-    # embedding
-    embedding_provider: Literal["fastembed"] = _variable(
-        "EMBEDDING_PROVIDER", "fastembed", "What makes the vectors."
-    )
-    embedding_model: str = _variable(
-        "EMBEDDING_MODEL", DEFAULT_MODEL, "Embedding model (any that fastembed knows)."
-    )
-    embedding_model_path: Path | None = _variable(
-        "EMBEDDING_MODEL_PATH", None, "Folder with the model's ONNX files; nothing is downloaded."
-    )
-    embedding_cache_dir: Path | None = _variable(
-        "FASTEMBED_CACHE_PATH", None, "Where downloaded models are kept."
-    )
-    embedding_threads: int | None = _variable(
-        "EMBEDDING_THREADS", None, "CPU threads of the local model. Default: the runtime's choice."
-    )
-    embedding_cache_size: int = _variable(
-        "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory."
-    )
     bm25_language: str = _variable(
         "BM25_LANGUAGE", "english", "Stemming and stop words of keyword search; `none` for neither."
     )
@@ -257,18 +238,6 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
             raise ValueError("must be at least 1")
         return value
 
-    @field_validator("embedding_threads")
-    @classmethod
-    def _at_least_one_or_none(cls, value: int | None) -> int | None:
-        return value if value is None else cls._at_least_one(value)
-
-    @field_validator("embedding_cache_size")
-    @classmethod
-    def _not_negative(cls, value: int) -> int:
-        if value < 0:
-            raise ValueError("must be at least 0")
-        return value
-
     @field_validator("recency_weight", "fuzzy_weight")
     @classmethod
     def _share(cls, value: float) -> float:
@@ -281,13 +250,6 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
     def _url(cls, value: str | None) -> str | None:
         if value and value != ":memory:" and not value.startswith(("http://", "https://")):
             raise ValueError("must be a URL such as http://host:6333, or :memory:")
-        return value
-
-    @field_validator("embedding_model_path")
-    @classmethod
-    def _folder(cls, value: Path | None) -> Path | None:
-        if value is not None and not value.is_dir():
-            raise ValueError("is not a folder")
         return value
 
     @field_validator("qdrant_local_path")
@@ -336,6 +298,12 @@ class Settings(WeightSettings, RankingSettings, BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _server_that_encodes(self) -> Self:
+        if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
+            raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a server that encodes")
+        return self
+
+    @model_validator(mode="after")
     def _default_is_allowed(self) -> Self:
         name, allowed = self.collection_name, self.qdrant_collections
         if name and allowed and not any(name == one or fnmatchcase(name, one) for one in allowed):
@@ -370,8 +338,9 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         for name, info in Settings.model_fields.items()
         if isinstance(info.validation_alias, AliasChoices)
     }
-    inherited = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    return dict(sorted(names.items(), key=lambda item: item[0] in inherited))
+    ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
+    parts = (ranking, EmbeddingSettings.model_fields)
+    return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 
 def load() -> Settings:

@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.encoders.rerank_http import (
-    LARGEST,
-    HttpReranker,
-    retry_after,
-    scores,
-)
+from mcp_server_qdrant.encoders.http import retry_after
+from mcp_server_qdrant.encoders.rerank_http import LARGEST, HttpReranker, scores
 from mcp_server_qdrant.errors import ConfigError, RerankerUnavailable
 from tests.rerank_stub import Stub, as_json, cohere, jina, served, tei
 
@@ -96,8 +92,10 @@ async def test_what_an_unnamed_service_speaks_is_found_out_once(stub, service, t
 
 
 def test_the_known_services_have_their_addresses_and_models():
-    assert str(HttpReranker(None, speech="cohere")._url) == "https://api.cohere.com/v2/rerank"
-    assert str(HttpReranker(None, speech="jina")._url) == "https://api.jina.ai/v1/rerank"
+    assert (
+        str(HttpReranker(None, speech="cohere")._endpoint.url) == "https://api.cohere.com/v2/rerank"
+    )
+    assert str(HttpReranker(None, speech="jina")._endpoint.url) == "https://api.jina.ai/v1/rerank"
     assert HttpReranker("https://api.cohere.com/v1").name == "rerank-v3.5"
     assert HttpReranker("https://eu.api.jina.ai/v1")._speech == "jina"
     assert HttpReranker("http://localhost/").name == "the reranker"

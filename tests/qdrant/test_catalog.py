@@ -10,9 +10,18 @@ from mcp_server_qdrant.qdrant.catalog import (
     NAMES_SECONDS,
     TARGET_SECONDS,
     Catalog,
-    DefaultModel,
 )
-from tests.support import COSINE, IDF, SIZE, Clock, Engine, dense, foreign, memory_engine
+from tests.support import (
+    COSINE,
+    IDF,
+    SIZE,
+    Clock,
+    Engine,
+    OneModel,
+    dense,
+    foreign,
+    memory_engine,
+)
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 NAME = "fast-all-minilm-l6-v2"
@@ -23,10 +32,7 @@ def vector(size: int = SIZE, distance: models.Distance = models.Distance.COSINE,
 
 
 def catalog_of(engine: Engine, *, size: int | None = SIZE, **options) -> Catalog:
-    async def known() -> int | None:
-        return size
-
-    return Catalog(engine, DefaultModel(MODEL, NAME, known), **options)
+    return Catalog(engine, OneModel(MODEL, NAME, size), **options)
 
 
 async def made(engine: Engine, *names: str) -> None:

@@ -24,7 +24,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.catalog import Catalog, DefaultModel
+from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import (
     FORBIDDEN,
     INSECURE,
@@ -32,6 +32,7 @@ from mcp_server_qdrant.qdrant.client import (
     foreign_errors,
     open_client,
 )
+from tests.support import OneModel
 
 WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"},"time":1e-6}'
 TEST_NAME = "notes"
@@ -207,11 +208,8 @@ async def test_a_host_that_does_not_exist_is_unreachable():
 async def test_a_server_that_comes_back_is_used_again(stub):
     """Unreachable at start is no error of the client: each call says so, until one works."""
 
-    async def unknown() -> int | None:
-        return None
-
     client = await open_client(url=stub.url, local_path=Path("unused"), timeout=1)
-    catalog = Catalog(client, DefaultModel("m", "fast-m", unknown))
+    catalog = Catalog(client, OneModel("m", "fast-m", None))
     stub.status = 503
     with pytest.raises(EngineUnavailable):
         await catalog.names()

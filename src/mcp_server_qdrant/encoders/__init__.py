@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from mcp_server_qdrant.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+    from mcp_server_qdrant.encoders.encoder import Encoder
 
 
-def open_encoder(provider: str, **options: Any) -> "FastEmbedEncoder":
+def open_encoder(provider: str, **options: Any) -> "Encoder":
     """The encoder of a provider, not yet started; `options` are what its class takes."""
     if provider not in PROVIDERS:
         known = ", ".join(sorted(PROVIDERS))
@@ -17,10 +17,33 @@ def open_encoder(provider: str, **options: Any) -> "FastEmbedEncoder":
     return PROVIDERS[provider](**options)
 
 
-def _fastembed(**options: Any) -> "FastEmbedEncoder":
+def _fastembed(**options: Any) -> "Encoder":
     from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
 
     return FastEmbedEncoder(**options)
 
 
-PROVIDERS: dict[str, Callable[..., "FastEmbedEncoder"]] = {"fastembed": _fastembed}
+def _openai(**options: Any) -> "Encoder":
+    from mcp_server_qdrant.encoders.openai import OpenAIEncoder
+
+    return OpenAIEncoder(**options)
+
+
+def _qdrant(**options: Any) -> "Encoder":
+    from mcp_server_qdrant.encoders.inference import InferenceEncoder
+
+    return InferenceEncoder(**options)
+
+
+def _none(**options: Any) -> "Encoder":
+    from mcp_server_qdrant.encoders.none import NoEncoder
+
+    return NoEncoder(**options)
+
+
+PROVIDERS: dict[str, Callable[..., "Encoder"]] = {
+    "fastembed": _fastembed,
+    "openai": _openai,
+    "qdrant": _qdrant,
+    "none": _none,
+}

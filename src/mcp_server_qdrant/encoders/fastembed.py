@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -129,6 +130,17 @@ class FastEmbedEncoder:
             self._listed_size = await asyncio.to_thread(_listed_size, self.name)
         return self._listed_size
 
+    async def known_size(self) -> int | None:
+        """The dimensions, None where neither fastembed nor a loaded model tells them."""
+        try:
+            return await self.size()
+        except EncoderUnavailable:
+            return None
+
+    def identity(self) -> str:
+        """The model, and where it comes from a folder, that folder's files as they are now."""
+        return f"fastembed {metadata.version('fastembed')} {self.name} {self._source.files()}"
+
     def token_limit(self) -> int | None:
         """Tokens a text may have, special ones counted; the rest is cut. None until ready."""
         return self._loaded.token_limit if self._loaded else None
@@ -206,6 +218,14 @@ class _Source:
     cache_dir: Path | None
     model_path: Path | None
     threads: int | None
+
+    def files(self) -> str:
+        """Names, sizes and times of the files in the model's folder, if it has one."""
+        if self.model_path is None:
+            return ""
+        stats = ((file.name, file.stat()) for file in sorted(self.model_path.glob("*.onnx*")))
+        held = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
+        return f"{self.model_path.resolve()} {' '.join(held)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +330,14 @@ def _listed_size(model: str) -> int:
         near = difflib.get_close_matches(model.lower(), known, n=1, cutoff=0.5)
         meant = f" Did you mean {known[near[0]]!r}?" if near else ""
         raise EncoderUnavailable(f"fastembed has no model {model!r}.{meant}") from error
+
+
+def listed_models() -> dict[str, str]:
+    """The models that fastembed serves, by the last part of their names, lowercase."""
+    from fastembed import TextEmbedding
+
+    names = [one["model"] for one in TextEmbedding.list_supported_models()]
+    return {name.split("/")[-1].lower(): name for name in names}
 
 
 def _embed_query(model: "TextEmbedding", text: str) -> Vector:

@@ -1,47 +1,78 @@
 """The dense encoders of a server: one per model, each loaded once, when first needed."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable
+from typing import Any
 
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.encoders.passages import PassageCache
+from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 
 LOAD_SECONDS = 6.0
+# After a model's name: for collections whose passages were encoded without the prefix it is for.
+PLAIN = " without prefixes"
 
 
 class Registry:
     """The default encoder, and others for collections that name another model.
 
     `make` opens an encoder for a model; `wait` is how long in seconds a query waits for a model
-    that is being loaded. One that is being downloaded is not waited for.
+    that is being loaded. One that is being downloaded is not waited for. `prefixes` says what a
+    model reads before its texts; `cache` keeps the vectors of passages.
     """
 
     def __init__(
         self,
-        default: FastEmbedEncoder,
-        make: Callable[[str], FastEmbedEncoder],
+        default: Encoder,
+        make: Callable[[str], Encoder],
         wait: float = LOAD_SECONDS,
+        *,
+        prefixes: Callable[[str], Prefixes] = lambda _: NONE,
+        cache: PassageCache | None = None,
     ) -> None:
-        self.default = default
         self._make = make
         self._wait = wait
+        self._prefixes = prefixes
+        self._cache = cache
         self._encoders = {default.name: default}
+        self._embedders: dict[str, Embedder] = {}
+        self.default = self.known(default.name)
 
-    def of(self, model: str | None) -> FastEmbedEncoder:
+    def known(self, model: str) -> Embedder:
+        """The encoder of a model, not started."""
+        embedder = self._embedders.get(model)
+        if embedder is None:
+            name = model.removesuffix(PLAIN)
+            if name not in self._encoders:
+                self._encoders[name] = self._make(name)
+            prefixes = self.prefixes(model)
+            embedder = Embedder(self._encoders[name], prefixes, self._cache)
+            self._embedders[model] = embedder
+        return embedder
+
+    def prefixes(self, model: str) -> Prefixes:
+        """What is put before the texts of a model."""
+        return NONE if model.endswith(PLAIN) else self._prefixes(model)
+
+    def of(self, model: str | None) -> Embedder:
         """The encoder of a model, started; None means the default one."""
-        encoder = self._encoders.get(model or self.default.name)
-        if encoder is None:
-            assert model is not None
-            encoder = self._encoders[model] = self._make(model)
-        encoder.start()
-        return encoder
+        embedder = self.default if model is None else self.known(model)
+        embedder.start()
+        return embedder
 
-    async def encode_query(self, model: str, text: str) -> Sequence[float]:
-        """A unit vector. Raises EncoderUnavailable with the reason."""
+    async def encode_query(self, model: str, text: str) -> Any:
+        """A unit vector, or what stands for it. Raises EncoderUnavailable with the reason."""
         encoder = self.of(model)
         if encoder.state == "loading":
             await encoder.ready(self._wait)
         return await encoder.encode_query(text)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let all models go."""
         for encoder in self._encoders.values():
-            encoder.close()
+            closing = encoder.close()
+            if inspect.isawaitable(closing):
+                await closing
+        if self._cache is not None:
+            await self._cache.close()

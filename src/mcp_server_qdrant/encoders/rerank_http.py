@@ -5,15 +5,11 @@ relevance_score}]}`; TEI takes `{query, texts}` and answers `[{index, score}]`.
 """
 
 import json
-import logging
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-import httpx
-
+from mcp_server_qdrant.encoders.http import Answer, Endpoint, HttpFault, Kind
 from mcp_server_qdrant.encoders.text import clean
 from mcp_server_qdrant.errors import ConfigError, RerankerUnavailable
 
@@ -28,6 +24,17 @@ DEFAULT_MODELS: dict[Speech, str] = {
     "jina": "jina-reranker-v2-base-multilingual",
 }
 LARGEST = 1_000_000  # bytes of an answer
+SENTENCES: dict[Kind, str] = {
+    "late": "The reranker did not answer in time.",
+    "unreachable": "The reranker cannot be reached.",
+    "broken": "The reranker cannot be reached.",
+    "large": "The reranker's answer is too large.",
+    "redirect": "The reranker answered with a redirect (HTTP {status}): mend RERANK_URL.",
+    "refused": "The reranker refused access: RERANK_API_KEY is missing or may not do this.",
+    "missing": "RERANK_URL has no such endpoint or model (HTTP 404).",
+    "busy": "The reranker has had too many requests (HTTP 429).",
+    "failed": "The reranker failed (HTTP {status}).",
+}
 NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 
 
@@ -50,22 +57,17 @@ class HttpReranker:
         api_key: str | None = None,
     ) -> None:
         try:
-            whole = httpx.URL(url or DEFAULT_URLS[speech or "cohere"])
-        except httpx.InvalidURL as error:
-            raise ConfigError("RERANK_URL: it is not a URL.") from error
-        path = whole.path.rstrip("/")
-        path = path if path.endswith(("/rerank", "/reranking")) else f"{path}/rerank"
-        self._url = whole.copy_with(userinfo=b"", path=path)
-        self._speech = speech or _by_host(whole.host)
+            self._endpoint = Endpoint(
+                url or DEFAULT_URLS[speech or "cohere"],
+                suffixes=("/rerank", "/reranking"),
+                api_key=api_key,
+                largest=LARGEST,
+            )
+        except ValueError as error:
+            raise ConfigError(f"RERANK_URL: {error}.") from error
+        self._speech = speech or _by_host(self._endpoint.host)
         self._model = model or (DEFAULT_MODELS.get(self._speech) if self._speech else None)
         self.name = self._model or self._speech or "the reranker"
-        self._headers = {b"Content-Type": b"application/json", b"Accept-Encoding": b"identity"}
-        self._auth: httpx.Auth | None = None
-        if api_key:
-            self._headers[b"Authorization"] = f"Bearer {api_key}".encode()
-        elif whole.userinfo:
-            self._auth = httpx.BasicAuth(whole.username, whole.password)
-        self._client: httpx.AsyncClient | None = None
 
     def start(self) -> None:
         """Nothing has to be loaded."""
@@ -73,22 +75,22 @@ class HttpReranker:
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
         speech = self._speech or "infinity"
-        status, answer = await self._post(self._body(speech, query, texts), seconds)
-        if self._speech is None and status in NOT_UNDERSTOOD:
+        answer = await self._post(self._body(speech, query, texts), seconds)
+        if self._speech is None and answer.status in NOT_UNDERSTOOD:
             speech = "tei"
-            status, answer = await self._post(self._body(speech, query, texts), seconds)
-        if status != httpx.codes.OK:
+            answer = await self._post(self._body(speech, query, texts), seconds)
+        if not answer.ok:
             raise RerankerUnavailable(
-                f"The reranker did not take the request (HTTP {status}): is RERANK_MODEL right?"
+                f"The reranker did not take the request (HTTP {answer.status}): "
+                "is RERANK_MODEL right?"
             )
-        found = scores(answer, len(texts))
+        found = scores(answer.body, len(texts))
         self._speech = speech
         return found
 
     async def close(self) -> None:
         """Let the connections go."""
-        if self._client is not None:
-            await self._client.aclose()
+        await self._endpoint.close()
 
     def _body(self, speech: Speech, query: str, texts: Sequence[str]) -> bytes:
         query, texts = clean(query), [clean(text) for text in texts]
@@ -102,74 +104,18 @@ class HttpReranker:
                 body["return_documents"] = False
         return json.dumps(body, ensure_ascii=False).encode()
 
-    async def _post(self, body: bytes, seconds: float) -> tuple[int, bytes]:
-        """Status and answer of one request; a status that says it all is raised."""
+    async def _post(self, body: bytes, seconds: float) -> Answer:
         try:
-            async with self._opened().stream(
-                "POST",
-                self._url,
-                content=body,
-                headers=self._headers,
-                auth=self._auth,
-                timeout=seconds,
-            ) as response:
-                _refuse(response)
-                answer = b""
-                async for piece in response.aiter_raw():
-                    answer += piece
-                    if len(answer) > LARGEST:
-                        raise RerankerUnavailable("The reranker's answer is too large.")
-        except httpx.TimeoutException as error:
-            raise RerankerUnavailable("The reranker did not answer in time.") from error
-        except httpx.HTTPError as error:
-            raise RerankerUnavailable("The reranker cannot be reached.") from error
-        return response.status_code, answer
-
-    def _opened(self) -> httpx.AsyncClient:
-        if self._client is None:
-            # They log whole URLs and headers, and a key may be in the query of this one.
-            for name in ("httpx", "httpcore"):
-                logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(follow_redirects=False)
-        return self._client
+            return await self._endpoint.post(body, seconds)
+        except HttpFault as fault:
+            sentence = SENTENCES[fault.kind].format(status=fault.status)
+            raise RerankerUnavailable(sentence, retry_after=fault.retry_after) from fault
 
 
 def _by_host(host: str) -> Speech | None:
     if host.endswith(("cohere.com", "cohere.ai")):
         return "cohere"
     return "jina" if host.endswith("jina.ai") else None
-
-
-def _refuse(response: httpx.Response) -> None:
-    """Raise what a status alone tells."""
-    status = response.status_code
-    wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-    sentence = None
-    if response.is_redirect:
-        sentence = f"The reranker answered with a redirect (HTTP {status}): mend RERANK_URL."
-    elif status in (401, 403):
-        sentence = "The reranker refused access: RERANK_API_KEY is missing or may not do this."
-    elif status == httpx.codes.NOT_FOUND:
-        sentence = "RERANK_URL has no such endpoint or model (HTTP 404)."
-    elif status == httpx.codes.TOO_MANY_REQUESTS:
-        sentence = "The reranker has had too many requests (HTTP 429)."
-    elif response.is_server_error:
-        sentence = f"The reranker failed (HTTP {status})."
-    if sentence:
-        raise RerankerUnavailable(sentence, retry_after=wait)
-
-
-def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds of a Retry-After header, which holds seconds or a date; None where it does not."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max((when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds(), 0.0)
 
 
 def scores(answer: bytes, count: int) -> list[float]:

@@ -141,7 +141,7 @@ class Store:
         encoders: Encoders,
         bm25: Bm25,
         *,
-        blueprint: Callable[[], Awaitable[Any]],
+        blueprint: Callable[[str], Awaitable[Any]],
         split: Callable[..., list[Chunk]],
         payload: Callable[[Document], Payload],
         default: str | None,
@@ -274,7 +274,7 @@ class Store:
                 f"There is no collection {collection!r}: pass create=true to make it, or store "
                 f"into {near[0]!r}, if that is what was meant."
             )
-        made = await self._points.create(collection, await self._blueprint())
+        made = await self._points.create(collection, await self._blueprint(collection))
         self._collections.forget(collection)
         return made
 

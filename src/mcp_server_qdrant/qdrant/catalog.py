@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -21,6 +21,7 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     Target,
 )
+from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
@@ -42,13 +43,16 @@ _DISTANCES: dict[models.Distance, Distance] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultModel:
-    """The model of this server: its name, the vector name it writes, its size if known."""
+class Models(Protocol):
+    """What knows the embedding models."""
 
-    name: str
-    vector: str
-    size: Callable[[], Awaitable[int | None]]
+    async def of(
+        self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
+    ) -> ModelChoice:
+        """The model of a collection with these dense vectors."""
+
+    async def shape(self, model: str) -> tuple[str, int | None]:
+        """The name that a model's vector has in collections of ours, and its size if known."""
 
 
 @dataclass(slots=True)
@@ -68,14 +72,14 @@ class Catalog:
     def __init__(
         self,
         client: AsyncQdrantBase,
-        model: DefaultModel,
+        models: Models,
         *,
         default: str | None = None,
         allowed: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._model = model
+        self._models = models
         self._default = default
         self._allowed = tuple(allowed)
         self._clock = clock
@@ -221,7 +225,7 @@ class Catalog:
             if sparse is not None and sparse.idf:
                 having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
                 documents = (await self._client.count(name, count_filter=having)).count
-        dense, note = await self._dense_leg(info)
+        dense, note = await self._dense_leg(name, info)
         target = Target(
             name, points=points, dense=dense, sparse=sparse, documents=documents, note=note
         )
@@ -242,19 +246,22 @@ class Catalog:
         self._entries.pop(name, None)
         self._names = (0.0, ())
 
-    async def _dense_leg(self, info: models.CollectionInfo) -> tuple[DenseLeg | None, str | None]:
+    async def _dense_leg(
+        self, collection: str, info: models.CollectionInfo
+    ) -> tuple[DenseLeg | None, str | None]:
         vectors = dense_vectors(info)
         if not vectors:
             return None, "keywords only: it has no dense vector"
-        model = _metadata_model(info) or self._model.name
-        size = await self._model.size() if model == self._model.name else None
-        named = self._model.vector if model == self._model.name else None
+        choice = await self._models.of(collection, info.config.metadata or {}, tuple(vectors))
+        if choice.model is None:
+            return None, choice.fault
+        named, size = await self._models.shape(choice.model)
         for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
-            foreign = name.startswith("fast-") and name != named and model == self._model.name
+            foreign = name.startswith("fast-") and name != named and not choice.certain
             if params.multivector_config is None and not foreign and size in (None, params.size):
                 distance = _DISTANCES[params.distance]
-                return DenseLeg(name, params.size, distance, model), None
-        return None, _mismatch(vectors, self._model.name, size)
+                return DenseLeg(name, params.size, distance, choice.model), None
+        return None, _mismatch(vectors, choice.model, size)
 
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast: the collection was made by us."""
@@ -335,11 +342,6 @@ def _sparse_leg(info: models.CollectionInfo) -> SparseLeg | None:
         if idf or "bm25" in name.lower():
             return SparseLeg(name, idf)
     return None
-
-
-def _metadata_model(info: models.CollectionInfo) -> str | None:
-    value: Any = (info.config.metadata or {}).get(MODEL_KEY)
-    return value if isinstance(value, str) else None
 
 
 def _mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:

@@ -3,7 +3,7 @@
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -50,9 +50,11 @@ async def open_client(
     prefer_grpc: bool = False,
     local_path: Path,
     timeout: float,
+    inference: Mapping[str, str] | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
+    `inference` are the headers of a server that encodes texts itself, None where it does not.
     A server that cannot be reached is no error here: each call says so, and works once it is back.
     Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
     """
@@ -70,6 +72,8 @@ async def open_client(
             prefer_grpc=prefer_grpc,
             timeout=max(1, round(timeout)),
             check_compatibility=False,
+            cloud_inference=inference is not None,  # else qdrant-client would encode texts here
+            headers=dict(inference or {}) or None,
         )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error

@@ -15,10 +15,12 @@ from mcp_server_qdrant.datatypes import (
     StoredPoint,
     Target,
 )
+from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineFailure, RequestError
 from mcp_server_qdrant.notation import name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
+from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read
 
 PENDING = "dense"
@@ -35,9 +37,9 @@ _INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What a new collection is made with: its dense vector and its model."""
+    """What a new collection is made with: its dense vector, None for none, and its model."""
 
-    vector: str
+    vector: str | None
     size: int
     metadata: Mapping[str, Any]
 
@@ -70,11 +72,7 @@ class Points:
             with foreign_errors(collection):
                 await self._client.create_collection(
                     collection,
-                    vectors_config={
-                        blueprint.vector: models.VectorParams(
-                            size=blueprint.size, distance=models.Distance.COSINE
-                        )
-                    },
+                    vectors_config=_dense(blueprint),
                     sparse_vectors_config={
                         SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
                     },
@@ -110,7 +108,8 @@ class Points:
             )
             for point in points
         ]
-        with foreign_errors(target.collection):
+        dense = next((point.dense for point in points), None)
+        with inference_errors(dense), foreign_errors(target.collection):
             await self._client.upsert(target.collection, structs, wait=True)
 
     async def expect_pending(self, collection: str) -> None:
@@ -180,17 +179,18 @@ class Points:
             if offset is None:
                 return [self._document(collection, record) for record in found]
 
-    async def fill(self, target: Target, vectors: Mapping[str | int, Sequence[float]]) -> None:
+    async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
         assert target.dense is not None
         if not vectors:
             return
         name = target.dense.vector
         updates = [
-            models.PointVectors(id=point, vector={name: list(vector)} if name else list(vector))
-            for point, vector in vectors.items()
+            models.PointVectors(id=point, vector={name: _plain(dense)} if name else _plain(dense))
+            for point, dense in vectors.items()
         ]
-        with foreign_errors(target.collection):
+        dense = next(iter(vectors.values()))
+        with inference_errors(dense), foreign_errors(target.collection):
             await self._client.update_vectors(target.collection, updates, wait=True)
             await self._client.delete_payload(
                 target.collection, [PENDING_KEY], list(vectors), wait=True
@@ -222,17 +222,30 @@ def stored_payload(document: Document) -> Payload:
     return kept
 
 
-def _vectors(target: Target, point: StoredPoint) -> dict[str, Any] | list[float]:
+def _vectors(target: Target, point: StoredPoint) -> Any:
     vectors: dict[str, Any] = {}
     if target.dense is not None and point.dense is not None:
         if target.dense.vector == "" and target.sparse is None:
-            return list(point.dense)
-        vectors[target.dense.vector] = list(point.dense)
+            return _plain(point.dense)
+        vectors[target.dense.vector] = _plain(point.dense)
     if target.sparse is not None and point.sparse.indices:
         vectors[target.sparse.vector] = models.SparseVector(
             indices=list(point.sparse.indices), values=list(point.sparse.values)
         )
     return vectors
+
+
+def _plain(dense: Dense) -> Any:
+    """A vector as a list, or the text that the server encodes."""
+    made = native(dense)
+    return made if isinstance(made, models.Document) else list(made)
+
+
+def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
+    if blueprint.vector is None:
+        return {}
+    params = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
+    return {blueprint.vector: params}
 
 
 def _of(document: str) -> models.FieldCondition:

@@ -19,6 +19,7 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
+from mcp_server_qdrant.qdrant.inference import inference_errors, native
 
 # Fused candidates, and their exact (cosine, BM25) scores by id.
 Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
@@ -60,15 +61,16 @@ class Queries:
         """
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
-            candidates = await self.candidates(
-                target,
-                query,
-                depth=depth,
-                condition=condition,
-                with_payload=with_payload or bool(query.tags),  # who carries a tag counts at once
-            )
-            ids = [candidate.id for candidate in candidates]
-            scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
+            with inference_errors(query.dense):
+                candidates = await self.candidates(
+                    target,
+                    query,
+                    depth=depth,
+                    condition=condition,
+                    with_payload=with_payload or bool(query.tags),  # its carriers count at once
+                )
+                ids = [candidate.id for candidate in candidates]
+                scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
             answers.append((candidates, *scores))
         return answers
 
@@ -236,7 +238,7 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
     """The (query vector, vector name) pairs to search, dense first; an unnamed vector is None."""
     legs: list[tuple[Any, str | None]] = []
     if target.dense is not None and query.dense is not None:
-        legs.append((query.dense, target.dense.vector or None))
+        legs.append((native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
         sparse = query.sparse
         vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import QueryVectors, Target
+from mcp_server_qdrant.datatypes_models import Dense, Inferred
 from mcp_server_qdrant.errors import BackendError
 
 
 class Encoders(Protocol):
     """What encodes a query under a model's name."""
 
-    async def encode_query(self, model: str, text: str) -> Sequence[float]:
-        """A unit vector. Raises EncoderUnavailable with the reason."""
+    async def encode_query(self, model: str, text: str) -> Dense:
+        """A unit vector, or what stands for it. Raises EncoderUnavailable with the reason."""
 
 
 async def embed(query: str, targets: Sequence[Target], encoders: Encoders) -> QueryVectors:
@@ -22,9 +23,10 @@ async def embed(query: str, targets: Sequence[Target], encoders: Encoders) -> Qu
     """
     names = sorted({target.dense.model for target in targets if target.dense})
 
-    async def one(model: str) -> Sequence[float] | str:
+    async def one(model: str) -> Dense | str:
         try:
-            return list(await encoders.encode_query(model, query))
+            made = await encoders.encode_query(model, query)
+            return made if isinstance(made, Inferred) else list(made)
         except BackendError as error:
             return str(error)
 

@@ -19,7 +19,8 @@ from mcp_server_qdrant.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.errors import EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.datatypes_models import Dense, Inferred
+from mcp_server_qdrant.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
 # costs less than 30 payloads from each.
@@ -173,7 +174,11 @@ async def retrieve(
             )
 
     found: dict[str, Found] = {}
-    for target, answer in await _trips(engine, askable, one, plan.deadline):
+    answers = await _trips(engine, askable, one, plan.deadline)
+    keywords = _without_inference(answers, queries, statuses)
+    if keywords:
+        answers += await _trips(engine, keywords, one, plan.deadline)
+    for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
             statuses[target.collection] = _failed(target.collection, answer)
         else:
@@ -183,12 +188,46 @@ async def retrieve(
 
 def _query(target: Target, vectors: QueryVectors, terms: Terms, plan: Plan) -> LegQuery:
     named = plan.tags.get(target.collection)
+    dense = vectors.dense.get(target.dense.model) if target.dense else None
     return LegQuery(
-        dense=vectors.dense.get(target.dense.model) if target.dense else None,
+        dense=None if _misfit(target, dense) else dense,
         sparse=terms.sparse.get(target.collection),
         tags=named.values if named else (),
         weights=plan.fusion(target.collection),
     )
+
+
+def _misfit(target: Target, dense: Dense | None) -> str | None:
+    """Why this vector cannot be compared with those of the collection; None where it can."""
+    leg = target.dense
+    if leg is None or dense is None or isinstance(dense, Inferred) or len(dense) == leg.size:
+        return None
+    return (
+        f"its dense vectors do not fit the model: {leg.vector or 'unnamed'} has {leg.size} "
+        f"dimensions, {leg.model} makes {len(dense)}"
+    )
+
+
+def _without_inference(
+    answers: list[tuple[Target, Legs | QdrantMcpError]],
+    queries: dict[str, LegQuery],
+    statuses: dict[str, Status],
+) -> list[Target]:
+    """The targets whose texts the server could not encode, to be asked again by keyword alone.
+
+    They leave `answers`; what was wrong becomes their status.
+    """
+    again = []
+    for target, answer in list(answers):
+        query = queries[target.collection]
+        if isinstance(answer, EncoderUnavailable) and query.sparse is not None:
+            answers.remove((target, answer))
+            queries[target.collection] = replace(query, dense=None)
+            statuses[target.collection] = Status(
+                target.collection, "degraded", f"keywords only: {answer}"
+            )
+            again.append(target)
+    return again
 
 
 def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
@@ -244,6 +283,8 @@ def _failed(collection: str, error: QdrantMcpError) -> Status:
 def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
     """How a collection fared that did not fail while it was searched."""
     no_vector = vectors.failures.get(target.dense.model) if target.dense else None
+    if target.dense and not no_vector:
+        no_vector = _misfit(target, vectors.dense.get(target.dense.model))
     no_terms = terms.failures.get(target.collection)
     state: State = "ok"
     if target.dense is None and target.sparse is None:

@@ -1,0 +1,29 @@
+"""What travels of embedding models; a part of `datatypes`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """A text in the place of its dense vector, which the Qdrant server itself makes of it."""
+
+    text: str
+    model: str
+    options: Mapping[str, Any] | None = None
+
+
+Dense = Sequence[float] | Inferred
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which model encodes the queries of a collection; `fault` says in a sentence why none does.
+
+    `certain` where the collection or a setting says so, and it is not merely the default.
+    """
+
+    model: str | None
+    certain: bool = False
+    fault: str | None = None

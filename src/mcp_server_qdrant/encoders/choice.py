@@ -1,0 +1,112 @@
+"""Which model a collection was filled with, and so must be asked with."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mcp_server_qdrant.datatypes_models import ModelChoice
+from mcp_server_qdrant.encoders.fastembed import listed_models
+from mcp_server_qdrant.encoders.openai import SIZES as OPENAI_MODELS
+from mcp_server_qdrant.encoders.registry import PLAIN, Registry
+
+MODEL_KEY = "embedding_model"
+PROVIDER_KEY = "embedding_provider"
+PREFIX_KEY = "embedding_passage_prefix"
+PROVIDERS = ("fastembed", "openai", "qdrant")
+FAST = "fast-"
+NO_MODEL = "keywords only: EMBEDDING_PROVIDER is none"
+
+
+class Choice:
+    """By COLLECTION_MODELS, else the collection's metadata, else its vector's name, else default.
+
+    A model is named `model`, or `provider:model` where its provider is not the server's own.
+    `mapping` are (name or glob, model); names count before globs. `fixed_prefixes` says that a
+    setting gives the default model's prefixes, which then hold for collections of any maker.
+    """
+
+    def __init__(
+        self,
+        encoders: Registry,
+        provider: str,
+        mapping: Sequence[tuple[str, str]] = (),
+        *,
+        fixed_prefixes: bool = False,
+    ) -> None:
+        self._encoders = encoders
+        self._default = encoders.default.name
+        self._provider = provider
+        self._mapping = sorted(mapping, key=lambda pair: any(mark in pair[0] for mark in "*?["))
+        self._fixed = fixed_prefixes
+
+    async def of(
+        self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
+    ) -> ModelChoice:
+        """The model of a collection with these dense vectors ("": unnamed)."""
+        model = self.mapped(collection)
+        if model is None:
+            if self._provider == "none":
+                return ModelChoice(None, fault=NO_MODEL)
+            model = self._recorded(metadata) or await self._named(vectors)
+        return self._prefixed(model or self._default, metadata, certain=model is not None)
+
+    def mapped(self, collection: str) -> str | None:
+        """What COLLECTION_MODELS says of a collection, there or to be made."""
+        for pattern, model in self._mapping:
+            if pattern == collection or fnmatchcase(collection, pattern):
+                return self._short(model)
+        return None
+
+    async def shape(self, model: str) -> tuple[str, int | None]:
+        """The name that a model's vector has in collections of ours, and its size if known."""
+        encoder = self._encoders.known(model)
+        return encoder.vector_name, await encoder.known_size()
+
+    def _recorded(self, metadata: Mapping[str, Any]) -> str | None:
+        model, provider = metadata.get(MODEL_KEY), metadata.get(PROVIDER_KEY)
+        if not isinstance(model, str) or not model:
+            return None
+        if _last(model) == _last(self._default):
+            return self._default  # served by another provider, but the same model
+        return self._short(f"{provider}:{model}" if provider in PROVIDERS else model)
+
+    async def _named(self, vectors: Sequence[str]) -> str | None:
+        """The model that a vector is named after."""
+        if self._encoders.default.vector_name in vectors:
+            return self._default
+        for name in sorted(vectors):
+            if name.removeprefix(FAST) == _last(self._default):
+                return self._default
+            if name in OPENAI_MODELS:
+                return self._short(f"openai:{name}")
+            if name.startswith(FAST):
+                listed = await asyncio.to_thread(listed_models)
+                if found := listed.get(name.removeprefix(FAST)):
+                    return self._short(f"fastembed:{found}")
+        return None
+
+    def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
+        """The model with or without its prefixes, as the collection's passages were encoded."""
+        wanted = self._encoders.prefixes(model).passage
+        found = metadata.get(PREFIX_KEY, "")
+        if found == wanted or (self._fixed and model == self._default and not found):
+            return ModelChoice(model, certain)
+        if not found:
+            return ModelChoice(model + PLAIN, certain)
+        fault = f"its passages were encoded after {found!r}: set EMBEDDING_PASSAGE_PREFIX to that"
+        return ModelChoice(None, fault=fault)
+
+    def _short(self, model: str) -> str:
+        """The model's name without the server's own provider before it."""
+        return model.removeprefix(f"{self._provider}:")
+
+
+def split_provider(model: str, provider: str) -> tuple[str, str]:
+    """(provider, model) of `provider:model`; the given provider where none is named."""
+    before, colon, after = model.partition(":")
+    return (before, after) if colon and before in PROVIDERS else (provider, model)
+
+
+def _last(model: str) -> str:
+    return model.rsplit("/", maxsplit=1)[-1].lower().removeprefix(FAST)

@@ -1,0 +1,158 @@
+"""The vectors of passages on disk, so that a text that was encoded once need not be again.
+
+A cache and nothing else: it may be deleted at any time, and a fault of it costs time only. No text
+is in it: a key is a hash of the model's identity and the text.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+import sqlite3
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+FILE = "passages-1.sqlite3"
+PART = 500  # keys per query, below SQLite's limit of parameters
+EVICTED = 8  # a full cache loses the eighth that was not used for longest
+FRESH = 3600.0  # seconds in which the time of last use is not written again
+BUSY_SECONDS = 2.0
+WAL_BYTES = 8_000_000
+
+logger = logging.getLogger(__name__)
+
+
+class PassageCache:
+    """At most `megabytes` of vectors below `folder`, the longest unused ones dropped.
+
+    Shared by any number of processes. Everything happens in a thread of its own.
+    """
+
+    def __init__(
+        self, folder: Path, megabytes: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder = folder
+        self._limit = megabytes * 1_000_000
+        self._clock = clock
+        self._file: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, "passage-cache")
+
+    async def get(self, space: str, texts: Sequence[str]) -> list[list[float] | None]:
+        """The vector of each text in the space of one model, None where it is not known."""
+        keys = [key(space, text) for text in texts]
+        known = await self._run(lambda file: self._read(file, keys)) or {}
+        return [known.get(one) for one in keys]
+
+    async def put(self, space: str, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep the vectors of these texts; values are rounded to float32."""
+        rows = [(key(space, t), array("f", vector).tobytes()) for t, vector in vectors.items()]
+        await self._run(lambda file: self._write(file, rows))
+
+    async def close(self) -> None:
+        """Let the file go."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._shut)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._guarded, work)
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Do it, or nothing: another process holds the file, the disk is full, it is damaged."""
+        try:
+            if self._file is None:
+                self._file = _opened(self._folder)
+            with self._file:
+                return work(self._file)
+        except (sqlite3.OperationalError, OSError) as error:
+            logger.info("The passage cache is left out: %s", type(error).__name__)
+        except sqlite3.DatabaseError:
+            logger.warning("The passage cache is damaged and begins anew.")
+            self._shut()
+            for end in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    (self._folder / f"{FILE}{end}").unlink()
+        return None
+
+    def _shut(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self, file: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, list[float]]:
+        found: dict[bytes, list[float]] = {}
+        now = int(self._clock())
+        for part in _parts(keys):
+            marks = ",".join("?" * len(part))
+            rows = file.execute(
+                f"SELECT key, vector FROM passages WHERE key IN ({marks})",  # noqa: S608
+                part,
+            )
+            found |= {row[0]: array("f", row[1]).tolist() for row in rows}
+            file.execute(
+                f"UPDATE passages SET used = ? WHERE key IN ({marks}) AND used < ?",  # noqa: S608
+                (now, *part, now - FRESH),
+            )
+        return found
+
+    def _write(self, file: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        now = int(self._clock())
+        file.executemany(
+            "INSERT OR REPLACE INTO passages VALUES (?, ?, ?)", [(*row, now) for row in rows]
+        )
+        while _bytes(file) > self._limit:
+            (count,) = file.execute("SELECT count(*) FROM passages").fetchone()
+            if not count:
+                return
+            file.execute(
+                "DELETE FROM passages WHERE key IN "
+                "(SELECT key FROM passages ORDER BY used LIMIT ?)",
+                (-(-count // EVICTED),),
+            )
+            file.execute("PRAGMA incremental_vacuum").fetchall()
+
+
+def key(space: str, text: str) -> bytes:
+    """What a text is found by in the space of one model."""
+    whole = f"{space}\0{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=20).digest()
+
+
+def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for first in range(0, len(keys), PART):
+        yield keys[first : first + PART]
+
+
+def _bytes(file: sqlite3.Connection) -> int:
+    pages, free, size = (
+        file.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _opened(folder: Path) -> sqlite3.Connection:
+    """The file, readable by its owner alone, made where it is not there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600))
+    file = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, check_same_thread=False)
+    try:
+        file.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = OFF")
+        file.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        with file:
+            file.execute(
+                "CREATE TABLE IF NOT EXISTS passages "
+                "(key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID"
+            )
+            file.execute("CREATE INDEX IF NOT EXISTS by_use ON passages (used)")
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file

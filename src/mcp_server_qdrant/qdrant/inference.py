@@ -1,0 +1,51 @@
+"""Texts that the Qdrant server encodes itself, in the place of their dense vectors."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from qdrant_client import models
+
+from mcp_server_qdrant.datatypes_models import Dense, Inferred
+from mcp_server_qdrant.errors import (
+    EncoderUnavailable,
+    EngineFailure,
+    RequestError,
+    UnknownCollection,
+)
+
+# Models that Qdrant Cloud passes on to their maker -> the header that takes the maker's key.
+KEY_HEADERS: Mapping[str, str] = {
+    "openai": "openai-api-key",
+    "cohere": "cohere-api-key",
+    "jinaai": "jina-api-key",
+    "openrouter": "openrouter-api-key",
+}
+
+
+def key_header(model: str, key: str | None) -> dict[str, str]:
+    """What goes with every request so that Qdrant Cloud may use a model of another maker."""
+    header = KEY_HEADERS.get(model.split("/", maxsplit=1)[0].lower())
+    return {header: key} if header and key else {}
+
+
+def native(dense: Dense) -> Any:
+    """A dense vector as qdrant-client takes it; a text that the server encodes is a Document."""
+    if isinstance(dense, Inferred):
+        options = dict(dense.options) if dense.options else None
+        return models.Document(text=dense.text, model=dense.model, options=options)
+    return dense
+
+
+@contextmanager
+def inference_errors(dense: Dense | None) -> Iterator[None]:
+    """What Qdrant cannot do with a text that it was to encode leaves as EncoderUnavailable."""
+    try:
+        yield
+    except (EngineFailure, RequestError) as error:
+        if not isinstance(dense, Inferred) or isinstance(error, UnknownCollection):
+            raise
+        raise EncoderUnavailable(
+            f"Qdrant did not encode the text with {dense.model}; does it have inference, and that "
+            f"model? {error}"
+        ) from error

@@ -1,0 +1,140 @@
+"""From the settings to the encoders, and to what a new collection says of its model."""
+
+from functools import partial
+from typing import Any
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.encoders import open_encoder
+from mcp_server_qdrant.encoders.choice import (
+    MODEL_KEY,
+    PREFIX_KEY,
+    PROVIDER_KEY,
+    Choice,
+    split_provider,
+)
+from mcp_server_qdrant.encoders.encoder import Encoder, counted
+from mcp_server_qdrant.encoders.openai import Bounds
+from mcp_server_qdrant.encoders.passages import PassageCache
+from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.qdrant.inference import key_header
+from mcp_server_qdrant.qdrant.points import Blueprint
+from mcp_server_qdrant.settings import Settings
+
+NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
+
+
+def open_encoders(settings: Settings) -> Registry:
+    """The default encoder as configured, and how to open those of other models."""
+    cache = None
+    if settings.embedding_cache_disk:
+        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
+    if settings.chosen_provider == "none":
+        default = open_encoder("none", model="none", reason=NO_PROVIDER)
+    else:
+        default = _encoder(settings, settings.chosen_model)
+    return Registry(
+        default, partial(_encoder, settings), prefixes=partial(_prefixes, settings), cache=cache
+    )
+
+
+def open_choice(settings: Settings, encoders: Registry) -> Choice:
+    """What knows the models of collections."""
+    return Choice(
+        encoders,
+        settings.chosen_provider,
+        settings.collection_models,
+        fixed_prefixes=settings.embedding_passage_prefix is not None,
+    )
+
+
+def inference_headers(settings: Settings) -> dict[str, str] | None:
+    """What goes with requests to a Qdrant server that encodes texts; None where none does."""
+    if not settings.serves("qdrant"):
+        return None
+    key = settings.embedding_api_key
+    return key_header(settings.chosen_model, key.get_secret_value() if key else None)
+
+
+async def blueprint(
+    settings: Settings, encoders: Registry, choice: Choice, collection: str
+) -> Blueprint:
+    """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
+    model = choice.mapped(collection) or encoders.default.name
+    encoder = encoders.known(model)
+    provider, _ = _split(settings, model)
+    metadata = {
+        MODEL_KEY: encoder.name,
+        PROVIDER_KEY: provider,
+        "created_by": f"mcp-server-qdrant {__version__}",
+    }
+    if encoder.prefixes.passage:
+        metadata[PREFIX_KEY] = encoder.prefixes.passage
+    if model == "none":
+        return Blueprint(None, 0, metadata)
+    return Blueprint(encoder.vector_name, await encoder.size(), metadata)
+
+
+def _encoder(settings: Settings, name: str) -> Encoder:
+    """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
+    provider, model = _split(settings, name)
+    default = name == settings.chosen_model
+    options: dict[str, Any] = {"model": model}
+    if provider == "fastembed":
+        options |= {
+            "cache_dir": settings.embedding_cache_dir,
+            "model_path": settings.embedding_model_path if default else None,
+            "threads": settings.embedding_threads,
+            "query_cache_size": settings.embedding_cache_size,
+        }
+    elif not settings.serves(provider):
+        reason = (
+            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
+            f"or {provider}:{model} in COLLECTION_MODELS."
+        )
+        return open_encoder("none", model=model, reason=reason)
+    else:
+        options["dimensions"] = settings.embedding_dimensions if default else None
+        options |= _remote(settings) if provider == "openai" else {"tokens": _tokens(settings)}
+    return open_encoder(provider, **options)
+
+
+def _remote(settings: Settings) -> dict[str, Any]:
+    return {
+        "url": settings.service_url,
+        "api_key": settings.service_key,
+        "bounds": Bounds(
+            seconds=settings.embedding_timeout,
+            query_seconds=settings.embedding_query_timeout,
+            cooldown=settings.embedding_cooldown,
+            texts=settings.embedding_batch_size,
+            tokens=settings.embedding_batch_tokens,
+            text_tokens=settings.embedding_max_tokens,
+            token_bytes=settings.embedding_token_bytes,
+        ),
+        "query_cache_size": settings.embedding_cache_size,
+    }
+
+
+def _tokens(settings: Settings) -> int:
+    return counted(settings.embedding_max_tokens, settings.embedding_token_bytes)
+
+
+def _split(settings: Settings, name: str) -> tuple[str, Any]:
+    own = settings.chosen_provider
+    return split_provider(name, "fastembed" if own == "none" and name != "none" else own)
+
+
+def _prefixes(settings: Settings, name: str) -> Prefixes:
+    """What a model is known to want, and for the default one what the settings say.
+
+    Nobody says whether Qdrant's inference adds prefixes of its own: it is left to the settings.
+    """
+    provider, model = _split(settings, name)
+    known = NONE if provider == "qdrant" else prefixes_of(model)
+    if name != settings.chosen_model:
+        return known
+    return Prefixes(
+        settings.prefix(settings.embedding_query_prefix, known.query),
+        settings.prefix(settings.embedding_passage_prefix, known.passage),
+    )
