@@ -87,17 +87,16 @@ class PassageCache:
     def _read(self, file: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, list[float]]:
         found: dict[bytes, list[float]] = {}
         now = int(self._clock())
+        stale = []
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
-            rows = file.execute(
-                f"SELECT key, vector FROM passages WHERE key IN ({marks})",  # noqa: S608
-                part,
-            )
-            found |= {row[0]: array("f", row[1]).tolist() for row in rows}
-            file.execute(
-                f"UPDATE passages SET used = ? WHERE key IN ({marks}) AND used < ?",  # noqa: S608
-                (now, *part, now - FRESH),
-            )
+            query = f"SELECT key, vector, used FROM passages WHERE key IN ({marks})"  # noqa: S608
+            for one, vector, used in file.execute(query, part):
+                found[one] = array("f", vector).tolist()
+                if used < now - FRESH:
+                    stale.append((now, one))
+        with suppress(sqlite3.OperationalError):  # another process is writing: next time
+            file.executemany("UPDATE passages SET used = ? WHERE key = ?", stale)
         return found
 
     def _write(self, file: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:

@@ -1,0 +1,123 @@
+"""An embeddings service on this machine, which answers well or as it is told to."""
+
+import base64
+import json
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.fakes import FakeEncoder
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+Reply = tuple[int, dict[str, str], bytes]
+
+
+def words(texts: Sequence[str]) -> list[list[float]]:
+    """The fake encoder's vectors, three times as long: services need not normalise."""
+    fake = FakeEncoder()
+    return [[3 * value for value in fake._vector(text)] for text in texts]
+
+
+def as_json(value: Any, status: int = 200, **headers: str) -> Reply:
+    return status, {name.replace("_", "-"): v for name, v in headers.items()}, json.dumps(value).encode()
+
+
+def rows(vectors: Sequence[Any]) -> dict[str, Any]:
+    """OpenAI's answer with these embeddings."""
+    data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
+    return {"object": "list", "data": data, "model": "m", "usage": {"total_tokens": 1}}
+
+
+def packed(vector: Sequence[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+class Stub:
+    """`replies` are used up first, one per request; then texts are embedded by `embed`.
+
+    A reply is a function of the body; None drops the connection in the middle of an answer, and
+    ... keeps it waiting. `limit` is how many texts it takes at once. `requests` are (path,
+    headers, body).
+    """
+
+    def __init__(self, embed: Embed = words) -> None:
+        self.embed = embed
+        self.limit: int | None = None
+        self.floats_only = False
+        self.replies: list[Any] = []
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        self.times: list[float] = []
+        self.over = threading.Event()
+        self.url = ""
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [body for _, _, body in self.requests]
+
+    @property
+    def inputs(self) -> list[list[str]]:
+        return [body["input"] for body in self.bodies]
+
+    def reply(self, body: dict[str, Any]) -> Any:
+        if self.replies:
+            given = self.replies.pop(0)
+            return given(body) if callable(given) else given
+        texts, form = body["input"], body.get("encoding_format")
+        if self.floats_only and form is not None:
+            return as_json({"error": {"message": "unknown field encoding_format"}}, 422)
+        if self.limit is not None and len(texts) > self.limit:
+            return as_json({"error": "batch size > maximum allowed batch size"}, 413)
+        vectors = [list(vector)[: body.get("dimensions")] for vector in self.embed(texts)]
+        return as_json(rows([packed(v) for v in vectors] if form == "base64" else vectors))
+
+
+@contextmanager
+def served(embed: Embed = words) -> Iterator[Stub]:
+    """A stub that listens on a port of its own."""
+    stub = Stub(embed)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            stub.times.append(time.monotonic())
+            stub.requests.append((self.path, dict(self.headers), body))
+            reply = stub.reply(body)
+            if reply is ...:
+                stub.over.wait(30)
+            if reply is ... or reply is None:
+                self.close_connection = True
+                self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"data": [')
+                return
+            status, headers, answer = reply
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            """A client that goes in the middle of an answer is what some tests want."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        stub.url = f"http://127.0.0.1:{server.server_port}/v1"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield stub
+        finally:
+            stub.over.set()
+            server.shutdown()
+            thread.join()
