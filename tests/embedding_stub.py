@@ -23,7 +23,11 @@ def words(texts: Sequence[str]) -> list[list[float]]:
 
 
 def as_json(value: Any, status: int = 200, **headers: str) -> Reply:
-    return status, {name.replace("_", "-"): v for name, v in headers.items()}, json.dumps(value).encode()
+    return (
+        status,
+        {name.replace("_", "-"): v for name, v in headers.items()},
+        json.dumps(value).encode(),
+    )
 
 
 def rows(vectors: Sequence[Any]) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def served(embed: Embed = words) -> Iterator[Stub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # in two pieces an answer would wait for the client's acknowledgement
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -93,6 +98,7 @@ def served(embed: Embed = words) -> Iterator[Stub]:
             if reply is ... or reply is None:
                 self.close_connection = True
                 self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"data": [')
+                self.wfile.flush()
                 return
             status, headers, answer = reply
             self.send_response(status)

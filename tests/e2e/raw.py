@@ -84,7 +84,16 @@ class RawServer:
 
 def clean_environment(env: dict[str, str]) -> dict[str, str]:
     """This process's environment without any setting of the server, and with `env`."""
-    prefixes = ("QDRANT_", "FASTMCP_", "EMBEDDING_", "COLLECTION_", "FASTEMBED_", "TOOL_", "RERANK", "OPENAI_")
+    prefixes = (
+        "QDRANT_",
+        "FASTMCP_",
+        "EMBEDDING_",
+        "COLLECTION_",
+        "FASTEMBED_",
+        "TOOL_",
+        "RERANK",
+        "OPENAI_",
+    )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env
 

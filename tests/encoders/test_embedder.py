@@ -28,7 +28,10 @@ async def test_each_text_is_read_after_its_prefix():
     await embedder.encode_query("roses")
     await embedder.encode_documents(["moss", "fern"])
 
-    assert (inner.queries, inner.documents) == (["query: roses"], ["passage: moss", "passage: fern"])
+    assert (inner.queries, inner.documents) == (
+        ["query: roses"],
+        ["passage: moss", "passage: fern"],
+    )
 
 
 async def test_room_is_kept_for_the_prefix():

@@ -133,6 +133,13 @@ async def test_dimensions_are_learnt_once(stub):
     assert len(stub.requests) == 1
 
 
+async def test_a_service_that_answered_is_not_asked_whether_it_is_ready(stub):
+    async with opened(stub.url) as encoder:
+        assert await encoder.ready(5)
+        assert await encoder.ready(5)
+    assert stub.inputs == [["dimensions"]]
+
+
 async def test_openais_own_dimensions_are_known_without_a_request(stub):
     async with opened(stub.url, "text-embedding-3-large") as encoder:
         assert await encoder.size() == 3072

@@ -1,5 +1,6 @@
 """An embeddings answer, in every form that is right and many that are not."""
 
+import contextlib
 import json
 import math
 
@@ -14,8 +15,10 @@ number = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(v
 vector = st.lists(number, min_size=3, max_size=3).filter(any)
 anything = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["data", "index", "embedding", "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["data", "index", "embedding", "x"]), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -33,13 +36,9 @@ def test_unit_vectors_come_in_the_order_of_the_texts(given_vectors, random, as_b
 
 
 @given(anything, st.integers(1, 3))
-def test_whatever_is_answered_is_vectors_or_one_sentence(answer, count):
-    try:
-        made = vectors(json.dumps(answer).encode(), count)
-    except BadAnswer as fault:
-        assert str(fault).startswith("The embedding service")
-    else:
-        assert len(made) == count
+def test_whatever_is_answered_is_vectors_or_one_kind_of_fault(answer, count):
+    with contextlib.suppress(BadAnswer):  # and nothing else
+        assert len(vectors(json.dumps(answer).encode(), count)) == count
 
 
 @given(st.binary(max_size=60))

@@ -66,11 +66,13 @@ async def test_it_stays_within_its_size_and_loses_what_was_not_used_for_longest(
     async with opened(tmp_path, 1, clock=clock) as cache:
         await cache.put("m", {"kept": vector(0)})
         for round_ in range(30):
-            clock.now += 7200
+            clock.now += 90_000
             assert await cache.get("m", ["kept"]) == [vector(0)]
             await cache.put("m", {f"{round_} {n}": vector(n) for n in range(50)})
         assert await cache.get("m", ["0 0", "29 0"]) == [None, vector(0)]
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 1_500_000
+    assert (
+        sum(file.stat().st_size for file in tmp_path.iterdir()) < 6_000_000
+    )  # a journal is part of it
 
 
 async def test_one_lot_beyond_the_size_is_no_harm(tmp_path):

@@ -33,7 +33,9 @@ class InferenceServer:
     def answer(self, method: str, path: str, body: Any) -> Any:
         with self._lock:
             name, what = re.fullmatch(r"/collections/?([^/]*)/?(.*)", path).groups()
-            return getattr(self, f"_{method}_{what.replace('/', '_')}")(name, self._encoded(body))
+            return getattr(self, f"_{method.lower()}_{what.replace('/', '_')}")(
+                name, self._encoded(body)
+            )
 
     def _encoded(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -47,13 +49,13 @@ class InferenceServer:
             return dense(value["text"])
         return {key: self._encoded(inner) for key, inner in value.items()}
 
-    def _GET_(self, name: str, _: Any) -> Any:
+    def _get_(self, name: str, _: Any) -> Any:
         return self.client.get_collection(name) if name else self.client.get_collections()
 
-    def _GET_exists(self, name: str, _: Any) -> Any:
+    def _get_exists(self, name: str, _: Any) -> Any:
         return {"exists": self.client.collection_exists(name)}
 
-    def _PUT_(self, name: str, body: Any) -> Any:
+    def _put_(self, name: str, body: Any) -> Any:
         made = models.CreateCollection.model_validate(body)
         return self.client.create_collection(
             name,
@@ -62,34 +64,34 @@ class InferenceServer:
             metadata=made.metadata,
         )
 
-    def _PUT_index(self, _: str, __: Any) -> Any:
+    def _put_index(self, _: str, __: Any) -> Any:
         return {"operation_id": 0, "status": "completed"}
 
-    def _PUT_points(self, name: str, body: Any) -> Any:
+    def _put_points(self, name: str, body: Any) -> Any:
         return self.client.upsert(name, models.PointsList.model_validate(body).points)
 
-    def _PUT_points_vectors(self, name: str, body: Any) -> Any:
+    def _put_points_vectors(self, name: str, body: Any) -> Any:
         return self.client.update_vectors(name, models.UpdateVectors.model_validate(body).points)
 
-    def _POST_points(self, name: str, body: Any) -> Any:
+    def _post_points(self, name: str, body: Any) -> Any:
         asked = models.PointRequest.model_validate(body)
         return self.client.retrieve(name, asked.ids, asked.with_payload)
 
-    def _POST_points_count(self, name: str, body: Any) -> Any:
+    def _post_points_count(self, name: str, body: Any) -> Any:
         return self.client.count(name, models.CountRequest.model_validate(body).filter)
 
-    def _POST_points_scroll(self, name: str, body: Any) -> Any:
+    def _post_points_scroll(self, name: str, body: Any) -> Any:
         asked = models.ScrollRequest.model_validate(body)
         points, offset = self.client.scroll(name, asked.filter, limit=asked.limit)
         return {"points": points, "next_page_offset": offset}
 
-    def _POST_points_delete(self, _: str, __: Any) -> Any:
+    def _post_points_delete(self, _: str, __: Any) -> Any:
         return {"operation_id": 0, "status": "completed"}
 
-    def _POST_points_query(self, name: str, body: Any) -> Any:
+    def _post_points_query(self, name: str, body: Any) -> Any:
         return self._query(name, body)[0]
 
-    def _POST_points_query_batch(self, name: str, body: Any) -> Any:
+    def _post_points_query_batch(self, name: str, body: Any) -> Any:
         return self._query(name, *body["searches"])
 
     def _query(self, name: str, *bodies: Any) -> list[Any]:
@@ -131,7 +133,7 @@ def served() -> Iterator[InferenceServer]:
             self.end_headers()
             self.wfile.write(answer)
 
-        do_GET = do_PUT = do_POST = _do
+        do_GET = do_PUT = do_POST = _do  # noqa: N815
 
         def log_message(self, *_: Any) -> None:
             pass

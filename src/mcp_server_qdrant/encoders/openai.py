@@ -92,7 +92,7 @@ class OpenAIEncoder:
         self._size = dimensions or SIZES.get(model)
         self._texts = self._bounds.texts
         self._format: str | None = "base64"
-        self._format_known = False
+        self._answered = False
         self._breaker = Breaker(self._bounds.cooldown)
         self._known = QueryCache(query_cache_size)
         self._gate = asyncio.Semaphore(CONCURRENCY)
@@ -121,9 +121,9 @@ class OpenAIEncoder:
         """Nothing is loaded, and nothing asked ahead: some services are paid for."""
 
     async def ready(self, timeout: float) -> bool:
-        """Whether the service answers, asked now unless it answered before."""
-        if self._breaker.open:
-            return False
+        """Whether the service answers, asked now unless its last answer was a good one."""
+        if self._breaker.open or (self._answered and self.reason is None):
+            return not self._breaker.open
         try:
             async with asyncio.timeout(timeout):
                 await self._probed()
@@ -227,7 +227,7 @@ class OpenAIEncoder:
                 answer = await self._endpoint.post(self._body(texts), seconds)
         except TimeoutError as error:
             raise HttpFault("late") from error
-        if answer.status in TOO_MUCH and self._format and not self._format_known:
+        if answer.status in TOO_MUCH and self._format and not self._answered:
             self._format = None  # not every service knows this field
             return await self._once(texts, seconds)
         if answer.status in TOO_MUCH and len(texts) > 1:
@@ -251,7 +251,7 @@ class OpenAIEncoder:
                 "expected: is EMBEDDING_MODEL or EMBEDDING_DIMENSIONS right?"
             )
         self._size = size
-        self._format_known = True
+        self._answered = True
 
     def _pause(self, fault: HttpFault | BadAnswer, attempt: int) -> float | None:
         """Seconds until the next try: what the service asks for, else more each time, spread."""

@@ -15,16 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 FILE = "passages-1.sqlite3"
 PART = 500  # keys per query, below SQLite's limit of parameters
 EVICTED = 8  # a full cache loses the eighth that was not used for longest
-FRESH = 3600.0  # seconds in which the time of last use is not written again
+FRESH = 86_400.0  # seconds in which the time of last use is not written again
 BUSY_SECONDS = 2.0
-WAL_BYTES = 8_000_000
+PAGE_BYTES = 16_384  # vectors of up to 1536 dimensions share pages
+WAL_PAGES = 256
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class PassageCache:
@@ -95,24 +98,21 @@ class PassageCache:
                 found[one] = array("f", vector).tolist()
                 if used < now - FRESH:
                     stale.append((now, one))
-        with suppress(sqlite3.OperationalError):  # another process is writing: next time
-            file.executemany("UPDATE passages SET used = ? WHERE key = ?", stale)
+        if stale:
+            with suppress(sqlite3.OperationalError):  # another process is writing: next time
+                file.executemany("UPDATE passages SET used = ? WHERE key = ?", stale)
         return found
 
     def _write(self, file: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
         now = int(self._clock())
-        file.executemany(
-            "INSERT OR REPLACE INTO passages VALUES (?, ?, ?)", [(*row, now) for row in rows]
-        )
-        while _bytes(file) > self._limit:
-            (count,) = file.execute("SELECT count(*) FROM passages").fetchone()
-            if not count:
-                return
-            file.execute(
-                "DELETE FROM passages WHERE key IN "
-                "(SELECT key FROM passages ORDER BY used LIMIT ?)",
-                (-(-count // EVICTED),),
+        for part in _parts(rows):  # one transaction each: a large one makes a large journal
+            file.executemany(
+                "INSERT OR REPLACE INTO passages (key, used, vector) VALUES (?, ?, ?)",
+                [(one, now, vector) for one, vector in part],
             )
+            while _bytes(file) > self._limit and _evict(file):
+                pass
+            file.commit()
             file.execute("PRAGMA incremental_vacuum").fetchall()
 
 
@@ -122,9 +122,18 @@ def key(space: str, text: str) -> bytes:
     return hashlib.blake2b(whole, digest_size=20).digest()
 
 
-def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for first in range(0, len(keys), PART):
-        yield keys[first : first + PART]
+def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:
+    for first in range(0, len(whole), PART):
+        yield whole[first : first + PART]
+
+
+def _evict(file: sqlite3.Connection) -> int:
+    """Drop the vectors that were not used for longest; returns how many."""
+    (count,) = file.execute("SELECT count(*) FROM passages").fetchone()
+    return file.execute(
+        "DELETE FROM passages WHERE id IN (SELECT id FROM passages ORDER BY used, id LIMIT ?)",
+        (-(-count // EVICTED),),
+    ).rowcount
 
 
 def _bytes(file: sqlite3.Connection) -> int:
@@ -141,14 +150,16 @@ def _opened(folder: Path) -> sqlite3.Connection:
     os.close(os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600))
     file = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
+        file.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         file.execute("PRAGMA auto_vacuum = INCREMENTAL")
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = OFF")
-        file.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        file.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        file.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * PAGE_BYTES}")
         with file:
             file.execute(
-                "CREATE TABLE IF NOT EXISTS passages "
-                "(key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID"
+                "CREATE TABLE IF NOT EXISTS passages (id INTEGER PRIMARY KEY, "
+                "key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, vector BLOB NOT NULL)"
             )
             file.execute("CREATE INDEX IF NOT EXISTS by_use ON passages (used)")
     except sqlite3.Error:

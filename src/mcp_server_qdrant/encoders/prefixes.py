@@ -24,7 +24,10 @@ class Prefixes:
 NONE = Prefixes()
 # The last part of a model's name, lowercase -> its prefixes; the first match counts.
 _KNOWN = (
-    (r"(multilingual-)?e5-.*instruct", Prefixes(f"{_TASK} ")),  # intfloat/multilingual-e5-large-instruct
+    (
+        r"(multilingual-)?e5-.*instruct",
+        Prefixes(f"{_TASK} "),
+    ),  # intfloat/multilingual-e5-large-instruct
     (r"(multilingual-)?e5-(small|base|large)", Prefixes("query: ", "passage: ")),  # intfloat/e5-*
     (r"nomic-embed-text", Prefixes("search_query: ", "search_document: ")),  # nomic-ai/
     (r"bge-(small|base|large)-en", Prefixes(_BGE)),  # BAAI/
