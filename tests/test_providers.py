@@ -8,6 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.encoders.choice import NO_MODEL
+from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.services import Services, open_encoders, wire
@@ -54,7 +55,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
                 "embedding_provider": "openai",
                 "embedding_service_url": stub.url,
                 "embedding_model": "acme/Bag",
-                "embedding_cache_path": tmp_path / "cache",
+                "cache_dir": tmp_path / "cache",
                 "embedding_cooldown": 1e-9,
                 "qdrant_read_only": True,
             }
@@ -66,8 +67,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
             try:
                 yield made
             finally:
-                await made.encoders.close()
-                await made.catalog.close()
+                await made.close()
 
     return services
 
@@ -117,19 +117,28 @@ async def test_without_a_provider_old_collections_are_searched_by_keyword(opened
 
 
 async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened, stub):
-    async with opened(embedding_timeout=0.5, embedding_query_timeout=0.5) as services:
+    async with opened() as services:
         await remember(services, "notes", "roses need sun")
-        stub.replies = [(503, {}, b"")] * 9
+        stub.replies = [(401, {}, b"")] * 9
         (stored,) = await remember(services, "notes", "moss likes shade")
         page = await find(services, "moss", "notes")
         stub.replies = []
-        filled = await services.store._encoders.of(None).ready(5)
+        encoder = services.encoders.of(None)
+        back = await encoder.ready(5)
+        target = await services.catalog.target("notes")
+        backfill = Backfill(services.catalog, services.store._points, services.encoders)
+        filled = await backfill._fill(target)
+        found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 
     assert stored.pending
     assert texts(page)[0] == "moss likes shade"
     assert states(page) == {"notes": "degraded"}
-    assert page.statuses[0].reason == "keywords only: The embedding service failed (HTTP 503)."
-    assert filled
+    assert page.statuses[0].reason == (
+        "keywords only: The embedding service refused access (HTTP 401): its API key is missing or "
+        "may not do this."
+    )
+    assert (back, filled) == (True, 1)
+    assert texts(found)[0] == "moss likes shade"
 
 
 async def test_collections_of_several_models_are_searched_with_one_request_each(opened, stub):

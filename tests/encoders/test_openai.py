@@ -163,6 +163,16 @@ async def test_a_service_that_knows_no_formats_is_asked_for_numbers_from_then_on
     assert ["encoding_format" in body for body in stub.bodies] == [True, False, False]
 
 
+async def test_a_service_that_knows_no_formats_gets_as_many_texts_as_any(stub):
+    stub.floats_only = True
+    async with opened(stub.url, texts=4) as encoder:
+        await encoder.encode_documents([f"text {n}" for n in range(16)])
+        stub.requests.clear()
+        await encoder.encode_documents([f"more {n}" for n in range(16)])
+
+    assert list(map(len, stub.inputs)) == [4, 4, 4, 4]
+
+
 async def test_equal_queries_are_asked_once(stub):
     async with opened(stub.url) as encoder:
         one, other = await asyncio.gather(*map(encoder.encode_query, ["same", "same"]))

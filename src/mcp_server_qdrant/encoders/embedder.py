@@ -84,6 +84,10 @@ class Embedder:
         """The model's tokenizer, if it is here."""
         return self.inner.tokenizer_json()
 
+    def knows(self, word: str) -> bool:
+        """Whether the model's vocabulary has this word whole. False where it is not here."""
+        return self.inner.knows(word)
+
     def close(self) -> Awaitable[None] | None:
         """Let the model go."""
         return self.inner.close()

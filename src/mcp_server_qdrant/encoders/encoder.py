@@ -55,6 +55,9 @@ class Encoder(Protocol):
     def tokenizer_json(self) -> str | None:
         """The model's tokenizer, if it is here."""
 
+    def knows(self, word: str) -> bool:
+        """Whether the model's vocabulary has this word whole. False where it is not here."""
+
     def close(self) -> Awaitable[None] | None:
         """Let go of what it holds."""
 

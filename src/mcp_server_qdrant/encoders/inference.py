@@ -77,5 +77,9 @@ class InferenceEncoder:
         """It is not here."""
         return None
 
+    def knows(self, word: str) -> bool:  # noqa: ARG002
+        """The vocabulary is not here."""
+        return False
+
     def close(self) -> None:
         """There is nothing to let go of."""

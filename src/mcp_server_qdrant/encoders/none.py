@@ -56,5 +56,9 @@ class NoEncoder:
         """Not known."""
         return None
 
+    def knows(self, word: str) -> bool:  # noqa: ARG002
+        """The vocabulary is not here."""
+        return False
+
     def close(self) -> None:
         """There is nothing to let go of."""

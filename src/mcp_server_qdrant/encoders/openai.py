@@ -91,7 +91,8 @@ class OpenAIEncoder:
             raise ConfigError(f"EMBEDDING_SERVICE_URL: {error}.") from error
         self._size = dimensions or SIZES.get(model)
         self._texts = self._bounds.texts
-        self._format: str | None = "base64"
+        self._packed = True  # asks for base64
+        self._packs = False  # and was understood
         self._answered = False
         self._breaker = Breaker(self._bounds.cooldown)
         self._known = QueryCache(query_cache_size)
@@ -163,6 +164,10 @@ class OpenAIEncoder:
         """It is with the service."""
         return None
 
+    def knows(self, word: str) -> bool:  # noqa: ARG002
+        """The vocabulary is not here."""
+        return False
+
     async def close(self) -> None:
         """Let the connections go."""
         self._known.clear()
@@ -222,13 +227,14 @@ class OpenAIEncoder:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, texts: list[str], seconds: float) -> Vectors:
+        packed = self._packed
         try:
             async with asyncio.timeout(seconds):  # httpx bounds each step only
-                answer = await self._endpoint.post(self._body(texts), seconds)
+                answer = await self._endpoint.post(self._body(texts, packed=packed), seconds)
         except TimeoutError as error:
             raise HttpFault("late") from error
-        if answer.status in TOO_MUCH and self._format and not self._answered:
-            self._format = None  # not every service knows this field
+        if answer.status in TOO_MUCH and packed and not self._packs:
+            self._packed = False  # not every service knows this field
             return await self._once(texts, seconds)
         if answer.status in TOO_MUCH and len(texts) > 1:
             raise _TooMuch
@@ -242,6 +248,7 @@ class OpenAIEncoder:
         else:
             found = vectors(answer.body, len(texts))
         self._learn(len(found[0]))
+        self._packs |= packed
         return found
 
     def _learn(self, size: int) -> None:
@@ -262,10 +269,10 @@ class OpenAIEncoder:
             return fault.retry_after
         return self._bounds.backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
 
-    def _body(self, texts: list[str]) -> bytes:
+    def _body(self, texts: list[str], *, packed: bool) -> bytes:
         body: dict[str, Any] = {"model": self.name, "input": texts}
-        if self._format:
-            body["encoding_format"] = self._format
+        if packed:
+            body["encoding_format"] = "base64"
         if self._dimensions:
             body["dimensions"] = self._dimensions
         return json.dumps(body, ensure_ascii=False).encode()

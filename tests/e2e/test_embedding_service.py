@@ -1,0 +1,43 @@
+"""The real server with an embedding service."""
+
+import subprocess
+import sys
+
+from tests.e2e.raw import RawServer, clean_environment, text_of
+from tests.embedding_stub import served
+
+
+def test_a_text_is_stored_and_found_with_the_vectors_of_a_service(env, tmp_path):
+    with served() as stub:
+        values = {
+            "EMBEDDING_PROVIDER": "openai",
+            "EMBEDDING_SERVICE_URL": stub.url,
+            "EMBEDDING_MODEL": "acme/Bag",
+            "EMBEDDING_API_KEY": "s3cr3t",
+        }
+        server = RawServer(env | values | {"FASTMCP_LOG_LEVEL": "DEBUG"}, tmp_path)
+        server.call("qdrant-store", information="roses need sun", collection_name="notes")
+        found = text_of(server.call("qdrant-find", query="sun roses", algorithm="semantic"))
+        listed = text_of(server.call("qdrant-collections"))
+        status, log = server.close()
+
+    assert "roses need sun" in found
+    assert "acme/Bag" in listed
+    assert {headers["Authorization"] for _, headers, _ in stub.requests} == {"Bearer s3cr3t"}
+    assert status == 0
+    assert "s3cr3t" not in log
+
+
+def test_an_unknown_provider_is_a_sentence_at_the_start():
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant"],
+        env=clean_environment({"EMBEDDING_PROVIDER": "acme"}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode != 0
+    assert "EMBEDDING_PROVIDER: Input should be 'fastembed', 'openai', 'qdrant'" in done.stderr
+    assert "Traceback" not in done.stderr
