@@ -118,3 +118,25 @@ def test_more_alike_and_more_weight_never_cost(one, other, light, heavy):
 def test_long_and_odd_texts_are_compared_by_their_beginning(text):
     assert 0 <= likeness("nightly backup", text) <= 100
     assert len(ranked(text, 0.1, hit(1, 0.5, text, text))) == 1
+
+
+@few
+@given(
+    st.lists(st.tuples(st.floats(0, 1), texts, texts), max_size=8),
+    texts,
+    st.floats(0, 1),
+    st.integers(1, 8),
+)
+def test_the_best_are_the_same_when_only_those_are_compared_that_can_get_there(
+    rows, query, weight, shown
+):
+    hits = sorted(
+        (hit(n, score, title, text) for n, (score, title, text) in enumerate(rows)),
+        key=lambda one: -one.score,
+    )
+    every = fuzzy(hits, query, weight, document)
+    some = fuzzy(hits, query, weight, document, shown)
+
+    assert [(one.id, one.score) for one in some[:shown]] == [
+        (one.id, one.score) for one in every[:shown]
+    ]

@@ -25,14 +25,24 @@ QUERY, TEXT = 62, 200
 
 
 def fuzzy(
-    hits: Sequence[Hit], query: str, weight: float, document: Callable[[Hit], Document]
+    hits: Sequence[Hit],
+    query: str,
+    weight: float,
+    document: Callable[[Hit], Document],
+    shown: int = POOL,
 ) -> list[Hit]:
-    """The hits with their factor, best first; `document` reads one. Weight 0 changes nothing."""
+    """The hits with their factor, best first; `document` reads one. Weight 0 changes nothing.
+
+    Hits that no factor could lift among the best `shown` are left as they are.
+    """
     asked = ordered(query, QUERY)
     if weight <= 0 or len(asked) < SHORTEST + 2:
         return list(hits)
-    compared = [_compared(hit, asked, weight, document(hit)) for hit in hits[:POOL]]
-    return by_score([*compared, *hits[POOL:]])
+    cut = hits[shown - 1].score if 0 < shown <= len(hits) else 0.0
+    reach = next((n for n, hit in enumerate(hits) if hit.score * factor(100, weight) < cut), POOL)
+    pool = min(reach, POOL)
+    compared = [_compared(hit, asked, weight, document(hit)) for hit in hits[:pool]]
+    return by_score([*compared, *hits[pool:]])
 
 
 def _compared(hit: Hit, asked: str, weight: float, document: Document) -> Hit:

@@ -159,7 +159,8 @@ class Pipeline:
             hits, late, _ = await self._rank(found, terms, plan.within(left()), limit, ranking)
         hits, reranked = await self._reranked(hits, terms, ranking, left())
         if reranked is None or reranked.state != "applied":  # who read the texts knows better
-            hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document)
+            shown = len(hits) if ranking.diversity > 0 else limit
+            hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document, shown)
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
         statuses = self._settle([*found.statuses.values(), *late])
