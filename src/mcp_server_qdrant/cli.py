@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant import __version__
+from mcp_server_qdrant import __version__, cli_ingest
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ def serve(transport: str) -> None:
     except ConfigError as error:
         click.echo(f"mcp-server-qdrant: {error}", err=True)
         sys.exit(2)
+
+
+main.add_command(cli_ingest.ingest)
+main.add_command(cli_ingest.sync)
 
 
 @main.command("eval")

@@ -262,6 +262,7 @@ class Document:
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    `section` names the headings above a chunk, outermost first.
     `last` is the last chunk of a text joined of some.
     `textless` says that the point has no text, and that `text` says so.
     """
@@ -282,6 +283,12 @@ class Document:
     end: int | None = None
     last: int | None = None
     textless: bool = False
+    section: str | None = None
+
+    @property
+    def heading(self) -> str | None:
+        """Its title, and below that its section."""
+        return " > ".join(filter(None, (self.title, self.section))) or None
 
 
 @dataclass(frozen=True, slots=True)

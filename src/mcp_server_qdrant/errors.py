@@ -5,7 +5,8 @@ QdrantMcpError
 ├── RequestError             the caller can mend it and call again
 │   ├── UnknownCollection    no such collection (names near it are offered)
 │   ├── InvalidFilter        the filter does not say what it seems to say
-│   └── InvalidPoint         a point that must not reach the engine
+│   ├── InvalidPoint         a point that must not reach the engine
+│   └── UnusableFile         a file that no text can be got from
 └── BackendError             nothing the caller can mend
     ├── EngineUnavailable    Qdrant or the engine host cannot be reached
     ├── EngineTimeout        it was reached and did not answer in time
@@ -52,6 +53,10 @@ class InvalidFilter(RequestError):
 
 class InvalidPoint(RequestError):
     """The point would be refused or would damage the collection."""
+
+
+class UnusableFile(RequestError):
+    """No text can be got from the file; the text of the error follows its name."""
 
 
 class BackendError(QdrantMcpError):

@@ -16,13 +16,15 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
-from mcp_server_qdrant.ingest.chunk import split
+from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.ingest.sync import Parts, Sync
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
+from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
@@ -60,6 +62,7 @@ class Services:
     encoders: Registry
     pipeline: Pipeline
     store: Store
+    sync: Sync
     lookup: Lookup
     lexicon: Lexicon
     filling: asyncio.Task[None] | None
@@ -111,34 +114,52 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
     pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-
-    def written(collection: str, texts: Sequence[str]) -> None:
-        pipeline.terms.changed(collection)
-        pipeline.tags.changed(collection)
-        lexicon.stored(collection, texts)
-
+    written = partial(_written, pipeline, lexicon)
+    store = Store(
+        catalog,
+        points,
+        encoders,
+        bm25,
+        blueprint=partial(blueprint, settings, encoders, choice),
+        split=split,
+        payload=stored_payload,
+        default=settings.collection_name,
+        pending=backfill.wake,
+        written=written,
+        title_factor=settings.title_factor,
+    )
     return Services(
         client=client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
-        store=Store(
-            catalog,
-            points,
-            encoders,
-            bm25,
-            blueprint=partial(blueprint, settings, encoders, choice),
-            split=split,
-            payload=stored_payload,
-            default=settings.collection_name,
-            pending=backfill.wake,
-            written=written,
-            title_factor=settings.title_factor,
+        store=store,
+        sync=Sync(
+            Parts(
+                collections=catalog,
+                points=points,
+                files=Files(client),
+                encoders=encoders,
+                bm25=bm25,
+                ensure=store.ensure,
+                split=split,
+                count=tokens,
+                payload=stored_payload,
+                written=written,
+                title_factor=settings.title_factor,
+            )
         ),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
+
+
+def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+    """What a search remembers of a collection follows what was written to it."""
+    pipeline.terms.changed(collection)
+    pipeline.tags.changed(collection)
+    lexicon.stored(collection, texts)
 
 
 def _word_cache(settings: Settings) -> WordCache | None:

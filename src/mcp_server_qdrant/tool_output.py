@@ -61,7 +61,7 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "collection": one.document.collection,
         "relevance": round(one.relevance, 3),
         "text": one.document.text if full else one.passage,
-        "title": one.document.title,
+        "title": one.document.heading,
         "why": _why(one.why) if one.why else None,
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
@@ -87,7 +87,7 @@ def document(one: Document) -> dict[str, Any]:
         "id": str(one.id),
         "collection": one.collection,
         "text": one.text,
-        "title": one.title,
+        "title": one.heading,
         "part": tool_text.part(one).removeprefix(" part ") or None,
         "metadata": dict(one.metadata) if one.metadata else None,
         "tags": list(one.tags) or None,

@@ -91,7 +91,7 @@ def _place(rank: int | None) -> str:
 
 def heading(document: Document) -> str:
     """Where a text is, its title on one line, its id, and which part of how many it is."""
-    title = f" · {line(document.title)}" if document.title else ""
+    title = f" · {line(document.heading)}" if document.heading else ""
     return f"{document.collection}{title} (id {document.id}){part(document)}"
 
 

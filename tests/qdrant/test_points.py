@@ -65,7 +65,7 @@ async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
         made = [name for name, _ in engine.calls]
 
     assert made.count("create_collection") == 1
-    assert made.count("create_payload_index") == 7  # ours and metadata.project
+    assert made.count("create_payload_index") == 8  # ours and metadata.project
 
 
 async def test_making_what_is_there_already_is_no_error():
@@ -94,7 +94,7 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     await client.close()
 
     assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
-    assert len(schema) == 7
+    assert len(schema) == 8
     assert engine.calls == [], "a collection is mended once"
 
 
@@ -106,7 +106,7 @@ async def test_a_collection_made_again_is_indexed_again():
         engine.calls.clear()
         await points.create("c", BLUEPRINT)
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 7
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 8
 
 
 async def test_what_keeps_a_collection_from_being_made_is_told():

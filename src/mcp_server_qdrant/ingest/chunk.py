@@ -12,6 +12,7 @@ SECTION = 20_000  # characters split at once: the splitter's time grows with the
 CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a single token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
+WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are remembered
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
 Splitter = TextSplitter | MarkdownSplitter
@@ -20,26 +21,53 @@ MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|~~~)", re.MULTILINE)
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def split(text: str, *, limit: int, tokenizer_json: str | None, overlap: int) -> list[Chunk]:
+def split(
+    text: str,
+    *,
+    limit: int,
+    tokenizer_json: str | None,
+    overlap: int,
+    markdown: bool | None = None,
+) -> list[Chunk]:
     """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
 
     Chunks end where the text pauses: at paragraphs, sentences, words; in Markdown, before headings.
     The white space between two belongs to the first. A text that fits is one chunk, whole.
-    Without a tokenizer the size is guessed, rather too small than too large.
+    Without a tokenizer the size is guessed, rather too small than too large. Whether a text is
+    Markdown is told by its looks, unless the caller knows.
     """
-    markdown = MARKDOWN.search(text) is not None
-    splitter = _splitter(tokenizer_json, limit, overlap, markdown=markdown)
+    if markdown is None:
+        markdown = MARKDOWN.search(text) is not None
     # The splitter takes no surrogates; their stand-in is as long, and a token to every model.
     readable = text if text.isascii() else SURROGATE.sub("?", text)
-    longest = limit * CHARACTERS_PER_TOKEN
-    spans = sorted(
-        (start + offset, start + offset + len(chunk))
-        for start, section in _sections(readable, max(SECTION, longest))
-        for offset, chunk in _chunks(splitter, section, longest)
-    )
+    counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
+    capacity = max(limit - counter.special, 1)
+    overlap = min(overlap, capacity // 2)
+    kind = MarkdownSplitter if markdown else TextSplitter
+    # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
+    quick = counter.exact if tokenizer_json is None else counter.by_word
+    spans = _spans(kind.from_callback(quick, capacity, overlap), readable, limit)
+    if any(counter.exact(readable[start:end]) > capacity for start, end in spans):
+        spans = _spans(kind.from_callback(counter.exact, capacity, overlap), readable, limit)
     if len(spans) <= 1:
         return [Chunk(text, 0, len(text))]
     return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
+
+
+def tokens(text: str, tokenizer_json: str | None) -> int:
+    """How many tokens a text is, special ones not counted; guessed where there is no tokenizer."""
+    counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
+    return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
+
+
+def _spans(splitter: Splitter, text: str, limit: int) -> list[tuple[int, int]]:
+    """Start and end of each chunk, in order."""
+    longest = limit * CHARACTERS_PER_TOKEN
+    return sorted(
+        (start + offset, start + offset + len(chunk))
+        for start, section in _sections(text, max(SECTION, longest))
+        for offset, chunk in _chunks(splitter, section, longest)
+    )
 
 
 def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
@@ -77,26 +105,47 @@ def _chunks(splitter: Splitter, text: str, longest: int) -> Iterator[tuple[int, 
         reached = offset + len(chunk)
 
 
-def _splitter(tokenizer_json: str | None, limit: int, overlap: int, *, markdown: bool) -> Splitter:
-    kind = MarkdownSplitter if markdown else TextSplitter
-    special, measure = (
-        (SPECIAL_TOKENS, _guess) if tokenizer_json is None else _tokenizer(tokenizer_json)
-    )
-    capacity = max(limit - special, 1)
-    # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
-    return kind.from_callback(measure, capacity, min(overlap, capacity // 2))
+class _Counter:
+    """Counts the tokens of a text; `special` are those that the model adds to every text."""
+
+    def __init__(self, special: int, exact: Callable[[str], int]) -> None:
+        self.special = special
+        self.exact = exact
+        self._words: dict[str, int] = {}
+
+    def by_word(self, text: str) -> int:
+        """The sum over its words, each counted once in a life: a splitter asks again and again.
+
+        Most tokenizers take words one by one. Of others it is nearly right, and may be too low.
+        """
+        known = self._words
+        return sum(known.get(word) or self._count(word) for word in text.split())
+
+    def _count(self, word: str) -> int:
+        count = self.exact(word)
+        if len(word) <= WORD:
+            if len(self._words) >= WORDS:
+                self._words.clear()
+            self._words[word] = count
+        return count
 
 
 @lru_cache(maxsize=2)
-def _tokenizer(tokenizer_json: str) -> tuple[int, Callable[[str], int]]:
-    """How many special tokens the model adds, and what counts the others. Takes 40 ms to build."""
+def _counter(tokenizer_json: str) -> _Counter:
+    """By the model's tokenizer, which takes 40 ms to build."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(tokenizer_json)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     special = tokenizer.num_special_tokens_to_add(is_pair=False)
-    return special, lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+    return _Counter(special, lambda text: len(tokenizer.encode(text, add_special_tokens=False)))
+
+
+@lru_cache(maxsize=1)
+def _guessing() -> _Counter:
+    """By the bytes, rather too many than too few."""
+    return _Counter(SPECIAL_TOKENS, _guess)
 
 
 def _guess(text: str) -> int:

@@ -206,7 +206,7 @@ class Store:
     async def _store(
         self, new: NewDocument, collection: str, document: str, *, create: bool
     ) -> Stored:
-        made = await self._ensure(collection, create=create)
+        made = await self.ensure(collection, create=create)
         target = await self._collections.target(collection)
         if target.failed:
             raise EngineFailure(target.note)
@@ -260,7 +260,11 @@ class Store:
             await self._points.delete_chunks(name, document, count, before - 1)
         await self._points.upsert(target, ordered[-1:])
 
-    async def _ensure(self, collection: str, *, create: bool) -> bool:
+    async def ensure(self, collection: str, *, create: bool = False) -> bool:
+        """Make the collection where there is none; whether it was made.
+
+        Raises RequestError where the name looks like a mistyped one, unless `create` insists.
+        """
         if await self._collections.exists(collection):
             return False
         if not self._collections.visible(collection):
@@ -345,22 +349,25 @@ def siblings(one: str, other: str) -> bool:
 
 
 def encoded_text(chunk: Document, times: int = 1) -> str:
-    """What the encoders read of a chunk: its title, shortened, and its text.
+    """What the encoders read of a chunk: its title and section, shortened, and its text.
 
     A title read several times counts so often in BM25's term frequencies, whose part of a score
     stays below k1 + 1 (Robertson et al. 2004, BM25 of weighted fields).
     """
-    return f"{_head(chunk.title)}\n" * times + chunk.text if chunk.title else chunk.text
+    if not chunk.heading:
+        return chunk.text
+    again = f"{shortened(chunk.title)}\n" * (times - 1) if chunk.title else ""
+    return f"{again}{shortened(chunk.heading)}\n{chunk.text}"
 
 
-def _head(title: str) -> str:
+def shortened(title: str) -> str:
     """What the encoders read of a title. Counted in bytes: a CJK character can be three tokens."""
     return title.encode("utf-8", "ignore")[:HEAD].decode("utf-8", "ignore")
 
 
 def _reserve(title: str | None) -> int:
     """Tokens kept free for the title: one per two bytes is more than any text needs."""
-    return len(_head(title).encode()) // 2 + 2 if title else 0
+    return len(shortened(title).encode()) // 2 + 2 if title else 0
 
 
 def _iso(moment: datetime) -> str:

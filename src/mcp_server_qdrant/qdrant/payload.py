@@ -11,6 +11,8 @@ OURS = frozenset(
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
+FILE_KEY = "doc.file"
+SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
 
 
@@ -43,6 +45,7 @@ def read(
         start=doc.get("start") if isinstance(doc.get("start"), int) else None,
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
         textless=key is None,
+        section=doc.get("section") if isinstance(doc.get("section"), str) else None,
     )
 
 

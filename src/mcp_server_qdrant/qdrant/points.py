@@ -21,13 +21,20 @@ from mcp_server_qdrant.notation import name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
-from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, DOCUMENT_KEY, PENDING_KEY, read
+from mcp_server_qdrant.qdrant.payload import (
+    CHUNK_KEY,
+    DOCUMENT_KEY,
+    PENDING_KEY,
+    SOURCE_KEY,
+    read,
+)
 
 PENDING = "dense"
 PAGE = 500
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
+    SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
     "tags": models.PayloadSchemaType.KEYWORD,
     "metadata.tags": models.PayloadSchemaType.KEYWORD,
     "created_at": models.PayloadSchemaType.DATETIME,
@@ -219,6 +226,8 @@ def stored_payload(document: Document) -> Payload:
         "start": document.start,
         "end": document.end,
     }
+    if document.section:
+        kept["doc"]["section"] = document.section
     return kept
 
 

@@ -1,0 +1,121 @@
+"""How fast files become searchable, beside what the embedding model alone can do.
+
+    python benchmarks/ingest.py [--files 2000] [--model-cache PATH]
+
+Writes Markdown files, stores them part by part, and between the parts has the encoder alone read
+the very texts that were stored: in capitals, which are the same tokens to this model but new to any
+cache. Then the command `sync` runs twice in a process of its own: nothing changed, and 10 files
+changed and 5 removed.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import corpus
+import servers
+
+from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer
+from mcp_server_qdrant.ingest.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.walk import Selection, sources, walk
+from mcp_server_qdrant.services import Services, open_services
+from mcp_server_qdrant.settings import Settings
+
+HERE = servers.BUILD / "bench" / "ingest"
+COLLECTION = "files"
+PARTS = 5
+
+
+def write(folder: Path, count: int) -> None:
+    """Markdown files of one to four sections, in as many folders as there are parts."""
+    writer = corpus.Writer(7)
+    for number in range(count):
+        sections = [
+            f"## Part {part}: {writer.query()}\n\n" + " ".join(writer.text() for _ in range(9))
+            for part in range(1 + number % 4)
+        ]
+        date = f"2026-01-{1 + number % 28:02}"
+        front = f"---\ntitle: Note {number}\ntags: [t{number % 9}]\ndate: {date}\n---\n"
+        file = folder / f"part-{number % PARTS}" / f"note-{number:05}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(front + "\n\n".join(sections) + "\n", "utf-8")
+
+
+async def throughput(services: Services, folder: Path) -> None:
+    encoder = services.encoders.of(None)
+    assert await encoder.ready(120)
+    measures = Measures(encoder.token_limit() or 0, encoder.tokenizer_json(), tokens, split)
+    whole, alone, stored = 0.0, 0.0, 0
+    for part in range(PARTS):
+        selection = Selection(include=(f"/part-{part}/",))
+        report = Report()
+        request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
+        await services.sync.run(request, report)
+        preparer = Preparer(COLLECTION, encoder.name, measures, {}, 10_000_000)
+        jobs = [preparer.prepare(f, None) for f in walk(sources([folder])[0], selection).files]
+        texts = [p.text.upper() for job in jobs if isinstance(job, Job) for p in job.pieces]
+        assert len(texts) == report.texts
+        started = time.perf_counter()
+        await encoder.encode_documents(texts)
+        seconds = time.perf_counter() - started
+        print(
+            f"part {part + 1}: {report.texts} texts, {report.tokens} tokens; ingest "
+            f"{report.texts / report.seconds:.1f}/s, encoder alone {report.texts / seconds:.1f}/s, "
+            f"ratio {seconds / report.seconds:.3f}",
+            flush=True,
+        )
+        whole, alone, stored = whole + report.seconds, alone + seconds, stored + report.texts
+    print(
+        f"{stored} texts: ingest {stored / whole:.1f}/s, encoder alone {stored / alone:.1f}/s, "
+        f"ratio {alone / whole:.3f}"
+    )
+
+
+def sync(folder: Path, env: dict[str, str]) -> None:
+    """The command in a process of its own, with its time."""
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "mcp_server_qdrant", "sync", str(folder)]
+    done = subprocess.run(
+        [*command, "--collection", COLLECTION], env=env, check=True, capture_output=True, text=True
+    )
+    print(f"{time.perf_counter() - started:.2f} s in all: {done.stdout.strip()}", flush=True)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--model-cache", type=Path, help="fastembed cache that holds MiniLM")
+    arguments = parser.parse_args()
+    shutil.rmtree(HERE, ignore_errors=True)
+    folder = HERE / "notes"
+    write(folder, arguments.files)
+    values = {
+        "QDRANT_LOCAL_PATH": str(HERE / "engine"),
+        "FASTEMBED_CACHE_PATH": str(servers.model_cache(arguments.model_cache)),
+        "HF_HUB_OFFLINE": "1",
+    }
+    os.environ.update(values)
+    services = await open_services(Settings(_env_file=None))
+    try:
+        await throughput(services, folder)
+    finally:
+        await services.close()
+    env = dict(os.environ)
+    sync(folder, env)
+    files = sorted(folder.rglob("*.md"))
+    for file in files[:10]:
+        file.write_text(file.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
+    for file in files[-5:]:
+        file.unlink()
+    sync(folder, env)
+    sync(folder, env)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

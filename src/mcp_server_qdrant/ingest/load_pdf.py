@@ -1,0 +1,39 @@
+"""PDF: the text of each page, by pypdf (extra `pdf`)."""
+
+import io
+import logging
+from pathlib import PurePosixPath
+
+from mcp_server_qdrant.errors import UnusableFile
+from mcp_server_qdrant.ingest.load import SURROGATE, Contents, Loaded, Mark
+
+MISSING = "needs the extra `pdf`: install mcp-server-qdrant[pdf]"
+GAP = "\n\n"
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The pages that have text, one after the other. Raises UnusableFile."""
+    try:
+        import pypdf
+    except ImportError as error:
+        raise UnusableFile(MISSING) from error
+    # It logs a line for each thing that is odd about a file.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = None if locked or reader.metadata is None else reader.metadata.title
+    except Exception as error:  # a broken file makes it stumble anywhere, with any error
+        raise UnusableFile("is not a PDF that can be read") from error
+    if locked:
+        raise UnusableFile("is locked with a password")
+    text, marks = "", []
+    for number, page in enumerate(pages, 1):
+        marks.append(Mark(len(text), 1, f"page {number}"))
+        text += SURROGATE.sub("\ufffd", page) + GAP
+    if not text.strip():
+        raise UnusableFile("has no text: its pages may be pictures")
+    name = str(title).strip() if title else ""
+    name = SURROGATE.sub("\ufffd", name) or PurePosixPath(path).stem
+    return Contents([Loaded(text, name, marks=tuple(marks))])

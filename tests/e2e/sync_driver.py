@@ -1,0 +1,77 @@
+"""A sync in a process of its own, over the embedded engine, that can kill itself at a given step.
+
+    python -m tests.e2e.sync_driver ENGINE FOLDER STEP
+
+Prints how many steps there were. A step is: a call of engine or model is about to be made, is under
+way, or has come back.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.ingest import flow
+from mcp_server_qdrant.ingest.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.walk import sources
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.services import wire
+from tests.fakes import FakeEncoder
+from tests.support import make_settings, registry
+
+COLLECTION = "things"
+
+
+class Steps:
+    """Counts steps; the one of number `last` is the end."""
+
+    def __init__(self, last: int | None) -> None:
+        self.last = last
+        self.count = 0
+
+    def __call__(self) -> None:
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+    def around(self, method: Any) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self()
+            task = asyncio.ensure_future(method(*args, **kwargs))
+            await asyncio.sleep(0)
+            self()
+            try:
+                return await task
+            finally:
+                self()
+
+        return call
+
+
+async def sync(engine: Any, folder: Path, encoder: Any = None) -> Report:
+    """Make the collection the mirror of the folder."""
+    services = wire(
+        make_settings(qdrant_read_only=True), engine, registry(encoder or FakeEncoder())
+    )
+    request = SyncRequest(tuple(sources([folder])), COLLECTION, mirror=True)
+    report = await services.sync.run(request)
+    await services.catalog.close()
+    return report
+
+
+async def main(path: Path, folder: Path, last: int | None) -> None:
+    flow.SLICE, flow.WINDOW = 3, 12  # so that there are many moments
+    engine = await EdgeClient.open(path)
+    steps = Steps(last)
+    encoder = FakeEncoder()
+    encoder.encode_documents = steps.around(encoder.encode_documents)
+    engine._link.call = steps.around(engine._link.call)
+    await sync(engine, folder, encoder)
+    print(steps.count)
+
+
+if __name__ == "__main__":
+    given = sys.argv[3]
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), int(given) if given else None))

@@ -1,0 +1,160 @@
+"""The commands `ingest` and `sync` as a person runs them."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.raw import RawServer, clean_environment
+
+COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "key.md").write_text("# Key\n\nThe key is under the flower pot.\n")
+    (folder / "parcel.md").write_text("# Parcel\n\nYour parcel with the lamp is late.\n")
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\0")
+    return folder
+
+
+def run(env: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=clean_environment(env),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_path, notes):
+    first = run(env, "ingest", notes, "--collection", "notes")
+    (notes / "key.md").unlink()
+    (notes / "parcel.md").write_text("# Parcel\n\nThe parcel has come.\n")
+    dry = run(env, "sync", notes, "--collection", "notes", "--dry-run")
+    second = run(env | {"COLLECTION_NAME": "notes"}, "sync", notes)
+    server = RawServer(env, tmp_path)
+    found = server.call("qdrant-find", query="parcel", collections=["notes"])
+    server.close()
+
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("notes: 2 new, 0 changed, 0 removed, 0 unchanged, 1 not read; 2")
+    assert first.stdout.endswith("Not read (1):\n  notes/photo.jpg is binary\n")
+    assert "  ~ notes/parcel.md\n  - notes/key.md\n" in dry.stdout
+    assert second.stdout.startswith("notes: 0 new, 1 changed, 1 removed, 0 unchanged, 1 not read;")
+    assert [one["text"] for one in found["structuredContent"]["results"]] == [
+        "# Parcel The parcel has come."
+    ]
+
+
+def test_on_a_terminal_there_is_a_bar(env, notes):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "ingest", str(notes), "--collection", "notes"],
+        env=clean_environment(env),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown, _ = process.communicate(timeout=120)
+    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
+        said = terminal.read(10_000)
+
+    assert said.startswith(b"\r\x1b[KLooking for files")
+    assert b"\n" not in said
+    assert said.endswith(b"\r\x1b[K"), "the bar is gone at the end"
+    assert shown.startswith(b"notes: 2 new")
+
+
+def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
+    process = subprocess.Popen(
+        [*COMMAND, "sync", str(notes), "--collection", "notes", "--watch"],
+        env=clean_environment(env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline().startswith("notes: 2 new")
+    assert process.stderr.readline() == "Watching for changes; Ctrl-C ends it.\n"
+    (notes / "new.md").write_text("# New\n\nA third note.\n")
+    while not (line := process.stdout.readline()).startswith("notes: "):
+        pass
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+
+    assert line.startswith("notes: 1 new, 0 changed, 0 removed, 2 unchanged")
+    assert process.returncode == 0
+    assert "Traceback" not in said
+
+
+TRIAL = {"QDRANT_URL": ":memory:"}
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "sentence"),
+    [
+        ("ingest no/such --collection c", {}, "There is no "),
+        ("ingest .", {}, "Name a collection with --collection"),
+        ("ingest . --collection a/b", {}, "cannot be a collection's name"),
+        ("ingest . --collection c", {"QDRANT_READ_ONLY": "1"}, "QDRANT_READ_ONLY is set"),
+        ("ingest . --collection c", {"QDRANT_COLLECTIONS": "d"}, "may not use a collection"),
+        ("sync . --collection c --include !", {}, "patterns are those of .gitignore"),
+        ("sync . --collection c --name a/b", {}, "must not hold a slash"),
+    ],
+)
+def test_a_fault_is_one_sentence_and_status_2(model_dir, notes, command, env, sentence):
+    done = subprocess.run(
+        [*COMMAND, *command.split()],
+        cwd=notes,
+        env=clean_environment(TRIAL | {"EMBEDDING_MODEL_PATH": str(model_dir)} | env),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mcp-server-qdrant: ")
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+
+
+def test_an_engine_that_is_away_is_status_1(model_dir, notes):
+    env = {"QDRANT_URL": "http://127.0.0.1:9", "EMBEDDING_MODEL_PATH": str(model_dir)}
+    done = run(env, "ingest", notes, "--collection", "notes")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be reached" in done.stderr
+
+
+def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
+    for number in range(400):
+        (notes / f"n{number}.md").write_text(f"# Note {number}\n\n" + f"Words of {number}. " * 60)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "ingest", str(notes), "--collection", "notes"],
+        env=clean_environment(env),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
+        said = b""
+        while b"Storing" not in said:
+            said += terminal.read(100)
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=60)
+        said += terminal.read(4000)
+
+    assert (process.returncode, shown) == (130, b"")
+    assert said.endswith(b"Interrupted; the same command goes on from here.\r\n")
+    assert b"Traceback" not in said

@@ -1,0 +1,130 @@
+"""Files that a folder may hold and that are not what they seem, each with what is said of it."""
+
+import io
+import json
+import os
+import socket
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pypdf
+
+LIMIT = 1_000_000
+ROOT = os.geteuid() == 0
+
+# What is written, and what the summary says: a reason, or "" where the file is stored.
+Kind = tuple[Callable[[Path], object], str]
+
+
+def _pdf(pages: int, password: str | None = None) -> bytes:
+    writer = pypdf.PdfWriter()
+    for _ in range(pages):
+        writer.add_blank_page(72, 72)
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def _zip() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.txt", "text")
+    return out.getvalue()
+
+
+def _rows(*rows: object) -> bytes:
+    return b"\n".join(json.dumps(row).encode() for row in rows)
+
+
+def _of(data: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(data)
+
+
+def _locked(path: Path) -> None:
+    path.write_text("secret")
+    path.chmod(0)
+
+
+def _locked_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "below.md").write_text("text")
+    path.chmod(0)
+
+
+def _socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # an address has room for a short path only
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+BOMB = "---\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" + "".join(
+    f"{one}: &{one} [{','.join([f'*{before}'] * 10)}]\n"
+    for before, one in zip("bcd", "cde", strict=True)
+)
+DEEP = "[" * 50_000
+FILES: dict[str, Kind] = {
+    "empty.txt": (_of(b""), "is empty"),
+    "blank.md": (_of(b" \n\t\n"), "has no text"),
+    "only-front-matter.md": (_of(b"---\ntitle: x\n---\n"), "has no text"),
+    "one-line.txt": (_of(b"a" * 50_000_000), "is larger than 1 MB: it has 50.0"),
+    "utf16.txt": (_of("grüße".encode("utf-16")), ""),
+    "utf16-unmarked.txt": (_of("hello".encode("utf-16-le")), "is binary"),
+    "latin1.txt": (_of("grüße".encode("latin-1")), "is not UTF-8: byte 2 is 0xfc"),
+    "cut-short.txt": (_of("grü".encode()[:-1]), "ends in the middle of a character"),
+    "nul.py": (_of(b"x = '\0'"), "is binary"),
+    "picture.png": (_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "is binary"),
+    "archive.md": (_of(_zip()), "is binary"),
+    "no-suffix": (_of(b"\x7fELF\0\0"), "is binary"),
+    "broken.pdf": (_of(b"%PDF-1.4\nnothing of it"), "is not a PDF that can be read"),
+    "cut-short.pdf": (_of(_pdf(3)[:300]), "is not a PDF that can be read"),
+    "no-pages.pdf": (_of(_pdf(0)), "has no text: its pages may be pictures"),
+    "scanned.pdf": (_of(_pdf(2)), "has no text: its pages may be pictures"),
+    "password.pdf": (_of(_pdf(1, "secret")), "is locked with a password"),
+    "text.pdf": (_of(b"just text"), "is not a PDF that can be read"),
+    "oops.jsonl": (_of(b"oops\n{]\n"), "line 1 is not JSON (likewise 2)"),
+    "deep.jsonl": (_of(b'{"text": "x", "m": ' + DEEP.encode()), "line 1 is not JSON"),
+    "nested.jsonl": (_of(_rows({"text": "x", "m": json.loads("[" * 50 + "]" * 50)})), "nested"),
+    "some-lines.jsonl": (_of(b'{"id": "good", "text": "lamp"}\n[1]\n{"text": 5}\n'), ""),
+    "numbers.jsonl": (
+        _of(b'{"text": "lamp", "n": NaN, "m": 1e999, "o": 123456789012345678901}'),
+        "",
+    ),
+    "surrogate.jsonl": (_of(b'{"id": "\\ud800", "text": "half \\udfff"}'), ""),
+    "twice.jsonl": (_of(_rows({"id": "good", "text": "another"})), "has no text of its own"),
+    "array.jsonl": (_of(b'[{"text": "x"}]'), "line 1 is not an object"),
+    "front-matter.md": (_of(b"---\ntitle: a: b\n---\nlamp"), ""),
+    "bomb.md": (_of(f"{BOMB}---\nlamp".encode()), ""),
+    "deep.md": (_of(f"---\n{DEEP}\n---\nlamp".encode()), ""),
+    "script.html": (_of(b"<script>alert(1)</script>"), "has no text"),
+    "soup.html": (_of(b"<div><b" * 20_000 + b">lamp</p></i>"), ""),
+    "new\nline\x1b.txt": (_of(b"lamp"), ""),
+    "n" * 250 + ".md": (_of(b"# lamp"), ""),
+    "headings.md": (_of(b"# lamp\n\n" * 20_000), ""),
+    "loop": (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+    "nothing.md": (lambda path: path.symlink_to("gone"), "is a link to nothing"),
+    "folder": (lambda path: path.symlink_to(".."), "is a link to a folder"),
+    "pipe.md": (os.mkfifo, "is not a regular file"),
+    "socket": (_socket, "is not a regular file"),
+    "locked.md": (_locked, "" if ROOT else "cannot be read: Permission denied"),
+}
+if sys.platform == "linux":
+    FILES["memory.txt"] = (lambda path: path.symlink_to("/proc/self/mem"), "cannot be read: ")
+    FILES[os.fsdecode(b"\xff.md")] = (_of(b"lamp"), "its name is not UTF-8")
+if not ROOT:
+    FILES["locked-folder"] = (_locked_folder, "cannot be looked into: Permission denied")
+
+
+def make(folder: Path) -> dict[str, str]:
+    """Write all of them; name -> what is said of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (write, _) in FILES.items():
+        write(folder / name)
+    return {name: reason for name, (_, reason) in FILES.items()}

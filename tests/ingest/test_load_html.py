@@ -1,0 +1,70 @@
+"""HTML: what a reader sees."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.ingest.load import load
+from mcp_server_qdrant.ingest.load_html import declared, read
+
+PAGE = """<!doctype html><html><head><title>The &amp; shed</title><style>p{}</style></head>
+<body><nav><a>Home</a></nav><h1>The &amp; shed</h1><p>The <b>key</b>
+is   here.</p><ul><li>one<li>two</ul><h2>Winter</h2><pre>a  b
+c</pre><script>alert(1)</script><table><tr><td>x</td><td>y</td></tr></table></body></html>"""
+
+
+def test_a_page_is_read_as_it_is_seen():
+    (one,) = read("n/p.html", PAGE).texts
+
+    assert one.title == "The & shed"
+    words = " ".join(one.text.split())
+    assert words == "# The & shed The key is here. - one - two ## Winter a b c x y"
+    assert "a  b\nc" in one.text
+    assert "\n\n\n" not in one.text
+
+
+def test_headings_are_where_they_are_said_to_be():
+    (one,) = read("n/p.html", PAGE).texts
+
+    ((start, level, name),) = [(mark.start, mark.level, mark.name) for mark in one.marks]
+    assert (level, name) == (2, "Winter")
+    assert one.text[start:].startswith("## Winter")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [("<h2>First</h2>x", "First"), ("x", "p"), ("<title></title><h1> a <i>b</i></h1>", "a b")],
+)
+def test_without_a_title_the_first_heading_is_it(text, title):
+    assert read("n/p.html", text).texts[0].title == title
+
+
+def test_the_declared_encoding_is_heeded():
+    page = "<meta charset='windows-1252'><p>grüße".encode("windows-1252")
+
+    assert load("n/p.html", page).texts[0].text == "grüße"
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b'<meta http-equiv="Content-Type" content="text/html; charset=ISO-8859-1">', "iso8859-1"),
+        (b"<meta charset=nonsense>", None),
+        (b"<meta charset=utf-16>", None),
+        (b"<p>", None),
+    ],
+)
+def test_a_declaration_counts_where_it_can_be_true(head, encoding):
+    assert declared(head) == encoding
+
+
+@given(st.text("<>/!-abscriptyle h1\"'=&;\n", max_size=80))
+def test_any_soup_is_read(text):
+    (one,) = read("n/p.html", text).texts
+
+    assert all(0 <= mark.start <= len(one.text) for mark in one.marks)
+
+
+@pytest.mark.parametrize("text", ["<script>never closed", "<svg><svg></svg>still", "</script>seen"])
+def test_elements_left_open_do_no_harm(text):
+    assert read("n/p.html", text).texts[0].text in ("", "seen")

@@ -1,0 +1,186 @@
+"""Which files are found below a path."""
+
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.ingest.walk import Selection, Source, sources, walk, walk_all
+
+
+def put(folder: Path, *places: str, text: str = "text") -> None:
+    for place in places:
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+
+
+def found(folder: Path, **selection: tuple[str, ...]) -> list[str]:
+    """What is found below a folder, without its name."""
+    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
+    return [one.path.removeprefix("notes/") for one in seen.files]
+
+
+def problems(folder: Path) -> dict[str, str]:
+    seen = walk(Source("notes", folder, folder=True), Selection())
+    return {one.path.removeprefix("notes/"): one.reason for one in seen.problems}
+
+
+def test_files_are_found_in_the_same_order_whoever_made_them_first(tmp_path):
+    put(tmp_path, "b.md", "a/z.md", "a/b/c.md", "a.md", "C.md")
+
+    assert found(tmp_path) == ["C.md", "a.md", "b.md", "a/z.md", "a/b/c.md"]
+
+
+def test_a_file_is_told_of_with_its_size_and_time(tmp_path):
+    put(tmp_path, "sub/a.md", text="four")
+    os.utime(tmp_path / "sub/a.md", ns=(5, 1_700_000_000_123_456_789))
+
+    (one,) = walk(sources([tmp_path], "notes")[0], Selection()).files
+
+    assert (one.source, one.path, one.size) == ("notes", "notes/sub/a.md", 4)
+    assert one.mtime == 1_700_000_000_123_456_789
+
+
+def test_hidden_files_and_what_tools_leave_behind_are_left_out(tmp_path):
+    put(tmp_path, ".env", ".git/config", "node_modules/x.js", "a/__pycache__/x.pyc", "a/x.py")
+
+    assert found(tmp_path) == ["a/x.py"]
+
+
+GITIGNORES = {
+    "*.log": ["a/keep.md", "a/x.md", "build/x.md", "top.md"],
+    "build/": ["a/keep.md", "a/x.md", "top.md"],
+    "/top.md": ["a/keep.md", "a/x.md", "build/x.md"],
+    "top.md\n*.md\n!keep.md": ["a/keep.md"],
+    "# top.md": ["a/keep.md", "a/x.md", "build/x.md", "top.md"],
+    "!\n\\\nbuild": ["a/keep.md", "a/x.md", "top.md"],
+}
+
+
+@pytest.mark.parametrize("rules", GITIGNORES)
+def test_a_gitignore_is_honoured(rules, tmp_path):
+    put(tmp_path, "a/keep.md", "a/x.md", "a/x.log", "build/x.md", "top.md")
+    if rules != "*.log":
+        (tmp_path / "a/x.log").unlink()
+    (tmp_path / ".gitignore").write_text(rules)
+
+    assert sorted(found(tmp_path)) == GITIGNORES[rules]
+
+
+def test_the_innermost_gitignore_has_the_last_word(tmp_path):
+    put(tmp_path, "a/x.md", "a/b/x.md", "x.md")
+    (tmp_path / ".gitignore").write_text("x.md")
+    (tmp_path / "a/b/.gitignore").write_text("!x.md")
+
+    assert found(tmp_path) == ["a/b/x.md"]
+
+
+def test_the_rules_of_the_repository_around_hold(tmp_path):
+    put(tmp_path, "docs/x.md", "docs/y.log", ".git/HEAD")
+    (tmp_path / ".gitignore").write_text("*.log")
+
+    assert found(tmp_path / "docs") == ["x.md"]
+
+
+def test_without_a_repository_the_rules_of_folders_around_mean_nothing(tmp_path):
+    put(tmp_path, "docs/y.log")
+    (tmp_path / ".gitignore").write_text("*.log")
+
+    assert found(tmp_path / "docs") == ["y.log"]
+
+
+def test_an_ignored_folder_that_is_named_is_wanted(tmp_path):
+    put(tmp_path, "build/x.md", ".git/HEAD")
+    (tmp_path / ".gitignore").write_text("build/")
+
+    assert found(tmp_path / "build") == ["x.md"]
+
+
+def test_only_what_is_included_and_not_excluded_is_wanted(tmp_path):
+    put(tmp_path, "a.md", "b.txt", "docs/c.md", "docs/old/d.md")
+
+    assert found(tmp_path, include=("*.md",)) == ["a.md", "docs/c.md", "docs/old/d.md"]
+    assert found(tmp_path, include=("/docs/",)) == ["docs/c.md", "docs/old/d.md"]
+    assert found(tmp_path, exclude=("old/", "*.txt")) == ["a.md", "docs/c.md"]
+    assert found(tmp_path, include=("*.md",), exclude=("docs",)) == ["a.md"]
+
+
+def test_a_pattern_that_is_none_is_refused(tmp_path):
+    with pytest.raises(RequestError, match=r"patterns are those of .gitignore"):
+        found(tmp_path, include=("!",))
+
+
+def test_what_is_no_file_is_told_of_by_name(tmp_path):
+    put(tmp_path, "a.md", "sub/b.md")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nothing").symlink_to("gone.md")
+    (tmp_path / "folder").symlink_to("sub", target_is_directory=True)
+    (tmp_path / "linked.md").symlink_to("a.md")
+    os.mkfifo(tmp_path / "pipe")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x")
+
+    assert problems(tmp_path) == {
+        "loop": "cannot be read: Too many levels of symbolic links",
+        "nothing": "is a link to nothing",
+        "folder": "is a link to a folder, which is not followed",
+        "pipe": "is not a regular file",
+        "?.md": "its name is not UTF-8",
+    }
+    assert found(tmp_path) == ["a.md", "linked.md", "sub/b.md"]
+
+
+def test_a_folder_that_cannot_be_looked_into_is_unseen(tmp_path):
+    put(tmp_path, "a.md")
+
+    seen = walk(Source("notes", tmp_path / "gone", folder=True), Selection())
+
+    assert seen.unseen == ["notes/"]
+    assert [one.kept for one in seen.problems] == [True]
+
+
+def test_one_name_spelt_in_two_ways_is_taken_once(tmp_path):
+    for form in ("NFC", "NFD"):
+        put(tmp_path, unicodedata.normalize(form, "é.md"))
+    seen = walk_all(sources([tmp_path], "notes"), Selection())
+
+    assert [one.path for one in seen.files] == [unicodedata.normalize("NFC", "notes/é.md")]
+    assert [one.reason for one in seen.problems] == ["is there twice, spelt differently"]
+
+
+def test_a_file_is_named_after_its_folder(tmp_path):
+    put(tmp_path, "docs/a.md", "docs/b.md")
+    named = sources([tmp_path / "docs/a.md", tmp_path / "docs/b.md"])
+
+    assert [one.only for one in named] == ["docs/a.md", "docs/b.md"]
+    assert [one.path for one in walk_all(named, Selection()).files] == ["docs/a.md", "docs/b.md"]
+
+
+def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
+    put(tmp_path, "docs/a.md")
+    monkeypatch.chdir(tmp_path / "docs")
+
+    assert sources([Path()])[0].name == "docs"
+    assert sources([Path()], "manual")[0].name == "manual"
+
+
+@pytest.mark.parametrize(
+    ("paths", "name", "sentence"),
+    [
+        (["none"], None, "There is no "),
+        (["a/docs", "b/docs"], None, "Two of the paths are named 'docs'"),
+        (["a", "b"], "x", "one path at a time"),
+        (["a"], "x/y", "must not hold a slash"),
+    ],
+)
+def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_path):
+    put(tmp_path, "a/docs/x.md", "b/docs/x.md")
+
+    with pytest.raises(RequestError, match=sentence):
+        sources([tmp_path / path for path in paths], name)
+
+
+def test_the_same_path_twice_is_one(tmp_path):
+    assert len(sources([tmp_path, tmp_path])) == 1
