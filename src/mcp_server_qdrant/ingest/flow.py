@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
+from uuid import uuid4
 
 from mcp_server_qdrant.datatypes import Document, Payload, Sparse, StoredPoint, Target
 from mcp_server_qdrant.datatypes_models import Dense
@@ -122,7 +123,8 @@ class Flow:
     async def _blame(self, job: Job, error: QdrantMcpError) -> None:
         """Give up one job, unless nothing can be encoded at all."""
         if isinstance(error, EncoderUnavailable) and self._encoder is not None:
-            await self._encoder.encode_documents(["Is it this text, or every one?"])
+            # One that no cache of vectors has.
+            await self._encoder.encode_documents([f"Is it this text, or every one? {uuid4()}"])
         if not job.failed:
             job.failed = True
             self._failed(job, str(error))
