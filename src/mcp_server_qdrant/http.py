@@ -1,6 +1,7 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
+import socket
 from typing import Any, Literal
 
 import uvicorn
@@ -47,6 +48,24 @@ def serve(
         log_level=log_level.lower(),
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise ConfigError(f"Port {port} cannot be used: {error.strerror}.") from error
+
+
+def serve_on(listener: socket.socket, mcp: MCPServer[Any], log_level: str) -> None:
+    """Serve on a socket that listens already, as `serve` does."""
+    config = uvicorn.Config(
+        app(mcp, "streamable-http", listener.getsockname()[0]),
+        log_level=log_level.lower(),
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

@@ -65,6 +65,7 @@ class Services:
     sync: Sync
     lookup: Lookup
     lexicon: Lexicon
+    facets: TagFacets
     filling: asyncio.Task[None] | None
 
     async def close(self) -> None:
@@ -151,6 +152,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         ),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
+        facets=facets,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
 
