@@ -31,6 +31,20 @@ class MapRequest:
     search: SearchRequest | None = None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Drawn:
+    """Points read from a collection: `vectors` (n, d) as stored, the rest beside them.
+
+    `without` counts those that were drawn and have no such vector.
+    """
+
+    ids: tuple[PointId, ...]
+    titles: tuple[str, ...]
+    snippets: tuple[str, ...]
+    vectors: "NDArray[Any]" = field(repr=False)
+    without: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Outlier:
     """A point far from the middle of its collection.
