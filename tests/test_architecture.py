@@ -19,6 +19,7 @@ PARTED = (
     "datatypes",
     "evaluate",
     "http",
+    "projection",
     "services",
     "settings",
 )  # in several files: services_models.py
@@ -32,7 +33,9 @@ MAY_IMPORT = {
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
     "qdrant": PLAIN | {"qdrant"},
-    "services": PLAIN | {"services", "settings", "encoders", "search", "ingest", "qdrant"},
+    "projection": PLAIN | {"projection"},
+    "services": PLAIN
+    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "projection"},
     "tools": PLAIN | {"tools"},
     "http": PLAIN | {"http", "settings"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},

@@ -20,8 +20,10 @@ from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
@@ -66,6 +68,7 @@ class Services:
     lookup: Lookup
     lexicon: Lexicon
     facets: TagFacets
+    projector: Projector
     filling: asyncio.Task[None] | None
 
     async def close(self) -> None:
@@ -73,6 +76,7 @@ class Services:
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
@@ -115,7 +119,9 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
     pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-    written = partial(_written, pipeline, lexicon)
+    drawer = Drawer(client, settings.qdrant_content_fields)
+    projector = Projector(catalog, drawer, encoders, pipeline.search)
+    written = partial(_written, pipeline, lexicon, projector)
     store = Store(
         catalog,
         points,
@@ -153,12 +159,20 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         facets=facets,
+        projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
 
 
-def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+def _written(
+    pipeline: Pipeline,
+    lexicon: Lexicon,
+    projector: Projector,
+    collection: str,
+    texts: Sequence[str],
+) -> None:
     """What a search remembers of a collection follows what was written to it."""
+    projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)

@@ -297,11 +297,11 @@ class Catalog:
             points=target.points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=await self._updated(target.collection),
+            updated_at=await self.changed_at(target.collection),
             note=target.note,
         )
 
-    async def _updated(self, name: str) -> str | None:
+    async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
         entry = self._entries.get(name)
         if entry is None or UPDATED_KEY not in entry.info.payload_schema:
