@@ -21,7 +21,7 @@ from mcp_server_qdrant.errors import BackendError, RequestError
 from mcp_server_qdrant.http_viz_desk import Desk
 
 PAGE = "/viz"
-WEB = Path(__file__).parent / "web"
+WEB = Path(__file__).parent / "web" / "viz"
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -48,14 +48,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
-def register(
-    mcp: MCPServer[Any],
-    desk: Desk,
-    *,
-    local: bool,
-    guard: Callable[[Endpoint], Endpoint] = lambda endpoint: endpoint,
-) -> None:
-    """Add the page beside /mcp. `guard` wraps what gives away what is stored.
+def register(mcp: MCPServer[Any], desk: Desk, *, local: bool) -> None:
+    """Add the page beside /mcp.
 
     `local` says that the server listens on loopback, where only its own names are answered to:
     a foreign name that leads here is DNS rebinding.
@@ -63,7 +57,7 @@ def register(
     for path, endpoint in pages().items():
         mcp.custom_route(path, methods=["GET"])(endpoint)
     for path, endpoint in calls(desk, local=local).items():
-        mcp.custom_route(path, methods=["POST"])(guard(endpoint))
+        mcp.custom_route(path, methods=["POST"])(endpoint)
 
 
 def pages() -> dict[str, Endpoint]:
@@ -78,6 +72,7 @@ def calls(desk: Desk, *, local: bool) -> dict[str, Endpoint]:
         "tags": desk.tags,
         "search": desk.search,
         "compare": desk.compare,
+        "map": desk.map,
         "text": desk.text,
     }
     return {f"{PAGE}/api/{name}": _call(answer, local) for name, answer in answers.items()}

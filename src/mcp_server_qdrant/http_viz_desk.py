@@ -3,13 +3,17 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, cast
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
+from mcp_server_qdrant.datatypes import SearchPage, SearchRequest
+from mcp_server_qdrant.datatypes_projection import MOST_POINTS, USUAL_POINTS, MapRequest, View
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.projection_encode import encode
 
 ALGORITHMS = ("hybrid", "semantic", "keyword", "fuzzy")
 TAG_KEYS = ("tags", "metadata.tags")
@@ -25,12 +29,43 @@ class Facets(Protocol):
         """The most frequent ones, as (key, value)."""
 
 
+class Projector(Protocol):
+    """What draws maps."""
+
+    async def view(self, request: MapRequest) -> View:
+        """The map of the collections, with the search on it."""
+
+
 class Services(Protocol):
     """What the page asks beside the tools."""
 
     @property
     def facets(self) -> Facets:
         """Tags."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
+
+
+_NOTED: ContextVar[list[SearchRequest]] = ContextVar("noted")
+
+
+class Notepad:
+    """Stands where qdrant-find has the services: notes what would be searched, and finds nothing.
+
+    So the tool itself makes the request of a map out of what the page asks.
+    """
+
+    @property
+    def pipeline(self) -> "Notepad":
+        """What is asked to search."""
+        return self
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """Note the request."""
+        _NOTED.get().append(request)
+        return SearchPage(request.query, (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +90,13 @@ class Desk:
     def __init__(
         self,
         tools: Sequence[Tool],
+        noting: Sequence[Tool],
         services: Callable[[], Awaitable[Services]],
         defaults: Defaults,
     ) -> None:
+        """`noting` are the same tools over a Notepad."""
         self._tools = {tool.name: tool for tool in tools}
+        self._noting = {tool.name: tool for tool in noting}
         self._services = services
         self._defaults = defaults
 
@@ -103,6 +141,37 @@ class Desk:
         rows = zip(ALGORITHMS, runs, strict=True)
         return {"algorithms": [compared(name, run, reference) for name, run in rows]}
 
+    async def map(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The collections as points, with a search on them if one is asked for.
+
+        `search` is what `search` takes; `places` asks only where its hits lie, without the points.
+        """
+        _known(asked, {"collections", "points", "search", "places"})
+        request = MapRequest(
+            collections=_names(asked.get("collections")),
+            limit=_points(asked.get("points")),
+            search=await self._request(asked["search"]) if asked.get("search") else None,
+        )
+        drawn = encode(await (await self._services()).projector.view(request))
+        if asked.get("places"):
+            for panel in drawn["panels"]:
+                panel["groups"] = [
+                    {key: group[key] for key in ("collection", "total", "count")}
+                    for group in panel["groups"]
+                ]
+        return drawn
+
+    async def _request(self, asked: Any) -> SearchRequest:
+        if not isinstance(asked, dict):
+            raise RequestError("search must be an object.")
+        noted: list[SearchRequest] = []
+        reset = _NOTED.set(noted)
+        try:
+            await _run(self._noting["qdrant-find"], self.arguments(asked))
+        finally:
+            _NOTED.reset(reset)
+        return noted[0]
+
     async def text(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The whole text of one point, with its metadata, source and neighbouring parts."""
         _known(asked, {"id", "collection", "neighbours"})
@@ -134,12 +203,32 @@ class Desk:
             return {"error": str(error), "results": [], "notes": [], "ms": None}
 
     async def _run(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A tool's structured content. Raises RequestError with the sentence it refuses with."""
-        result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", None))
-        if result.is_error:
-            said = (part.text for part in result.content if isinstance(part, TextContent))
-            raise RequestError(" ".join(said))
-        return dict(result.structured_content or {})
+        return await _run(self._tools[name], arguments)
+
+
+async def _run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool's structured content. Raises RequestError with the sentence it refuses with."""
+    result: CallToolResult = await tool.run(dict(arguments), cast("Any", None))
+    if result.is_error:
+        said = (part.text for part in result.content if isinstance(part, TextContent))
+        raise RequestError(" ".join(said))
+    return dict(result.structured_content or {})
+
+
+def _names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise RequestError("collections must be a list of names, and not empty.")
+    return tuple(names)
+
+
+def _points(points: Any) -> int:
+    if points is None:
+        return USUAL_POINTS
+    if type(points) is not int or not 1 <= points <= MOST_POINTS:
+        raise RequestError(f"points must be a whole number from 1 to {MOST_POINTS}.")
+    return points
 
 
 def _known(asked: Mapping[str, Any], names: set[str]) -> None:

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, http, http_viz, resources
-from mcp_server_qdrant.http_viz_desk import Defaults, Desk
+from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tools import Options, make_tools
@@ -181,8 +181,14 @@ def _desk(settings: Settings, opening: Opening) -> Desk:
         rerank=settings.rerank,
         filters=tuple(asdict(field) for field in options.fields),
     )
-    tools = make_tools(opening.services, replace(options, arbitrary_filter=True))
-    return Desk(tools, opening.services, defaults)
+    options = replace(options, arbitrary_filter=True, read_only=True)
+    notepad: Any = Notepad()
+
+    async def noting() -> Any:
+        return notepad
+
+    tools, noted = make_tools(opening.services, options), make_tools(noting, options)
+    return Desk(tools, noted, opening.services, defaults)
 
 
 def _options(settings: Settings) -> Options:

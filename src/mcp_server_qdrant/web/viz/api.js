@@ -40,6 +40,5 @@ export async function call(name, asked = {}, signal = undefined) {
 
 function sentence(status, answer) {
   if (status === 401) return "This server wants an access token.";
-  if (status === 403 && !answer.error) return "This access token may not search.";
-  return answer.error ?? answer.error_description ?? `The server failed (${status}). Try again.`;
+  return answer.error_description ?? answer.error ?? `The server failed (${status}). Try again.`;
 }
