@@ -12,6 +12,8 @@ from mcp_server_qdrant.datatypes import PointId, SearchPage, SearchRequest, Targ
 from mcp_server_qdrant.datatypes_projection import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.projection import shares
+from mcp_server_qdrant.projection_encode import encode
+from mcp_server_qdrant.projection_image import png
 from mcp_server_qdrant.projection_layout import lay_out
 from mcp_server_qdrant.projection_place import Places, place
 
@@ -105,6 +107,14 @@ class Projector:
         by_name = {target.collection: target for target in targets}
         places = Places(by_name, self._drawer.vectors, self._encoders.encode_query)
         return await place(found, page, places)
+
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """The view as JSON for a browser; see `projection_encode`."""
+        return await asyncio.to_thread(encode, view, axes)
+
+    async def picture(self, view: View) -> bytes:
+        """The view, which has a panel, as a PNG."""
+        return await asyncio.to_thread(png, view)
 
     async def close(self) -> None:
         """Stop what is being drawn."""

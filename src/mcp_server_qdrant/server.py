@@ -22,6 +22,7 @@ from mcp.types import INVALID_PARAMS
 from mcp_server_qdrant import __version__, http, resources
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def make_server(
         lifespan=lifespan,
         tools=make_tools(opening.services, _options(settings)),
         middleware=[begin_after_first_message],
+        extensions=[app()],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)
