@@ -11,7 +11,7 @@ SCALE = 2  # drawn twice as large and made smaller: smooth edges
 PANELS = 4
 NAMES = 18
 TITLE = 60
-DOT, HIT = 3, 7
+DOT, HIT = 4, 8
 PAPER, INK, PALE, MARK = "#ffffff", "#1b1f24", "#6b7280", "#d00000"
 # Okabe and Ito's colours, told apart by the colour-blind too; without the one of the query.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#7a5195", "#444444")
