@@ -45,7 +45,11 @@ MAY_IMPORT = {
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": ("tools.py", "tool_boundary.py", "resources.py", "server.py", "http.py", "http_*.py"),
+    "mcp": (
+        *("tools.py", "tool_boundary.py", "tool_project.py", "resources.py", "server.py"),
+        *("http.py", "http_*.py"),
+    ),
+    "PIL": ("projection_image.py",),
     "qdrant_client": ("qdrant/*", "services.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
@@ -78,7 +82,16 @@ FILES = {
     file.relative_to(SOURCE).as_posix(): file.read_text(encoding="utf-8")
     for file in sorted(SOURCE.rglob("*.py"))
 }
-HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc", "numpy")
+HEAVY = (
+    "qdrant_client",
+    "qdrant_edge",
+    "fastembed",
+    "onnxruntime",
+    "tokenizers",
+    "grpc",
+    "numpy",
+    "PIL",
+)
 
 
 def part(path: str) -> str:

@@ -12,12 +12,15 @@ from mcp_server_qdrant.datatypes import PointId, SearchPage, SearchRequest, Targ
 from mcp_server_qdrant.datatypes_projection import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.projection import shares
+from mcp_server_qdrant.projection_encode import encode
+from mcp_server_qdrant.projection_image import png
 from mcp_server_qdrant.projection_layout import lay_out
 from mcp_server_qdrant.projection_place import Places, place
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time
 CHECK_SECONDS = 30.0  # so long nobody asks whether another process has written
+KEPT_SECONDS = 300.0  # of a map where that cannot be asked
 
 State = tuple[Any, ...]
 
@@ -57,6 +60,7 @@ Search = Callable[[SearchRequest], Awaitable[SearchPage]]
 @dataclass(slots=True)
 class _Entry:
     state: State
+    made: float
     checked: float
     making: "asyncio.Task[Map]"
 
@@ -65,7 +69,8 @@ class Projector:
     """Maps of any collections, each kept while what it shows stays as it is.
 
     What tells that: how many points each collection holds, what this process wrote, and, every 30
-    seconds, when its newest point was written. `search` is the read path.
+    seconds, when its newest point was written; where that is not indexed, a map is kept for five
+    minutes. `search` is the read path.
     """
 
     def __init__(
@@ -103,6 +108,14 @@ class Projector:
         places = Places(by_name, self._drawer.vectors, self._encoders.encode_query)
         return await place(found, page, places)
 
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """The view as JSON for a browser; see `projection_encode`."""
+        return await asyncio.to_thread(encode, view, axes)
+
+    async def picture(self, view: View) -> bytes:
+        """The view, which has a panel, as a PNG."""
+        return await asyncio.to_thread(png, view)
+
     async def close(self) -> None:
         """Stop what is being drawn."""
         for entry in self._maps.values():
@@ -119,8 +132,10 @@ class Projector:
                 *(self._catalog.changed_at(target.collection) for target in targets)
             )
             state = (counts, newest)
-            if entry is None or entry.state != state:
-                entry = _Entry(state, now, asyncio.ensure_future(self._make(targets, limit)))
+            entry = self._maps.get(key)  # another caller's by now, perhaps
+            if entry is None or entry.state != state or _old(entry, now):
+                making = asyncio.ensure_future(self._make(targets, limit))
+                entry = _Entry(state, now, now, making)
             entry.checked = now
             self._keep(key, entry)
         self._maps.move_to_end(key)
@@ -166,3 +181,8 @@ class Projector:
             if isinstance(answer, Drawn)
         ]
         return await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
+
+
+def _old(entry: _Entry, now: float) -> bool:
+    """Whether something may have changed that nobody can tell."""
+    return None in entry.state[1] and now - entry.made > KEPT_SECONDS

@@ -24,6 +24,7 @@ from mcp_server_qdrant import __version__, http, http_viz, resources
 from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def make_server(
         lifespan=lifespan,
         tools=make_tools(opening.services, _options(settings)),
         middleware=[begin_after_first_message],
+        extensions=[app()],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)

@@ -31,6 +31,7 @@ from mcp_server_qdrant.tool_fields import (
     with_fields,
 )
 from mcp_server_qdrant.tool_output import FindOutput
+from mcp_server_qdrant.tool_project import Projector, make_project
 
 MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
@@ -96,6 +97,10 @@ class Services(Protocol):
     @property
     def catalog(self) -> Catalog:
         """What there is."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -308,4 +313,5 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    made.append(make_project(services))
     return made

@@ -8,7 +8,8 @@ one at most; of a larger one, what follows random ids.
 import heapq
 import random
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
 
@@ -48,8 +49,11 @@ class Drawer:
         else:
             pages = self._scattered(target, count)
         made = _Page(target, self._fields)
-        async for records in pages:
-            made.add(records, count)
+        async with aclosing(pages):
+            async for records in pages:
+                made.add(records, count)
+                if made.count == count:
+                    break
         return made.drawn()
 
     async def vectors(
@@ -61,7 +65,7 @@ class Drawer:
         found = ((record.id, vector_of(record, target.dense)) for record in records)
         return {point: vector for point, vector in found if vector is not None}
 
-    async def _all(self, target: Target) -> AsyncIterator[list[Any]]:
+    async def _all(self, target: Target) -> AsyncGenerator[list[Any]]:
         offset: Any = None
         while True:
             records, offset = await self._scroll(target, offset, PAGE)
@@ -71,14 +75,14 @@ class Drawer:
 
     async def _chosen(
         self, target: Target, ids: Sequence[PointId], count: int
-    ) -> AsyncIterator[list[Any]]:
+    ) -> AsyncGenerator[list[Any]]:
         chosen = heapq.nsmallest(count, ids, key=_chance)
         for start in range(0, len(chosen), PAGE):
             wanted = chosen[start : start + PAGE]
             found = {r.id: r for r in await self._retrieve(target, wanted, with_payload=True)}
             yield [found[point] for point in wanted if point in found]
 
-    async def _scattered(self, target: Target, count: int) -> AsyncIterator[list[Any]]:
+    async def _scattered(self, target: Target, count: int) -> AsyncGenerator[list[Any]]:
         spans = await self._spans(target.collection)
         seen: set[PointId] = set()
         chance = random.Random(SEED)
@@ -170,11 +174,16 @@ class _Page:
         self._vectors = [np.zeros((0, target.dense.size), np.float32)]
         self._without = 0
 
+    @property
+    def count(self) -> int:
+        """How many were kept."""
+        return len(self._ids)
+
     def add(self, records: Sequence[Any], count: int) -> None:
         """Keep those that have a vector, up to `count` in all."""
         vectors = []
         for record in records:
-            if len(self._ids) >= count:
+            if self.count == count:
                 break
             vector = vector_of(record, self._leg)
             if vector is None:
