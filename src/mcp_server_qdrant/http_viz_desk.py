@@ -13,10 +13,10 @@ from mcp.types import CallToolResult, TextContent
 from mcp_server_qdrant.datatypes import SearchPage, SearchRequest
 from mcp_server_qdrant.datatypes_projection import MOST_POINTS, USUAL_POINTS, MapRequest, View
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.projection_encode import encode
 
 ALGORITHMS = ("hybrid", "semantic", "keyword", "fuzzy")
 TAG_KEYS = ("tags", "metadata.tags")
+AXES = 3
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "collection_name"}
@@ -34,6 +34,9 @@ class Projector(Protocol):
 
     async def view(self, request: MapRequest) -> View:
         """The map of the collections, with the search on it."""
+
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """It as JSON for a browser."""
 
 
 class Services(Protocol):
@@ -152,7 +155,8 @@ class Desk:
             limit=_points(asked.get("points")),
             search=await self._request(asked["search"]) if asked.get("search") else None,
         )
-        drawn = encode(await (await self._services()).projector.view(request))
+        projector = (await self._services()).projector
+        drawn = await projector.encoded(await projector.view(request), AXES)
         if asked.get("places"):
             for panel in drawn["panels"]:
                 panel["groups"] = [

@@ -7,7 +7,7 @@ const COLUMNS = {
   Algorithm: "",
   Results: "",
   "Mean relevance": "of the results, from 0 to 1",
-  Time: "of one search, in milliseconds, its query embedded before",
+  "Time, ms": "of one search, its query embedded before",
   "Overlap with hybrid": "the part of its results that hybrid has too",
   Precision: "of the results with a thumb, those with a thumb up",
   "First result": "",

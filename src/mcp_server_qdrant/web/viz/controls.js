@@ -9,7 +9,7 @@ const ALGORITHMS = {
   keyword: "The words themselves, BM25",
   fuzzy: "Keywords and near spellings",
 };
-const PRIORITIES = { natural: "natural: no preference", soft: "soft", medium: "medium", hard: "hard" };
+const PRIORITIES = { natural: "natural (off)", soft: "soft", medium: "medium", hard: "hard" };
 const NAMES = {
   semantic_weight: "Meaning",
   keyword_weight: "Keywords",

@@ -35,7 +35,7 @@ export function announce(sentence) {
 
 /** Marks the words of the query in a text: nodes, never HTML. */
 export function marked(text, query) {
-  const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];
+  const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{4,}/gu) ?? [])];
   if (!words.length) return [text];
   const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${words.join("|")})`, "giu");
   return text.split(pattern).map((part, place) => (place % 2 ? h("mark", {}, part) : part));

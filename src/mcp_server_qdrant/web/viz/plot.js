@@ -353,6 +353,7 @@ export class Plot {
       const [x, y] = this.screen(this.active.at, camera);
       line(context, query, [x, y], this.accent);
     }
+    if (query) this.paintQuery(query);
     for (const hit of shown.toReversed()) {
       const [x, y] = this.screen(hit.at, camera);
       const active = hit === this.active;
@@ -371,7 +372,6 @@ export class Plot {
       context.fillText(hit.rank, x, y + 0.5);
       context.textBaseline = "alphabetic";
     }
-    if (query) this.paintQuery(query);
   }
 
   paintQuery([x, y]) {
