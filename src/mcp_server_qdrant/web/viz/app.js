@@ -17,6 +17,7 @@ const colours = new Map();
 const colour = (collection) => colours.get(collection) ?? "#888";
 const state = { query: "", answer: null, rows: null };
 let under = null; // the search that is under way
+let drawing = null; // the map that is being drawn
 let running = 0; // how much is under way
 let timer;
 
@@ -75,12 +76,14 @@ async function start() {
 /** Draws the chosen collections. */
 async function redraw() {
   clearTimeout(timer);
+  drawing?.abort();
   if (!controls.chosen?.size) return;
+  const mine = (drawing = new AbortController());
   try {
-    await map.load(controls.named(), controls.points, state.answer ? asked() : null);
+    await map.load(controls.named(), controls.points, state.answer ? asked() : null, mine.signal);
     well();
   } catch (error) {
-    failed(error, redraw);
+    if (error.name !== "AbortError") failed(error, redraw);
   }
 }
 

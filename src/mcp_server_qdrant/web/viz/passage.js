@@ -26,6 +26,12 @@ function frame(title, ...body) {
   if (!dialog.open) dialog.showModal();
 }
 
+/** A value of the metadata as a person writes it. */
+function readable(value) {
+  if (Array.isArray(value) && value.every((one) => typeof one !== "object")) return value.join(", ");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
 function details(one) {
   const rows = [
     ["Collection", one.collection],
@@ -36,7 +42,7 @@ function details(one) {
     ["Id", one.id],
     ...Object.entries(one.metadata ?? {}).map(([name, value]) => [
       name,
-      typeof value === "object" ? JSON.stringify(value) : String(value),
+      readable(value),
     ]),
   ].filter(([, value]) => value);
   return h(

@@ -245,7 +245,8 @@ export class Plot {
     const round = Math.hypot(hx, hy, hz);
     const wide = hx + (round - hx) * depth;
     const tall = hy + (round - hy) * depth;
-    const scale = Math.min((this.width / 2 - PAD) / wide, (this.height / 2 - PAD) / tall);
+    const fits = Math.min((this.width / 2 - PAD) / wide, (this.height / 2 - PAD) / tall);
+    const scale = fits * (1 + 0.25 * depth); // corners of the box are seldom taken
     const [sy, cy, sp, cp] = [Math.sin(yaw), Math.cos(yaw), Math.sin(pitch), Math.cos(pitch)];
     return { scale, sy, cy, sp, cp, depth, round };
   }
@@ -353,7 +354,7 @@ export class Plot {
       const [x, y] = this.screen(this.active.at, camera);
       line(context, query, [x, y], this.accent);
     }
-    if (query) this.paintQuery(query);
+    if (query) this.paintStar(query);
     for (const hit of shown.toReversed()) {
       const [x, y] = this.screen(hit.at, camera);
       const active = hit === this.active;
@@ -372,9 +373,10 @@ export class Plot {
       context.fillText(hit.rank, x, y + 0.5);
       context.textBaseline = "alphabetic";
     }
+    if (query) this.paintLabel(query);
   }
 
-  paintQuery([x, y]) {
+  paintStar([x, y]) {
     const { context } = this;
     context.save();
     context.translate(x, y);
@@ -390,12 +392,21 @@ export class Plot {
     context.lineWidth = 3;
     context.stroke();
     context.fill();
-    context.font = `600 12px ${this.font}`;
-    context.textAlign = x > this.width - 70 ? "right" : "left";
-    const beside = x > this.width - 70 ? -15 : 15;
-    context.strokeText("your query", beside, 4);
-    context.fillText("your query", beside, 4);
     context.restore();
+  }
+
+  /** Above everything, below its star. */
+  paintLabel([x, y]) {
+    const { context } = this;
+    context.font = `600 12px ${this.font}`;
+    context.textAlign = "center";
+    context.lineWidth = 4;
+    context.lineJoin = "round";
+    context.strokeStyle = this.paper;
+    context.fillStyle = this.accent;
+    const across = Math.max(36, Math.min(this.width - 36, x));
+    context.strokeText("your query", across, y + 25);
+    context.fillText("your query", across, y + 25);
   }
 }
 
