@@ -85,7 +85,7 @@ def test_a_search_shows_results_their_reasons_and_their_places(page):
     assert "times recency 0." in reason
     assert "gives score 0." in reason
     assert FIRST in page.locator(".hit h3").first.inner_text()
-    assert "results in" in page.get_by_role("status").inner_text()
+    assert "results in" in page.locator("#status").inner_text()
     assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
 
 
@@ -166,7 +166,7 @@ def test_priority_recency_and_limit_are_sent(page):
     asked = change(page, lambda: (recency.focus(), page.keyboard.press("Home")))
     assert asked["recency_decay"] == 0
     assert "recency" not in page.locator(".hits").inner_text()
-    asked = change(page, lambda: page.get_by_label("Results", exact=True).select_option("5"))
+    asked = change(page, lambda: page.locator("#limit").select_option("5"))
     assert asked["limit"] == 5
     assert len(titles(page)) == 5
 
@@ -181,7 +181,7 @@ def test_a_point_tells_what_it_is_and_opens(page):
     assert FIRST in tip.inner_text()
     assert "07:52" in tip.inner_text()
     assert page.locator(".hit.pointed h3").inner_text() == FIRST
-    assert FIRST in page.get_by_role("status").inner_text()
+    assert FIRST in page.locator("#status").inner_text()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog")
     assert dialog.get_by_role("heading").inner_text() == FIRST

@@ -8,6 +8,7 @@ import "./vendor/d3.min.js";
 const { d3 } = globalThis;
 const REST_OPACITY = 0.4;
 const PAD = 34;
+const MANY = 4000; // points that are drawn small, and all of one size
 const REACH = 14; // pixels within which a point is pointed at
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -317,33 +318,46 @@ export class Plot {
     context.globalAlpha = 1;
   }
 
+  /** The loop over all points: no call, no allocation, and sprites at whole pixels. */
   paintRest(camera) {
-    const { context, panel, place } = this;
-    this.sprites ??= this.colours.map((colour) => stamp(colour, this.radius(), this.ratio));
-    const at = [0, 0, 0];
-    const size = this.radius() * 2 + 2;
+    const { context, panel, place, ratio, width, height } = this;
+    const { xyz, groupOf, count } = panel;
+    const { scale, sy, cy, sp, cp, depth, round } = camera;
+    const { k, x: tx, y: ty } = this.transform;
+    const [mx, my, mz] = this.centre;
+    const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
+    this.sprites ??= this.colours.map((colour) => stamp(colour, this.radius() * ratio));
     const shown = panel.groups.map((group) => !this.hidden.has(group.collection));
-    const opacity = this.hits.length ? REST_OPACITY : 0.85;
-    for (let n = 0; n < panel.count; n++) {
-      at[0] = panel.xyz[n * 3];
-      at[1] = panel.xyz[n * 3 + 1];
-      at[2] = panel.xyz[n * 3 + 2];
-      const [x, y, near] = this.screen(at, camera);
-      place[n * 3] = x;
-      place[n * 3 + 1] = y;
-      if (!shown[panel.groupOf[n]] || x < -9 || y < -9 || x > this.width + 9 || y > this.height + 9)
-        continue;
-      // With depth, what is nearer is larger.
-      const drawn = size * (1 + near * 0.35 * this.turn.depth);
-      context.globalAlpha = opacity;
-      context.drawImage(this.sprites[panel.groupOf[n]], x - drawn / 2, y - drawn / 2, drawn, drawn);
+    const flat = depth === 0 || count > MANY;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.globalAlpha = this.hits.length ? REST_OPACITY : 0.85;
+    for (let n = 0; n < count; n++) {
+      const x = xyz[n * 3] - mx;
+      const y = xyz[n * 3 + 1] - my;
+      const z = (xyz[n * 3 + 2] - mz) * depth;
+      const away = z * cy - x * sy;
+      const px = left + (x * cy + z * sy) * scale * k;
+      const py = top - (y * cp - away * sp) * scale * k;
+      place[n * 3] = px;
+      place[n * 3 + 1] = py;
+      if (!shown[groupOf[n]] || px < -9 || py < -9 || px > width + 9 || py > height + 9) continue;
+      const sprite = this.sprites[groupOf[n]];
+      if (flat) {
+        const half = sprite.width >> 1;
+        context.drawImage(sprite, Math.round(px * ratio) - half, Math.round(py * ratio) - half);
+      } else {
+        // With depth, what is nearer is larger.
+        const size = sprite.width * (1 + ((away * cp + y * sp) / round) * 0.35 * depth);
+        context.drawImage(sprite, px * ratio - size / 2, py * ratio - size / 2, size, size);
+      }
     }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.globalAlpha = 1;
   }
 
   radius() {
     const { count } = this.panel;
-    return count > 4000 ? 2 : count > 800 ? 3 : 4.5;
+    return count > MANY ? 2 : count > 800 ? 3 : 4.5;
   }
 
   paintHits(camera) {
@@ -422,15 +436,15 @@ function line(context, from, to, colour) {
   context.restore();
 }
 
-/** A round point of one colour, drawn once. */
-function stamp(colour, radius, ratio = 1) {
-  const size = Math.ceil((radius * 2 + 2) * ratio * 1.4);
+/** A round point of one colour, drawn once; the radius in pixels of the screen. */
+function stamp(colour, radius) {
+  const size = Math.ceil(radius * 2) + 2;
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = size;
   const context = canvas.getContext("2d");
   context.fillStyle = colour;
   context.beginPath();
-  context.arc(size / 2, size / 2, (size / 2) * (radius / (radius + 1)), 0, 2 * Math.PI);
+  context.arc(size / 2, size / 2, radius, 0, 2 * Math.PI);
   context.fill();
   return canvas;
 }
