@@ -147,7 +147,10 @@ async def test_a_broken_file_changes_nothing_and_is_said_once_without_its_conten
         (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: String should match pattern"),
         (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: Tuple should have"),
         (line(entry(ANA, scopes=["root"])), "token 1: scopes: Input should be 'read', 'write' or"),
-        (line(entry(ANA) | {"token": ANA}), "token 1: another field: Extra inputs are not permitted."),
+        (
+            line(entry(ANA) | {"token": ANA}),
+            "token 1: another field: Extra inputs are not permitted.",
+        ),
         (line(entry(ANA) | {ANA: 1}), "token 1: another field: Extra inputs are not permitted."),
         (line(entry(ANA, expires="soon")), "token 1: expires: Input should be a valid datetime"),
         (line(entry(ANA)) + line(entry(BEN)), "two tokens have the same name."),
