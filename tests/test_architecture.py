@@ -226,6 +226,8 @@ PLANTS = [
     ("services.py", "import grpc", "imports grpc"),
     ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
     ("ingest/store.py", "import tokenizers", "imports tokenizers"),
+    ("auth/new.py", "from mcp_server_qdrant.settings import Settings", "auth imports settings"),
+    ("http_auth.py", "import jwt", "imports jwt"),
     ("qdrant/new.py", "import httpx", "imports httpx"),
     ("http.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
     ("http.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),
