@@ -1,0 +1,125 @@
+"""One collection to another place, ids, payloads and vectors as they are."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from mcp_server_qdrant.datatypes import Payload, PointId
+from mcp_server_qdrant.errors import EngineFailure, RequestError
+
+PAGE = 256
+
+Told = Callable[[int], None]
+
+
+class Shape(Protocol):
+    """How a collection is made."""
+
+    def plan(self) -> Mapping[str, Any]:
+        """What must be equal for points of one collection to fit another."""
+
+
+class Place(Protocol):
+    """An engine that holds collections."""
+
+    async def names(self) -> Sequence[str]:
+        """All of them."""
+
+    async def shape(self, name: str) -> Any:
+        """How one is made."""
+
+    async def make(self, name: str, shape: Any) -> None:
+        """An empty one of that shape."""
+
+    async def count(self, name: str) -> int:
+        """How many points it holds."""
+
+    async def page(
+        self, name: str, limit: int, offset: PointId | None
+    ) -> tuple[dict[PointId, Payload], PointId | None]:
+        """Payloads by id, and where the next page begins."""
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of those that exist."""
+
+    async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
+        """Whole points."""
+
+    async def put(self, name: str, points: Sequence[Any]) -> None:
+        """Write them as they are."""
+
+    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
+        """Delete them."""
+
+
+async def copy(source: Place, target: Place, name: str, told: Told = lambda _: None) -> int:
+    """The collection made, or completed, at the target; how many points were written.
+
+    Raises RequestError where the target has a collection of this name that holds anything else,
+    EngineFailure where in the end the two do not hold as many points.
+    """
+    shape = await source.shape(name)
+    if name in await target.names():
+        await _check(source, target, name, shape)
+    else:
+        await target.make(name, shape)
+    written = 0
+    async for ids in _differing(source, name, target, name):
+        await target.put(name, await source.fetch(name, ids, vectors=True))
+        written += len(ids)
+        told(written)
+    there, here = await source.count(name), await target.count(name)
+    if there != here:
+        raise EngineFailure(
+            f"{name!r} has {there} points, and its copy {here}: it was written to meanwhile. "
+            "Stop what writes to it, and copy again."
+        )
+    return written
+
+
+async def _check(source: Place, target: Place, name: str, shape: Shape) -> None:
+    """Refuse a target that is anything else than a part of the source."""
+    if (await target.shape(name)).plan() != shape.plan():
+        raise RequestError(
+            f"There is a collection {name!r} at the target already, with other vectors: "
+            "delete one of the two."
+        )
+    async for strange in _differing(target, name, source, name):
+        raise RequestError(
+            f"There is a collection {name!r} at the target already, and it holds points that the "
+            f"source has not, or has otherwise (id {strange[0]}): delete one of the two."
+        )
+
+
+async def mirror(place: Place, name: str, its: str, told: Told = lambda _: None) -> int:
+    """Make `its` hold the very points of `name`, in the same engine; how many it did not.
+
+    A point that is written anew loses what the copy alone had: its new vectors.
+    """
+    changed = 0
+    async for ids in _differing(place, name, place, its):
+        await place.put(its, await place.fetch(name, ids, vectors=True))
+        changed += len(ids)
+        told(changed)
+    async for ids in _differing(place, its, place, name, replaced=False):
+        await place.remove(its, ids)
+        changed += len(ids)
+    return changed
+
+
+async def _differing(
+    source: Place, name: str, target: Place, its: str, *, replaced: bool = True
+) -> AsyncIterator[list[PointId]]:
+    """The ids, in pages, that the target lacks or (where `replaced`) has with another payload."""
+    offset = None
+    while True:
+        payloads, offset = await source.page(name, PAGE, offset)
+        known = await target.payloads(its, list(payloads)) if payloads else {}
+        differing = [
+            point
+            for point, payload in payloads.items()
+            if point not in known or (replaced and known[point] != payload)
+        ]
+        if differing:
+            yield differing
+        if offset is None:
+            return
