@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": ("tools.py", "tool_boundary.py", "resources.py", "server.py", "http.py", "http_*.py"),
+    "mcp": ("tools.py", "tool_*.py", "resources.py", "server.py", "http.py", "http_*.py"),
     "qdrant_client": ("qdrant/*", "services.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),

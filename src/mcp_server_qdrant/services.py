@@ -17,6 +17,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
@@ -30,6 +31,7 @@ from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.sample import Sampler
+from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
@@ -63,6 +65,7 @@ class Services:
     pipeline: Pipeline
     store: Store
     sync: Sync
+    deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
     filling: asyncio.Task[None] | None
@@ -149,6 +152,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
                 title_factor=settings.title_factor,
             )
         ),
+        deletion=_deletion(settings, client, catalog, points, store, pipeline),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
@@ -160,6 +164,23 @@ def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Seque
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)
+
+
+def _deletion(
+    settings: Settings,
+    client: AsyncQdrantBase,
+    catalog: Catalog,
+    points: Points,
+    store: Store,
+    pipeline: Pipeline,
+) -> Deletion:
+    def deleted(collection: str) -> None:
+        pipeline.terms.forget(collection)
+        pipeline.tags.changed(collection)
+
+    selection = Selection(client, settings.qdrant_content_fields)
+    lookup = Lookup(catalog, points)
+    return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)
 
 
 def _word_cache(settings: Settings) -> WordCache | None:

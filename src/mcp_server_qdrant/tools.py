@@ -22,6 +22,7 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
+from mcp_server_qdrant.tool_delete import DELETE, Deletion, delete_ids_tool, delete_tool
 from mcp_server_qdrant.tool_fields import (
     FieldParameter,
     as_text,
@@ -96,6 +97,10 @@ class Services(Protocol):
     @property
     def catalog(self) -> Catalog:
         """What there is."""
+
+    @property
+    def deletion(self) -> Deletion:
+        """Delete."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -308,4 +313,9 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    if not options.read_only:
+        delete = delete_ids_tool(services)
+        if options.arbitrary_filter:
+            delete = delete_tool(services, options.default_collection)
+        made.append(ClosedTool.of(delete, "qdrant-delete", DELETE, write=True, destroys=True))
     return made

@@ -1,7 +1,7 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
-import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,8 +13,6 @@ from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollect
 from mcp_server_qdrant.ingest import upgrade
 from mcp_server_qdrant.ingest.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.settings import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -22,6 +20,7 @@ from tests.support import (
     Engine,
     corpus,
     dense,
+    either_engine,
     find,
     foreign,
     memory_engine,
@@ -34,16 +33,16 @@ VECTOR = "fast-bag-of-words"
 TEXTS = corpus(40)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """One folder, and so one engine host, for all tests here."""
+    return tmp_path_factory.mktemp("engine")
+
+
 @pytest.fixture(params=["edge", "memory"])
-async def engine(request, tmp_path) -> AsyncIterator[Engine]:
+async def engine(request, folder) -> AsyncIterator[Engine]:
     """Each engine, with `notes` in it as the official server leaves it."""
-    async with contextlib.AsyncExitStack() as stack:
-        if request.param == "memory":
-            engine = await stack.enter_async_context(memory_engine())
-        else:
-            client = await EdgeClient.open(tmp_path / "engine", options=EdgeOptions(idle_seconds=1))
-            stack.push_async_callback(client.close)
-            engine = Engine(client)
+    async with either_engine(request.param, folder) as engine:
         await official(engine)
         yield engine
 
@@ -60,7 +59,7 @@ async def official(engine: Engine, name: str = "notes") -> None:
 
 
 def upgrades(engine: Engine, told=lambda *_: None) -> Upgrades:
-    return Upgrades(Bulk(engine, CONTENT_FIELDS), Bm25Encoder(), told)  # type: ignore[arg-type]
+    return Upgrades(Bulk(engine, CONTENT_FIELDS), Bm25Encoder(), told=told)  # type: ignore[arg-type]
 
 
 async def stored(engine: Engine, name: str = "notes") -> dict:
@@ -159,11 +158,11 @@ async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its
     async with memory_services(engine=engine) as services:
         await services.catalog.target("notes")  # remembered as it was
 
-        async def words(texts):
+        async def words(documents):
             if words.calls == 0:
                 await remember(services, "notes", "a zebra crossing")
             words.calls += 1
-            return [Bm25Encoder().encode_document(text) for text in texts]
+            return [Bm25Encoder().encode_document(one.text) for one in documents]
 
         words.calls = 0
         upgrading = upgrades(engine)
@@ -175,12 +174,12 @@ async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its
 
 
 async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one(engine):
-    async def words(texts):
+    async def words(documents):
         if words.calls == 0:
             payload = {"document": "a zebra crossing", "metadata": None}
             await engine.set_payload("notes", payload, [7])
         words.calls += 1
-        return [Bm25Encoder().encode_document(text) for text in texts]
+        return [Bm25Encoder().encode_document(one.text) for one in documents]
 
     words.calls = 0
     upgrading = upgrades(engine)
@@ -193,11 +192,11 @@ async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one
 
 
 async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):
-    async def words(texts):
+    async def words(documents):
         if words.calls == 0:
             await engine.delete("notes", models.PointIdsList(points=[7]))
         words.calls += 1
-        return [Bm25Encoder().encode_document(text) for text in texts]
+        return [Bm25Encoder().encode_document(one.text) for one in documents]
 
     words.calls = 0
     upgrading = upgrades(engine)

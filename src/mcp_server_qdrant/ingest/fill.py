@@ -11,7 +11,7 @@ from mcp_server_qdrant.ingest.store import encoded_text
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
 
 Vector = Sparse | Sequence[float]
-Encode = Callable[[Sequence[str]], Awaitable[Sequence[Vector]]]
+Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 
 
 class Points(Protocol):
@@ -72,9 +72,10 @@ async def _give(
     points: Points, collection: str, vector: str, encode: Encode, documents: Sequence[Document]
 ) -> tuple[int, set[PointId], list[Document]]:
     """How many got the vector, which have none, and which were changed meanwhile."""
-    texts = {one.id: encoded_text(one) for one in documents if not one.textless}
-    made = dict(zip(texts, await encode(list(texts.values())), strict=True)) if texts else {}
-    given = {point: value for point, value in made.items() if not _empty(value)}
+    readable = [one for one in documents if not one.textless]
+    texts = {one.id: encoded_text(one) for one in readable}
+    made = await encode(readable) if readable else ()
+    given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
     without = {one.id for one in documents} - given.keys()
     refusal: Exception | None = None
     if given:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, Sparse
+from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Sparse
 from mcp_server_qdrant.errors import EngineFailure, EngineTooOld, RequestError
 from mcp_server_qdrant.ingest.copying import Place, mirror
 from mcp_server_qdrant.ingest.fill import PASSES, Encode, Points, Vector, fill
+from mcp_server_qdrant.ingest.store import encoded_text
 
 WORDS = 256  # texts per batch of BM25: a few milliseconds
 MEANINGS = 32  # and of a model
@@ -100,9 +101,17 @@ class _Addition:
 class Upgrades:
     """Upgrades of the collections of one engine."""
 
-    def __init__(self, engine: Engine, bm25: Bm25, told: Told = lambda *_: None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        bm25: Bm25,
+        *,
+        title_factor: int = 1,
+        told: Told = lambda *_: None,
+    ) -> None:
         self._engine = engine
         self._bm25 = bm25
+        self._title_factor = title_factor
         self._told = told
 
     async def keywords(self, name: str) -> Upgraded:
@@ -129,9 +138,11 @@ class Upgrades:
                 f"{name!r} has a vector {encoder.vector_name!r} of another size: "
                 f"{present.size}, and {encoder.name} makes {size}."
             )
-        addition = _Addition(
-            encoder.vector_name, size, encoder.encode_documents, MEANINGS, encoder.name
-        )
+
+        async def meanings(documents: Sequence[Document]) -> Sequence[Vector]:
+            return await encoder.encode_documents([encoded_text(one) for one in documents])
+
+        addition = _Addition(encoder.vector_name, size, meanings, MEANINGS, encoder.name)
         done = await self._add(name, addition)
         old = [v for v in (await self._engine.shape(name)).vectors if v != encoder.vector_name]
         if drop:
@@ -140,7 +151,8 @@ class Upgrades:
             old = []
         return Upgraded(name, done.vector, done.points, done.textless, done.copied, tuple(old))
 
-    async def _words(self, texts: Sequence[str]) -> Sequence[Vector]:
+    async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
+        texts = [encoded_text(one, self._title_factor) for one in documents]
         return await asyncio.to_thread(lambda: list(map(self._bm25.encode_document, texts)))
 
     async def _add(self, name: str, new: _Addition) -> Upgraded:

@@ -10,8 +10,9 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse, name_fault
+from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
 from mcp_server_qdrant.errors import EngineTooOld, RequestError
+from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, dense_vectors
 from mcp_server_qdrant.qdrant.client import foreign_errors
