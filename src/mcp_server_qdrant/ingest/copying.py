@@ -1,34 +1,24 @@
 """One collection to another place, ids, payloads and vectors as they are."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Payload, PointId
 from mcp_server_qdrant.errors import EngineFailure, RequestError
 
-PAGE = 256
+PAGE = 128  # points with vectors and texts in one request
 
 Told = Callable[[int], None]
 
 
-class Shape(Protocol):
-    """How a collection is made."""
-
-    def plan(self) -> Mapping[str, Any]:
-        """What must be equal for points of one collection to fit another."""
-
-
-class Place(Protocol):
-    """An engine that holds collections."""
+class Readable(Protocol):
+    """What holds collections."""
 
     async def names(self) -> Sequence[str]:
         """All of them."""
 
     async def shape(self, name: str) -> Any:
         """How one is made."""
-
-    async def make(self, name: str, shape: Any) -> None:
-        """An empty one of that shape."""
 
     async def count(self, name: str) -> int:
         """How many points it holds."""
@@ -44,6 +34,13 @@ class Place(Protocol):
     async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """Whole points."""
 
+
+class Place(Readable, Protocol):
+    """An engine that holds collections, and takes more."""
+
+    async def make(self, name: str, shape: Any) -> None:
+        """An empty one of that shape."""
+
     async def put(self, name: str, points: Sequence[Any]) -> None:
         """Write them as they are."""
 
@@ -51,22 +48,17 @@ class Place(Protocol):
         """Delete them."""
 
 
-async def copy(source: Place, target: Place, name: str, told: Told = lambda _: None) -> int:
+async def copy(source: Readable, target: Place, name: str, told: Told = lambda _: None) -> int:
     """The collection made, or completed, at the target; how many points were written.
 
     Raises RequestError where the target has a collection of this name that holds anything else,
     EngineFailure where in the end the two do not hold as many points.
     """
-    shape = await source.shape(name)
     if name in await target.names():
-        await _check(source, target, name, shape)
+        await _check(source, target, name)
     else:
-        await target.make(name, shape)
-    written = 0
-    async for ids in _differing(source, name, target, name):
-        await target.put(name, await source.fetch(name, ids, vectors=True))
-        written += len(ids)
-        told(written)
+        await target.make(name, await source.shape(name))
+    written = await complete(source, target, name, told)
     there, here = await source.count(name), await target.count(name)
     if there != here:
         raise EngineFailure(
@@ -76,9 +68,20 @@ async def copy(source: Place, target: Place, name: str, told: Told = lambda _: N
     return written
 
 
-async def _check(source: Place, target: Place, name: str, shape: Shape) -> None:
+async def complete(source: Readable, target: Place, name: str, told: Told = lambda _: None) -> int:
+    """Write the points that the target lacks; how many those were."""
+    written = 0
+    async for ids in _differing(source, name, target, name, replaced=False):
+        await target.put(name, await source.fetch(name, ids, vectors=True))
+        written += len(ids)
+        told(written)
+    return written
+
+
+async def _check(source: Readable, target: Place, name: str) -> None:
     """Refuse a target that is anything else than a part of the source."""
-    if (await target.shape(name)).plan() != shape.plan():
+    here, there = (await target.shape(name)).plan(), (await source.shape(name)).plan()
+    if not there.items() <= here.items():  # more is what an upgrade gave it
         raise RequestError(
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
@@ -107,7 +110,7 @@ async def mirror(place: Place, name: str, its: str, told: Told = lambda _: None)
 
 
 async def _differing(
-    source: Place, name: str, target: Place, its: str, *, replaced: bool = True
+    source: Readable, name: str, target: Readable, its: str, *, replaced: bool = True
 ) -> AsyncIterator[list[PointId]]:
     """The ids, in pages, that the target lacks or (where `replaced`) has with another payload."""
     offset = None

@@ -123,7 +123,7 @@ class Upgrades:
         vector = (await self._engine.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
-        return await self._add(name, _Addition(SPARSE_NAME, None, self._words, WORDS))
+        return await self._add(name, self._keywords())
 
     async def model(self, name: str, encoder: Encoder, *, drop: bool = False) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
@@ -138,18 +138,25 @@ class Upgrades:
                 f"{name!r} has a vector {encoder.vector_name!r} of another size: "
                 f"{present.size}, and {encoder.name} makes {size}."
             )
-
-        async def meanings(documents: Sequence[Document]) -> Sequence[Vector]:
-            return await encoder.encode_documents([encoded_text(one) for one in documents])
-
-        addition = _Addition(encoder.vector_name, size, meanings, MEANINGS, encoder.name)
-        done = await self._add(name, addition)
+        done = await self._add(name, _meanings(encoder, encoder.vector_name, size))
         old = [v for v in (await self._engine.shape(name)).vectors if v != encoder.vector_name]
         if drop:
             for vector in old:
                 await self._engine.take(name, vector)
             old = []
         return Upgraded(name, done.vector, done.points, done.textless, done.copied, tuple(old))
+
+    async def refill(self, name: str, encoder_of: Callable[[str], Encoder]) -> None:
+        """Give points that were stored meanwhile what an upgrade gave the others."""
+        shape = await self._engine.shape(name)
+        if SPARSE_NAME in shape.sparse:
+            await self._fill(name, self._keywords())
+        if shape.upgraded is not None:
+            vector, model = shape.upgraded
+            await self._fill(name, _meanings(encoder_of(model), vector, None))
+
+    def _keywords(self) -> _Addition:
+        return _Addition(SPARSE_NAME, None, self._words, WORDS)
 
     async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
         texts = [encoded_text(one, self._title_factor) for one in documents]
@@ -213,6 +220,13 @@ class Upgrades:
         numbers = [number for one in names if (number := _copy_number(one, name))]
         if name not in names and numbers and name not in await self._engine.aliases():
             await self._engine.lead(name, f"{name}~{max(numbers)}")
+
+
+def _meanings(encoder: Encoder, vector: str, size: int | None) -> _Addition:
+    async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
+        return await encoder.encode_documents([encoded_text(one) for one in documents])
+
+    return _Addition(vector, size, encode, MEANINGS, encoder.name)
 
 
 def _copy_number(copy: str, original: str) -> int:

@@ -16,6 +16,7 @@ from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, dense_vectors
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge_plain import sidecar
 from mcp_server_qdrant.qdrant.payload import read
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
@@ -42,12 +43,23 @@ class Shape:
         idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
         return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
 
+    @property
+    def upgraded(self) -> tuple[str, str] | None:
+        """The vector that an upgrade to another model added, and that model."""
+        vector, model = self.metadata.get(marks.VECTOR_KEY), self.metadata.get(MODEL_KEY)
+        known = isinstance(vector, str) and isinstance(model, str) and vector in self.vectors
+        return (vector, model) if known else None  # type: ignore[return-value]
+
     def plan(self) -> dict[str, tuple[Any, ...]]:
         """Vector name -> what must be equal for points of one collection to fit another."""
         dense = {
             n: (p.size, p.distance, bool(p.multivector_config)) for n, p in self.vectors.items()
         }
         return dense | {name: (params.modifier,) for name, params in self.sparse.items()}
+
+    def declared(self) -> dict[str, Any]:
+        """The same in the embedded engine's own terms."""
+        return {"name": "", **sidecar(self.vectors, self.sparse, None)}
 
     def with_vector(self, name: str, size: int | None) -> "Shape":
         """The same with one vector more: dense of `size`, or sparse."""
@@ -167,6 +179,14 @@ class Bulk:
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or more:
             await self._mark(name, unfinished - {vector}, more)
+
+    async def note(self, name: str, imported: str) -> None:
+        """Write down where the collection comes from."""
+        known = (await self.shape(name)).metadata
+        with foreign_errors(name):
+            await self._client.update_collection(
+                name, metadata={**known, marks.IMPORTED_KEY: imported}
+            )
 
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""

@@ -1,0 +1,26 @@
+"""What upgrading and copying did, for a person."""
+
+from mcp_server_qdrant.ingest.upgrade import Upgraded
+
+
+def upgraded(done: Upgraded, model: str | None, seconds: float) -> str:
+    """What an upgrade did, in a sentence or three."""
+    got = f"the vectors of {model}" if model else "keywords"
+    said = [f"{done.collection}: all points had {got} already."]
+    if done.points:
+        said = [f"{done.collection}: {done.points:,} points got {got} in {seconds:.1f} s."]
+    if done.textless:
+        said.append(f"{done.textless:,} have no text to make them of.")
+    if done.copied:
+        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
+    if done.kept:
+        names = ", ".join(name or "(unnamed)" for name in done.kept)
+        said.append(f"Kept for other programs: {names}; --drop-old removes what is old.")
+    return " ".join(said)
+
+
+def copied(name: str, written: int, total: int, seconds: float) -> str:
+    """What a copy did, in a sentence."""
+    if not written:
+        return f"{name}: both hold the same {total:,} points."
+    return f"{name}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."
