@@ -8,13 +8,15 @@ from typing import Any
 
 from qdrant_client import AsyncQdrantClient, models
 
-from tests.support import COSINE, corpus, dense, foreign
+from tests.support import SIZE, corpus, dense, foreign
 
 VECTOR = "fast-bag-of-words"
 TEXTS = corpus(40)
 
 
-async def leave(folder: Path, *names: str, texts: Any = TEXTS) -> None:
+async def leave(
+    folder: Path, *names: str, texts: Any = TEXTS, vector: str = VECTOR, size: int = SIZE
+) -> None:
     """What the official server 0.8.1 leaves: one dense vector, `document` and `metadata`."""
     client = AsyncQdrantClient(path=str(folder))
     for name in names or ("notes",):
@@ -22,8 +24,8 @@ async def leave(folder: Path, *names: str, texts: Any = TEXTS) -> None:
             client,
             name,
             {n: {"document": text, "metadata": {"n": n}} for n, text in enumerate(texts, 1)},
-            vectors={VECTOR: COSINE},
-            values=lambda n: {VECTOR: dense(texts[n - 1])},
+            vectors={vector: models.VectorParams(size=size, distance=models.Distance.COSINE)},
+            values=lambda n: {vector: dense(texts[n - 1], size)},
         )
     await client.close()
 

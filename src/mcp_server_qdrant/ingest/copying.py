@@ -69,12 +69,14 @@ async def copy(source: Readable, target: Place, name: str, told: Told = lambda _
 
 
 async def complete(source: Readable, target: Place, name: str, told: Told = lambda _: None) -> int:
-    """Write the points that the target lacks; how many those were."""
-    written = 0
-    async for ids in _differing(source, name, target, name, replaced=False):
-        await target.put(name, await source.fetch(name, ids, vectors=True))
+    """Write the points that the target lacks; how many those were. `told` how many it has."""
+    written = seen = 0
+    async for page, ids in _pages(source, name, target, name, replaced=False):
+        if ids:
+            await target.put(name, await source.fetch(name, ids, vectors=True))
         written += len(ids)
-        told(written)
+        seen += page
+        told(seen)
     return written
 
 
@@ -86,11 +88,12 @@ async def _check(source: Readable, target: Place, name: str) -> None:
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
         )
-    async for strange in _differing(target, name, source, name):
-        raise RequestError(
-            f"There is a collection {name!r} at the target already, and it holds points that the "
-            f"source has not, or has otherwise (id {strange[0]}): delete one of the two."
-        )
+    async for _, strange in _pages(target, name, source, name):
+        if strange:
+            raise RequestError(
+                f"There is a collection {name!r} at the target already, and it holds points that "
+                f"the source has not, or has otherwise (id {strange[0]}): delete one of the two."
+            )
 
 
 async def mirror(place: Place, name: str, its: str, told: Told = lambda _: None) -> int:
@@ -98,31 +101,38 @@ async def mirror(place: Place, name: str, its: str, told: Told = lambda _: None)
 
     A point that is written anew loses what the copy alone had: its new vectors.
     """
-    changed = 0
-    async for ids in _differing(place, name, place, its):
-        await place.put(its, await place.fetch(name, ids, vectors=True))
+    changed = seen = 0
+    async for page, ids in _pages(place, name, place, its):
+        if ids:
+            await place.put(its, await place.fetch(name, ids, vectors=True))
         changed += len(ids)
-        told(changed)
-    async for ids in _differing(place, its, place, name, replaced=False):
-        await place.remove(its, ids)
+        seen += page
+        told(seen)
+    async for _, ids in _pages(place, its, place, name, replaced=False):
+        if ids:
+            await place.remove(its, ids)
         changed += len(ids)
     return changed
 
 
-async def _differing(
+async def _pages(
     source: Readable, name: str, target: Readable, its: str, *, replaced: bool = True
-) -> AsyncIterator[list[PointId]]:
-    """The ids, in pages, that the target lacks or (where `replaced`) has with another payload."""
+) -> AsyncIterator[tuple[int, list[PointId]]]:
+    """Page by page how many points it has, and which the target lacks or has otherwise.
+
+    Otherwise means with another payload; that counts where `replaced`.
+    """
     offset = None
     while True:
         payloads, offset = await source.page(name, PAGE, offset)
         known = await target.payloads(its, list(payloads)) if payloads else {}
-        differing = [
-            point
-            for point, payload in payloads.items()
-            if point not in known or (replaced and known[point] != payload)
-        ]
-        if differing:
-            yield differing
+        yield (
+            len(payloads),
+            [
+                point
+                for point, payload in payloads.items()
+                if point not in known or (replaced and known[point] != payload)
+            ],
+        )
         if offset is None:
             return

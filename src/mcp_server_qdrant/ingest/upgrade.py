@@ -9,6 +9,7 @@ is copied, with the vectors as they are, and an alias takes its name.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Sparse
@@ -17,7 +18,7 @@ from mcp_server_qdrant.ingest.copying import Place, mirror
 from mcp_server_qdrant.ingest.fill import PASSES, Encode, Points, Vector, fill
 from mcp_server_qdrant.ingest.store import encoded_text
 
-WORDS = 256  # texts per batch of BM25: a few milliseconds
+WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
 
 Told = Callable[[str, int, int], None]
@@ -181,9 +182,12 @@ class Upgrades:
             new.vector,
             new.encode,
             batch=new.batch,
-            told=lambda points: self._told(name, points, max(total, points)),
+            told=partial(self._tell, name, total),
         )
         return done.points, done.textless
+
+    def _tell(self, name: str, total: int, done: int) -> None:
+        self._told(name, done, max(total, done))  # there may be more by now
 
     async def _copied(self, name: str, new: _Addition, why: str) -> Upgraded:
         """The same by a copy. The original is deleted once the copy is complete."""
@@ -194,9 +198,8 @@ class Upgrades:
             await self._engine.make(copy, shape.with_vector(new.vector, new.size))
         points, textless = 0, 0
         for _ in range(PASSES):
-            changed = await mirror(
-                self._engine, current, copy, lambda done: self._told(copy, done, done)
-            )
+            total = await self._engine.count(current)
+            changed = await mirror(self._engine, current, copy, partial(self._tell, copy, total))
             done, textless = await self._fill(copy, new)
             points += done
             if not changed:
