@@ -25,13 +25,11 @@ LINES = 10  # of progress for a collection, where it is no terminal
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
 @click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
-@click.option("--api-key", envvar="QDRANT_AT_API_KEY", help="For the URL of --at.")
 def upgrade(
     collections: Sequence[str],
     model: str | None,
     drop_old: bool,  # noqa: FBT001
     at: str | None,
-    api_key: str | None,
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
@@ -39,22 +37,14 @@ def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    _exit(lambda settings: _upgrade(settings, collections, model, drop_old, (at, api_key)))
+    _exit(lambda settings: _upgrade(settings, collections, model, drop_old, at))
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
 @click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
-@click.option("--from-api-key", envvar="QDRANT_FROM_API_KEY", help="For the URL of --from.")
-@click.option("--to-api-key", envvar="QDRANT_TO_API_KEY", help="For the URL of --to.")
-def copy(
-    collections: Sequence[str],
-    origin: str | None,
-    goal: str | None,
-    from_api_key: str | None,
-    to_api_key: str | None,
-) -> None:
+def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
     A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
@@ -62,7 +52,7 @@ def copy(
     """
     if origin == goal:
         raise click.UsageError("--from and --to must differ.")
-    _exit(lambda s: _copy(s, collections, (origin, from_api_key), (goal, to_api_key)))
+    _exit(lambda settings: _copy(settings, collections, origin, goal))
 
 
 def _exit(work: "Callable[[Settings], Coroutine[Any, Any, int]]") -> None:
@@ -106,31 +96,32 @@ async def _upgrade(
     collections: Sequence[str],
     model: str | None,
     drop: bool,  # noqa: FBT001
-    at: tuple[str | None, str | None],
+    at: str | None,
 ) -> int:
     from mcp_server_qdrant import upkeep, upkeep_text
-    from mcp_server_qdrant.services import open_encoders
+    from mcp_server_qdrant.services_models import described, open_choice, open_encoders
 
     progress = Progress()
-    async with upkeep.engine(at[0], settings, at[1]) as engine:
+    async with upkeep.engine(at, settings) as engine:
         upgrades = upkeep.upgrades_of(settings, engine, progress)
-        encoder = open_encoders(settings).of(model) if model else None
-        if encoder is not None:
-            await encoder.ready(LOAD_SECONDS)
+        encoders = open_encoders(settings)
+        if model:
+            await encoders.of(model).ready(LOAD_SECONDS)
 
         async def one(name: str) -> str:
-            if at[0] is None:
+            if at is None:
                 upkeep.check_visible(name, settings)
             with progress:
                 try:
-                    done = await (
-                        upgrades.keywords(name)
-                        if encoder is None
-                        else upgrades.model(name, encoder, drop=drop)
-                    )
+                    if model:
+                        metadata = described(settings, encoders, model)
+                        done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
+                    else:
+                        done = await upgrades.keywords(name)
                 except UnknownCollection as error:
                     raise upkeep.unknown(name, await engine.names()) from error
-            return upkeep_text.upgraded(done, model, progress.seconds)
+            mapped = open_choice(settings, encoders).mapped(name)
+            return upkeep_text.upgraded(done, model, progress.seconds, mapped)
 
         return await _each(collections, one)
 
@@ -138,19 +129,19 @@ async def _upgrade(
 async def _copy(
     settings: "Settings",
     collections: Sequence[str],
-    origin: tuple[str | None, str | None],
-    goal: tuple[str | None, str | None],
+    origin: str | None,
+    goal: str | None,
 ) -> int:
     from mcp_server_qdrant import upkeep, upkeep_text
 
     progress = Progress()
     async with (
-        upkeep.source(origin[0], settings, origin[1]) as source,
-        upkeep.engine(goal[0], settings, goal[1], new=True) as target,
+        upkeep.source(origin, settings) as source,
+        upkeep.engine(goal, settings, new=True) as target,
     ):
 
         async def one(name: str) -> str:
-            if None in (origin[0], goal[0]):
+            if None in (origin, goal):
                 upkeep.check_visible(name, settings)
             with progress:
                 try:

@@ -115,7 +115,11 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     fields = [(field.name, field.field_type) for field in settings.filterable_fields]
     points = Points(client, settings.qdrant_content_fields, fields)
     upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
-    backfill = Backfill(catalog, points, encoders, lambda name: upgrades.refill(name, encoders.of))
+
+    async def refill(name: str) -> None:
+        await upgrades.refill(await catalog.target(name), encoders.of)
+
+    backfill = Backfill(catalog, points, encoders, refill)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))

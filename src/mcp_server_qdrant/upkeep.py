@@ -20,6 +20,7 @@ from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local_files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local_import import ImportJournal, import_due
+from mcp_server_qdrant.services_models import inference_headers
 from mcp_server_qdrant.settings import Settings
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
@@ -62,13 +63,13 @@ def upgrades_of(
 
 @asynccontextmanager
 async def engine(
-    where: str | None, settings: Settings, api_key: str | None = None, *, new: bool = False
+    where: str | None, settings: Settings, *, new: bool = False
 ) -> AsyncIterator[Bulk]:
     """The engine at a URL or in a folder, `new` or not; None: the one that the settings name.
 
     Raises ConfigError, RequestError, EngineUnavailable.
     """
-    client = await (_own(settings) if where is None else _other(where, api_key, new=new))
+    client = await (_own(settings) if where is None else _other(where, settings, new=new))
     try:
         if where is None and settings.qdrant_url is None:
             await import_local_mode(settings, client)
@@ -78,12 +79,10 @@ async def engine(
 
 
 @asynccontextmanager
-async def source(
-    where: str | None, settings: Settings, api_key: str | None = None
-) -> AsyncIterator[Bulk | LocalFiles]:
+async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
     """The same to be read only: a folder of local mode without its lock, and left as it is."""
     if where is None or kind(where) != "local mode":
-        async with engine(where, settings, api_key) as opened:
+        async with engine(where, settings) as opened:
             yield opened
         return
     files = LocalFiles(Path(where))
@@ -110,17 +109,26 @@ async def _own(settings: Settings) -> AsyncQdrantBase:
         prefer_grpc=settings.qdrant_prefer_grpc,
         local_path=settings.local_path,
         timeout=max(PATIENCE, settings.qdrant_timeout),
+        inference=inference_headers(settings),
     )
 
 
-async def _other(where: str, api_key: str | None, *, new: bool) -> AsyncQdrantBase:
+async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBase:
     match kind(where):
         case "local mode":
             return open_local_mode(Path(where))
         case "nothing" if not new:
             raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
-    url = where if kind(where) == "url" else None
-    return await open_client(url=url, api_key=api_key, local_path=Path(where), timeout=PATIENCE)
+    if kind(where) != "url":
+        return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
+    key = settings.qdrant_other_api_key
+    return await open_client(
+        url=where,
+        api_key=key.get_secret_value() if key else None,
+        prefer_grpc=settings.qdrant_prefer_grpc,
+        local_path=Path(where),
+        timeout=PATIENCE,
+    )
 
 
 async def copy(

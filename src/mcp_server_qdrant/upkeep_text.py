@@ -3,8 +3,8 @@
 from mcp_server_qdrant.ingest.upgrade import Upgraded
 
 
-def upgraded(done: Upgraded, model: str | None, seconds: float) -> str:
-    """What an upgrade did, in a sentence or three."""
+def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | None = None) -> str:
+    """What an upgrade did, in a sentence or some; `mapped` is the collection's in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
     said = [f"{done.collection}: all points had {got} already."]
     if done.points:
@@ -16,6 +16,8 @@ def upgraded(done: Upgraded, model: str | None, seconds: float) -> str:
     if done.kept:
         names = ", ".join(name or "(unnamed)" for name in done.kept)
         said.append(f"Kept for other programs: {names}; --drop-old removes what is old.")
+    if model and mapped and mapped != model:
+        said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
 
 

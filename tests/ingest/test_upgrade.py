@@ -32,6 +32,7 @@ from tests.support import (
 
 VECTOR = "fast-bag-of-words"
 TEXTS = corpus(40)
+SAYS = {"embedding_model": "fake/Other", "embedding_provider": "fastembed"}
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +261,7 @@ async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine
     async with memory_services(FakeEncoder(), new, engine=engine) as services:
         before = texts(await find(services, TEXTS[30], "notes", algorithm="semantic"))
 
-        done = await upgrades(engine).model("notes", new)
+        done = await upgrades(engine).model("notes", new, SAYS)
         stale = await find(services, TEXTS[30], "notes", algorithm="semantic")
         services.catalog.forget("notes")
         page = await find(services, TEXTS[30], "notes", algorithm="semantic")
@@ -277,13 +278,13 @@ async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is
     new = FakeEncoder("fake/Other", size=32)
     engine.broken_methods["update_vectors"] = EngineFailure("It broke.")
     with pytest.raises(EngineFailure):
-        await upgrades(engine).model("notes", new)
+        await upgrades(engine).model("notes", new, SAYS)
 
     async with memory_services(new, engine=engine) as services:
         assert (await services.catalog.target("notes")).dense is None
 
         engine.broken_methods.clear()
-        await upgrades(engine).model("notes", new)
+        await upgrades(engine).model("notes", new, SAYS)
         services.catalog.forget("notes")
         assert (await services.catalog.target("notes")).dense.vector == "fast-other"
 
@@ -291,7 +292,7 @@ async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is
 async def test_the_old_vectors_are_dropped_when_asked(engine):
     new = FakeEncoder("fake/Other", size=32)
 
-    done = await upgrades(engine).model("notes", new, drop=True)
+    done = await upgrades(engine).model("notes", new, SAYS, drop=True)
 
     assert done.kept == ()
     assert set((await stored(engine))[1].vector) == {"fast-other"}
@@ -299,7 +300,7 @@ async def test_the_old_vectors_are_dropped_when_asked(engine):
 
 async def test_a_model_of_another_size_under_the_same_name_is_refused(engine):
     with pytest.raises(RequestError, match="another size: 64, and fake/Bag-of-Words makes 32"):
-        await upgrades(engine).model("notes", FakeEncoder(size=32))
+        await upgrades(engine).model("notes", FakeEncoder(size=32), SAYS)
 
 
 class Old:
@@ -349,7 +350,7 @@ async def test_a_second_copy_takes_over_from_the_first():
         await official(engine)
         await upgrades(Old(engine)).keywords("notes")
 
-        await upgrades(Old(engine)).model("notes", FakeEncoder("fake/Other", size=32))
+        await upgrades(Old(engine)).model("notes", FakeEncoder("fake/Other", size=32), SAYS)
 
         assert [c.name for c in (await engine.get_collections()).collections] == ["notes~2"]
         assert set((await stored(engine))[1].vector) == {VECTOR, "bm25", "fast-other"}
@@ -408,12 +409,14 @@ async def test_what_a_server_stores_before_it_notices_gets_its_keywords_when_it_
 async def test_refilling_gives_keywords_and_the_new_models_vectors_to_points_without(engine):
     new = FakeEncoder("fake/Other", size=32)
     await upgrades(engine).keywords("notes")
-    await upgrades(engine).model("notes", new)
+    await upgrades(engine).model("notes", new, SAYS)
     late = models.PointStruct(
         id=99, vector={VECTOR: dense("zebra")}, payload={"document": "a zebra crossing"}
     )
     await engine.upsert("notes", [late])
 
-    await upgrades(engine).refill("notes", {"fake/Other": new}.__getitem__)
+    async with memory_services(FakeEncoder(), new, engine=engine) as services:
+        target = await services.catalog.target("notes")
+        await upgrades(engine).refill(target, services.encoders.of)
 
     assert set((await stored(engine))[99].vector) == {VECTOR, "bm25", "fast-other"}

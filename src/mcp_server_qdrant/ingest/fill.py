@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Sparse
+from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineFailure, RequestError
 from mcp_server_qdrant.ingest.store import encoded_text
 
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
 
-Vector = Sparse | Sequence[float]
+Vector = Sparse | Dense
 Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 
 
@@ -94,4 +95,4 @@ async def _give(
 
 
 def _empty(vector: Vector) -> bool:
-    return not (vector.indices if isinstance(vector, Sparse) else len(vector))
+    return isinstance(vector, Sparse) and not vector.indices

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Sparse
+from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Sparse, Target
 from mcp_server_qdrant.errors import EngineFailure, EngineTooOld, RequestError
 from mcp_server_qdrant.ingest.copying import Place, mirror
 from mcp_server_qdrant.ingest.fill import PASSES, Encode, Points, Vector, fill
@@ -30,8 +30,8 @@ class Engine(Place, Points, Protocol):
     async def begin(self, name: str, vector: str, size: int | None) -> None:
         """Add a vector that is not searched yet. Raises EngineTooOld."""
 
-    async def finish(self, name: str, vector: str, *, model: str | None = None) -> None:
-        """Let it be searched."""
+    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+        """Let it be searched; `model` is what the collection says of its model."""
 
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector."""
@@ -59,7 +59,9 @@ class Bm25(Protocol):
 class Encoder(Protocol):
     """What makes the dense vectors of documents."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The model's."""
 
     @property
     def vector_name(self) -> str:
@@ -68,7 +70,7 @@ class Encoder(Protocol):
     async def size(self) -> int:
         """Their dimensions."""
 
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+    async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
         """One vector per text. Raises EncoderUnavailable."""
 
 
@@ -90,13 +92,13 @@ class Upgraded:
 
 @dataclass(frozen=True, slots=True)
 class _Addition:
-    """A vector to add: dense of `size` or sparse, how it is made, and by which model."""
+    """A vector to add: dense of `size` or sparse, how it is made, what to say of its model."""
 
     vector: str
     size: int | None
     encode: Encode
     batch: int
-    model: str | None = None
+    model: Mapping[str, Any] | None = None
 
 
 class Upgrades:
@@ -126,10 +128,13 @@ class Upgrades:
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
         return await self._add(name, self._keywords())
 
-    async def model(self, name: str, encoder: Encoder, *, drop: bool = False) -> Upgraded:
+    async def model(
+        self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
+    ) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
 
-        The vectors of the old model stay, for whoever uses them, unless they are to be dropped.
+        `metadata` is what a collection of that model says of it. The vectors of the old model
+        stay, for whoever uses them, unless they are to be dropped.
         """
         await self._mend(name)
         size = await encoder.size()
@@ -139,7 +144,7 @@ class Upgrades:
                 f"{name!r} has a vector {encoder.vector_name!r} of another size: "
                 f"{present.size}, and {encoder.name} makes {size}."
             )
-        done = await self._add(name, _meanings(encoder, encoder.vector_name, size))
+        done = await self._add(name, _meanings(encoder, encoder.vector_name, size, metadata))
         old = [v for v in (await self._engine.shape(name)).vectors if v != encoder.vector_name]
         if drop:
             for vector in old:
@@ -147,14 +152,14 @@ class Upgrades:
             old = []
         return Upgraded(name, done.vector, done.points, done.textless, done.copied, tuple(old))
 
-    async def refill(self, name: str, encoder_of: Callable[[str], Encoder]) -> None:
+    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
-        shape = await self._engine.shape(name)
+        name, shape = target.collection, await self._engine.shape(target.collection)
         if SPARSE_NAME in shape.sparse:
             await self._fill(name, self._keywords())
-        if shape.upgraded is not None:
-            vector, model = shape.upgraded
-            await self._fill(name, _meanings(encoder_of(model), vector, None))
+        if target.dense is not None and target.dense.vector == shape.added:
+            encoder = encoder_of(target.dense.model)
+            await self._fill(name, _meanings(encoder, target.dense.vector))
 
     def _keywords(self) -> _Addition:
         return _Addition(SPARSE_NAME, None, self._words, WORDS)
@@ -171,7 +176,7 @@ class Upgrades:
             except EngineTooOld as error:
                 return await self._copied(name, new, str(error))
         done, textless = await self._fill(name, new)
-        await self._engine.finish(name, new.vector, model=new.model)
+        await self._engine.finish(name, new.vector, new.model)
         return Upgraded(name, new.vector, done, textless)
 
     async def _fill(self, name: str, new: _Addition) -> tuple[int, int]:
@@ -209,7 +214,7 @@ class Upgrades:
                 f"{name!r} is written to faster than it can be copied: stop what writes to it, "
                 "and upgrade again."
             )
-        await self._engine.finish(copy, new.vector, model=new.model)
+        await self._engine.finish(copy, new.vector, new.model)
         if current == name:
             await self._engine.drop(name)  # an alias cannot have the name of a collection
         await self._engine.lead(name, copy)
@@ -225,11 +230,13 @@ class Upgrades:
             await self._engine.lead(name, f"{name}~{max(numbers)}")
 
 
-def _meanings(encoder: Encoder, vector: str, size: int | None) -> _Addition:
+def _meanings(
+    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
+) -> _Addition:
     async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
         return await encoder.encode_documents([encoded_text(one) for one in documents])
 
-    return _Addition(vector, size, encode, MEANINGS, encoder.name)
+    return _Addition(vector, size, encode, MEANINGS, model)
 
 
 def _copy_number(copy: str, original: str) -> int:

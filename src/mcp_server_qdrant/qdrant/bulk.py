@@ -11,12 +11,14 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineTooOld, RequestError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.catalog import MODEL_KEY, dense_vectors
+from mcp_server_qdrant.qdrant.catalog import dense_vectors
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge_plain import sidecar
+from mcp_server_qdrant.qdrant.inference import native
 from mcp_server_qdrant.qdrant.payload import read
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
@@ -44,11 +46,10 @@ class Shape:
         return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
 
     @property
-    def upgraded(self) -> tuple[str, str] | None:
-        """The vector that an upgrade to another model added, and that model."""
-        vector, model = self.metadata.get(marks.VECTOR_KEY), self.metadata.get(MODEL_KEY)
-        known = isinstance(vector, str) and isinstance(model, str) and vector in self.vectors
-        return (vector, model) if known else None  # type: ignore[return-value]
+    def added(self) -> str | None:
+        """The dense vector that an upgrade to another model added."""
+        vector = self.metadata.get(marks.VECTOR_KEY)
+        return vector if vector in self.vectors else None
 
     def plan(self) -> dict[str, tuple[Any, ...]]:
         """Vector name -> what must be equal for points of one collection to fit another."""
@@ -173,9 +174,9 @@ class Bulk:
         with foreign_errors(name):
             await self._client.update_collection(name, metadata=metadata)
 
-    async def finish(self, name: str, vector: str, *, model: str | None = None) -> None:
-        """Let the vector be searched; with `model`, it becomes what queries are encoded for."""
-        more = {MODEL_KEY: model, marks.VECTOR_KEY: vector} if model else None
+    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+        """Let the vector be searched; `model` is what the collection says of its model from now."""
+        more = {**model, marks.VECTOR_KEY: vector} if model else None
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or more:
             await self._mark(name, unfinished - {vector}, more)
@@ -211,9 +212,7 @@ class Bulk:
         """The points as they are now; missing ones are left out."""
         return [self._document(name, record) for record in await self.fetch(name, ids)]
 
-    async def give(
-        self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Sequence[float]]
-    ) -> None:
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
         """Write one vector of points that exist; the rest of them stays as it is."""
         updates = [
             models.PointVectors(id=point, vector={vector: _foreign(value)})
@@ -283,10 +282,11 @@ def _without(vector: str) -> models.Filter:
     return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
 
 
-def _foreign(value: Sparse | Sequence[float]) -> Any:
+def _foreign(value: Sparse | Dense) -> Any:
     if isinstance(value, Sparse):
         return models.SparseVector(indices=list(value.indices), values=list(value.values))
-    return list(value)
+    made = native(value)
+    return made if isinstance(made, models.Document) else list(made)
 
 
 @contextmanager

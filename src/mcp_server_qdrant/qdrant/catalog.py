@@ -283,8 +283,6 @@ class Catalog:
         if choice.model is None:
             return None, choice.fault
         named, size = await self._models.shape(choice.model)
-        if choice.model == metadata.get(MODEL_KEY):
-            named = metadata.get(marks.VECTOR_KEY, named)
         for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
             foreign = name.startswith("fast-") and name != named and not choice.certain
             if params.multivector_config is None and not foreign and size in (None, params.size):

@@ -1,7 +1,7 @@
 """What an upgrade writes down in a collection's metadata, and what it calls the copies it makes.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
-`embedding_vector` is the vector that `embedding_model` made, where there are several.
+`embedding_vector` is the one that an upgrade to another model added.
 A collection NAME~1 is the copy that stands for NAME: the alias NAME leads to it, or is about to.
 """
 
