@@ -176,10 +176,12 @@ class Progress:
 
     def __call__(self, name: str, done: int, total: int) -> None:
         """So many points of so many are done."""
+        if not total:
+            return
         rate = done / max(self._clock() - self._since, 1e-3)
         left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
         text = f"{name}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
-        tenth = LINES * done // max(total, 1)
+        tenth = LINES * done // total
         if self._line:
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)
         elif tenth > self._tenth or not done:

@@ -1,6 +1,7 @@
 """Which collections there are, which of them may be seen, and how each is searched."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,11 +107,13 @@ class Catalog:
 
     async def _shown(self, names: Sequence[str]) -> list[str]:
         """The names, a copy that stands for a collection by that one's; aliases cost a trip."""
-        if not any(map(marks.stands_for, names)):
-            return sorted(names)
-        with foreign_errors():
-            response = await self._client.get_aliases()
-        return marks.shown(names, {a.alias_name: a.collection_name for a in response.aliases})
+        aliases: dict[str, str] = {}
+        # A key that may read some collections only is refused the aliases.
+        with contextlib.suppress(QdrantMcpError), foreign_errors():
+            if any(map(marks.stands_for, names)):
+                found = (await self._client.get_aliases()).aliases
+                aliases = {one.alias_name: one.collection_name for one in found}
+        return marks.shown(names, aliases)
 
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets this name be read and named."""
