@@ -107,6 +107,10 @@ async def count(engine: Engine, collection: str = "notes") -> int:
     return (await engine.count(collection)).count
 
 
+def asking(engine: Engine, person: Person, mode: str, filters: bool) -> Any:
+    return client_of(engine, answers=person, mode=mode, qdrant_allow_arbitrary_filter=filters)
+
+
 class TestByIds:
     async def test_a_found_point_and_an_own_id_delete_their_documents(self, engine):
         async with client_of(engine) as client:
@@ -193,15 +197,6 @@ class TestByIds:
 
         assert await count(engine) == 0
 
-    async def test_nobody_is_asked_about_ids(self, engine):
-        person = Person("decline")
-        async with client_of(engine, answers=person) as client:
-            point = await store(client, "roses are red")
-            await deleted(client, ids=[point])
-
-        assert person.asked == []
-        assert await count(engine) == 0
-
     async def test_what_is_deleted_is_counted_no_more_at_once(self, engine):
         async with client_of(engine) as client:
             points = [await store(client, f"rose {n}") for n in range(5)]
@@ -221,7 +216,7 @@ class TestByIds:
         targets = await services.catalog.resolve(["notes"])
         assert not (await services.pipeline.terms.of("quokka", targets)).unknown
 
-        await services.deletion.by_ids(gone.ids)
+        await services.deletion.by_ids(gone.ids, None, await services.deletion.named(gone.ids))
         targets = await services.catalog.resolve(["notes"])
 
         assert (await services.pipeline.terms.of("quokka", targets)).unknown
@@ -254,7 +249,7 @@ class TestByFilter:
         assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
         assert len(lines) == 5
         assert all(line.startswith("- a red thing ") for line in lines[1:4])
-        assert lines[4] == "Call again with confirm_count=4 to delete them for good."
+        assert lines[4] == "Call again with confirm_count=4 to delete for good."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
         assert said(second) == "Deleted 4 points of notes."
@@ -391,6 +386,62 @@ class TestAPersonIsAsked:
 
         assert "matches 4 points of notes, not 9" in text
         assert person.asked == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("filters", [True, False])
+class TestAPersonIsAskedAboutIds:
+    async def test_and_agrees(self, engine, mode, filters):
+        person = Person()
+        async with asking(engine, person, mode, filters) as client:
+            await store(client, LONG, id="long", title="Harbours")
+            parts = await count(engine)
+            point = await store(client, "roses are red")
+            await store(client, "grass is green")
+            result = await delete(client, ids=["long", point, "nobody"])
+
+        first = point_id("notes", "long", 0)
+        assert person.asked == [
+            "Delete 2 documents? notes · Harbours: Sentence number 0 is about harbour 0. Sentence "
+            f"number 1 is about harb… (id {first}, {parts} parts); "
+            f"notes · roses are red (id {point})"
+        ]
+        assert said(result).splitlines()[-1] == "Not found: 'nobody'."
+        assert await count(engine) == 1
+
+    @pytest.mark.parametrize("means", ["decline", "cancel", "accept"])
+    async def test_and_declines(self, engine, mode, filters, means):
+        person = Person(means, ticks=False)
+        async with asking(engine, person, mode, filters) as client:
+            point = await store(client, "roses are red")
+            result = await delete(client, ids=[point])
+
+        assert said(result) == "Nothing was deleted: the person declined."
+        assert result.structured_content["documents"] == []
+        assert len(person.asked) == 1
+        assert await count(engine) == 1
+
+    async def test_but_not_about_ids_that_are_nowhere(self, engine, mode, filters):
+        person = Person()
+        async with asking(engine, person, mode, filters) as client:
+            await store(client, "roses are red")
+            assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
+
+        assert person.asked == []
+
+    async def test_and_what_was_shown_is_not_what_is_there_any_more(self, engine, mode, filters):
+        async with client_of(engine) as other:
+            await store(other, "roses are red", id="flower")
+            person = Person(first=lambda: store(other, "my will", id="flower"))
+            async with asking(engine, person, mode, filters) as client:
+                result = await delete(client, ids=["flower"])
+
+        if mode == "legacy":
+            assert "what these ids name has changed meanwhile" in refusal(result)
+            assert await count(engine) == 1
+        else:  # asked again, about the new text
+            assert ["roses" in person.asked[0], "my will" in person.asked[1]] == [True, True]
+            assert await count(engine) == 0
 
 
 async def test_hidden_collections_are_not_deleted_from_nor_named(engine):

@@ -17,27 +17,28 @@ from mcp_server_qdrant.tool_fields import as_text, json_object, one_or_many, sou
 
 MAX_IDS = 50
 LINE = 80
-DELETE = (
-    "Delete for good: the documents of ids (a part's id stands for its whole document), or what a "
-    "filter matches in one collection."
-)
+DELETE = "Delete whole documents by ids, of theirs or of parts; or what a filter matches."
+DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
+DECLINED = "Nothing was deleted: the person declined."
 
 Ids = Annotated[
-    list[Annotated[str, BeforeValidator(as_text)]] | None,
+    Annotated[
+        list[Annotated[str, BeforeValidator(as_text)]], Field(min_length=1, max_length=MAX_IDS)
+    ]
+    | None,
     BeforeValidator(one_or_many),
-    Field(min_length=1, max_length=MAX_IDS),
 ]
 Filter = Annotated[
     dict[str, Any] | None,
     BeforeValidator(json_object),
-    Field(description="Answers with the count first; {} matches all"),
+    Field(description="First answers with the count; {}: all"),
 ]
 Name = Annotated[str | None, BeforeValidator(sound)]
-Count = Annotated[int | None, Field(ge=1, description="The count that was answered: delete them")]
+Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
-class Deleted(Protocol):
-    """What was deleted by ids."""
+class Named(Protocol):
+    """The documents of some ids."""
 
     @property
     def documents(self) -> Sequence[Document]:
@@ -67,8 +68,11 @@ class Matching(Protocol):
 class Deletion(Protocol):
     """What deletes."""
 
-    async def by_ids(self, ids: Sequence[str], collection: str | None = None) -> Deleted:
-        """The documents of these ids."""
+    async def named(self, ids: Sequence[str], collection: str | None) -> Any:
+        """The documents of these ids: a Named."""
+
+    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Any) -> None:
+        """Those, if they are still as they were seen."""
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """What a filter matches."""
@@ -92,17 +96,26 @@ class Consent(BaseModel):
 
 
 class Deleting:
-    """One call: what the filter matches, the question about it, and the deed."""
+    """One call: what it would delete, the question about that, and the deed."""
 
     def __init__(self, services: Callable[[], Awaitable[Services]], default: str | None) -> None:
         self._services = services
         self._default = default
 
+    async def named(self, ids: Ids, collection_name: Name) -> Named | QdrantMcpError | None:
+        """The documents of the ids; an error is raised by the tool, not on the way to it."""
+        if ids is None:
+            return None
+        try:
+            return await (await self._services()).deletion.named(ids, collection_name)  # type: ignore[no-any-return]
+        except QdrantMcpError as error:
+            return error
+
     async def matched(
-        self, ids: Ids, query_filter: Filter, collection_name: Name
+        self, query_filter: Filter, collection_name: Name
     ) -> Matching | QdrantMcpError | None:
-        """What the filter matches now; an error is raised by the tool, not on the way to it."""
-        if query_filter is None or ids is not None:
+        """What the filter matches now; an error as above."""
+        if query_filter is None:
             return None
         try:
             place = _place(collection_name, self._default)
@@ -110,9 +123,17 @@ class Deleting:
         except QdrantMcpError as error:
             return error
 
-    async def by_ids(self, ids: Sequence[str], collection: str | None) -> CallToolResult:
-        """Delete the documents of these ids."""
-        return _gone(await (await self._services()).deletion.by_ids(ids, collection))
+    async def by_ids(
+        self, ids: Sequence[str], collection: str | None, found: Any, said: Any
+    ) -> CallToolResult:
+        """Delete the documents of these ids, unless a person who was asked declined."""
+        if isinstance(found, QdrantMcpError):
+            raise found
+        if _declined(said):
+            return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
+        if found.documents:
+            await (await self._services()).deletion.by_ids(ids, collection, found)
+        return _gone(found)
 
     async def by_filter(
         self, where: Mapping[str, Any], found: Any, said: Any, confirm_count: int | None
@@ -120,8 +141,11 @@ class Deleting:
         """Delete what the filter matches, if that was confirmed."""
         if isinstance(found, QdrantMcpError):
             raise found
-        if (count := confirmed(said, found, confirm_count)) is None:
-            return _matching(found, asked=_asked(said))
+        if _declined(said):
+            return answer(DECLINED, _structured(found))
+        count = found.count if _asked(said) else confirm_count
+        if not found.count or count is None:
+            return _matching(found)
         deletion = (await self._services()).deletion
         done = await deletion.by_filter(where, found.collection, count)
         return answer(f"Deleted {_points(done)} of {found.collection}.", {"deleted": done})
@@ -132,12 +156,18 @@ def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None
     deleting = Deleting(services, default)
 
     async def consent(
-        found: Annotated[Any, Resolve(deleting.matched)], confirm_count: Count, ctx: Context[Any]
+        named: Annotated[Any, Resolve(deleting.named)],
+        matched: Annotated[Any, Resolve(deleting.matched)],
+        confirm_count: Count,
+        ctx: Context[Any],
     ) -> Elicit[Consent] | None:
-        return to_ask(found, confirm_count, ctx)
+        if named is not None and matched is not None:
+            return None  # the tool refuses both at once
+        return to_ask(about_documents(named) or about_points(matched, confirm_count), ctx)
 
     async def delete(
-        found: Annotated[Any, Resolve(deleting.matched)],
+        named: Annotated[Any, Resolve(deleting.named)],
+        matched: Annotated[Any, Resolve(deleting.matched)],
         said: Annotated[ElicitationResult[Consent], Resolve(consent)],
         ids: Ids = None,
         query_filter: Filter = None,
@@ -146,9 +176,9 @@ def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None
     ) -> CallToolResult:
         """Delete."""
         if ids is not None and query_filter is None:
-            return await deleting.by_ids(ids, collection_name)
+            return await deleting.by_ids(ids, collection_name, named, said)
         if ids is None and query_filter is not None:
-            return await deleting.by_filter(query_filter, found, said, confirm_count)
+            return await deleting.by_filter(query_filter, matched, said, confirm_count)
         raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
 
     return delete
@@ -158,35 +188,26 @@ def delete_ids_tool(services: Callable[[], Awaitable[Services]]) -> AsyncTool:
     """The tool by ids only."""
     deleting = Deleting(services, None)
 
-    async def delete(ids: Ids, collection_name: Name = None) -> CallToolResult:
+    async def consent(
+        named: Annotated[Any, Resolve(deleting.named)], ctx: Context[Any]
+    ) -> Elicit[Consent] | None:
+        return to_ask(about_documents(named), ctx)
+
+    async def delete(
+        named: Annotated[Any, Resolve(deleting.named)],
+        said: Annotated[ElicitationResult[Consent], Resolve(consent)],
+        ids: Ids,
+        collection_name: Name = None,
+    ) -> CallToolResult:
         """Delete."""
-        return await deleting.by_ids(ids or [], collection_name)
+        return await deleting.by_ids(ids or [], collection_name, named, said)
 
     return delete
 
 
-def to_ask(found: Any, confirm_count: int | None, ctx: Context[Any]) -> Elicit[Consent] | None:
-    """The question, where there is something to ask and somebody who can be asked."""
-    if found is None or isinstance(found, QdrantMcpError) or not found.count:
-        return None
-    if confirm_count not in (None, found.count) or not can_ask(ctx):
-        return None
-    return Elicit(question(found), Consent)
-
-
-def _asked(said: Any) -> bool:
-    """Whether a person was asked; the outcome is None inside where nobody was."""
-    return not isinstance(said, AcceptedElicitation) or said.data is not None
-
-
-def confirmed(said: Any, found: Matching, confirm_count: int | None) -> int | None:
-    """How many points may be deleted: None where nobody said so."""
-    if not found.count:
-        return None
-    if not _asked(said):
-        return confirm_count
-    agreed = isinstance(said, AcceptedElicitation) and said.data.delete
-    return found.count if agreed else None
+def to_ask(question: str | None, ctx: Context[Any]) -> Elicit[Consent] | None:
+    """The question, where there is one and somebody who can be asked."""
+    return Elicit(question, Consent) if question and can_ask(ctx) else None
 
 
 def can_ask(ctx: Context[Any]) -> bool:
@@ -199,10 +220,34 @@ def can_ask(ctx: Context[Any]) -> bool:
     return modern or ctx.session.can_send_request
 
 
-def question(found: Matching) -> str:
-    """What the person reads."""
-    examples = "; ".join(tool_text.line(_name(one), LINE) for one in found.examples)
+def about_documents(found: Any) -> str | None:
+    """What the person reads of the documents of some ids; None where there are none."""
+    if found is None or isinstance(found, QdrantMcpError) or not found.documents:
+        return None
+    named = "; ".join(map(_described, found.documents))
+    count = len(found.documents)
+    return f"Delete {'1 document' if count == 1 else f'{count} documents'}? {named}"
+
+
+def about_points(found: Any, confirm_count: int | None) -> str | None:
+    """The same of what a filter matches; None where that is nothing, or not `confirm_count`."""
+    if found is None or isinstance(found, QdrantMcpError) or not found.count:
+        return None
+    if confirm_count not in (None, found.count):
+        return None
+    examples = "; ".join(map(_name, found.examples))
     return f"Delete {_points(found.count)} of the collection {found.collection}? {examples}"
+
+
+def _asked(said: Any) -> bool:
+    """Whether a person was asked; the outcome is None inside where nobody was."""
+    return not isinstance(said, AcceptedElicitation) or said.data is not None
+
+
+def _declined(said: Any) -> bool:
+    """Whether a person was asked and did not agree, in whatever way."""
+    agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
+    return _asked(said) and not agreed
 
 
 def _place(collection: str | None, default: str | None) -> str:
@@ -211,7 +256,7 @@ def _place(collection: str | None, default: str | None) -> str:
     raise RequestError("collection_name is required: a filter deletes from one collection.")
 
 
-def _gone(done: Deleted) -> CallToolResult:
+def _gone(done: Named) -> CallToolResult:
     if not done.documents:
         missing = ", ".join(repr(tool_text.line(one)) for one in done.missing)
         raise RequestError(f"Nothing was deleted: not found: {missing}.")
@@ -225,32 +270,33 @@ def _gone(done: Deleted) -> CallToolResult:
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
 
-def _matching(found: Matching, *, asked: bool) -> CallToolResult:
-    """Nothing is deleted: the person did not want it, or the number is asked for."""
-    structured = {
-        "deleted": 0,
-        "count": found.count,
-        "examples": [{"id": str(one.id), "text": _name(one)} for one in found.examples],
-    }
+def _matching(found: Matching) -> CallToolResult:
+    """Nothing is deleted: there is nothing, or its number is asked for."""
     if not found.count:
-        return answer(f"No point of {found.collection} matches: nothing to delete.", structured)
-    if asked:
-        return answer("Nothing was deleted: the person declined.", structured)
+        nothing = f"No point of {found.collection} matches: nothing to delete."
+        return answer(nothing, _structured(found))
     lines = [
         f"{_points(found.count)} of {found.collection} would be deleted; nothing is yet. Such as:",
-        *(f"- {tool_text.line(_name(one), LINE)} (id {one.id})" for one in found.examples),
-        f"Call again with confirm_count={found.count} to delete them for good.",
+        *(f"- {_name(one)} (id {one.id})" for one in found.examples),
+        f"Call again with confirm_count={found.count} to delete for good.",
     ]
-    return answer("\n".join(lines), structured)
+    return answer("\n".join(lines), _structured(found))
+
+
+def _structured(found: Matching) -> dict[str, Any]:
+    examples = [{"id": str(one.id), "text": _name(one)} for one in found.examples]
+    return {"deleted": 0, "count": found.count, "examples": examples}
 
 
 def _described(one: Document) -> str:
     parts = f", {one.chunks} parts" if one.chunks > 1 else ""
-    return f"{one.collection} · {tool_text.line(_name(one), LINE)} (id {one.id}{parts})"
+    return f"{one.collection} · {_name(one)} (id {one.id}{parts})"
 
 
 def _name(one: Document) -> str:
-    return tool_text.line(one.title or one.text)
+    """Its title and how its text begins: the parts of a document share their title."""
+    told = f"{one.title}: {one.text}" if one.title else one.text
+    return tool_text.line(told, LINE)
 
 
 def _points(count: int) -> str:

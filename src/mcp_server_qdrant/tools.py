@@ -22,7 +22,13 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
-from mcp_server_qdrant.tool_delete import DELETE, Deletion, delete_ids_tool, delete_tool
+from mcp_server_qdrant.tool_delete import (
+    DELETE,
+    DELETE_BY_IDS,
+    Deletion,
+    delete_ids_tool,
+    delete_tool,
+)
 from mcp_server_qdrant.tool_fields import (
     FieldParameter,
     as_text,
@@ -314,8 +320,8 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
-        delete = delete_ids_tool(services)
+        delete, description = delete_ids_tool(services), DELETE_BY_IDS
         if options.arbitrary_filter:
-            delete = delete_tool(services, options.default_collection)
-        made.append(ClosedTool.of(delete, "qdrant-delete", DELETE, write=True, destroys=True))
+            delete, description = delete_tool(services, options.default_collection), DELETE
+        made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
     return made

@@ -66,8 +66,8 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """The documents that were deleted (of each one part, for its title), and the unknown ids."""
+class Named:
+    """The documents of some ids (of each one part, for its title), and the ids that are nowhere."""
 
     documents: tuple[Document, ...]
     missing: tuple[str, ...]
@@ -105,11 +105,11 @@ class Deletion:
         self._lock = lock
         self._deleted = deleted
 
-    async def by_ids(self, ids: Sequence[str], collection: str | None = None) -> Deleted:
-        """Delete the documents of these ids; that of a part stands for the whole document.
+    async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
+        """The documents of these ids; the id of a part stands for its whole document.
 
-        Nothing is deleted where an id is in several collections and none was named, or where a
-        collection that may have it could not be looked in (RequestError).
+        Raises RequestError where an id is in several collections and none was named, BackendError
+        where a collection that may have it could not be looked in.
         """
         wanted = list(dict.fromkeys(ids))
         found = await self._found(wanted, collection)
@@ -124,10 +124,17 @@ class Deletion:
             for document in named.values():
                 key = (document.collection, document.document or str(document.id))
                 whole.setdefault(key, document)
-        for document in whole.values():
-            await self._delete(document)
         missing = [one for one in wanted if not any(one in named for named in found.values())]
-        return Deleted(tuple(whole.values()), tuple(missing))
+        return Named(tuple(whole.values()), tuple(missing))
+
+    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Named) -> None:
+        """Delete the documents of these ids if they are still as they were seen, else nothing."""
+        if await self.named(ids, collection) != seen:
+            raise RequestError(
+                "Nothing was deleted: what these ids name has changed meanwhile. Call again."
+            )
+        for document in seen.documents:
+            await self._delete(document)
 
     async def _found(
         self, ids: Sequence[str], collection: str | None
