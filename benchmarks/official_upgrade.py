@@ -8,7 +8,7 @@ The real 0.8.1 stores the texts, in its own environment. Then, each on a copy of
    in it what it found before, and stores into it.
 2. embedded engine: this server starts on the folder and imports it; the old files stay as they are.
 3. embedded engine, dense vectors only: `mcp-server-qdrant upgrade` in a process of its own, while a
-   running server is searched over stdio.
+   running server is searched over stdio; 0.8.1 finds what it found before in a copy of it.
 
 Prints one line per check and ends with 1 when one failed.
 """
@@ -136,7 +136,7 @@ def on_import(checks: Checks, official: Official) -> None:
 
 def over_stdio(checks: Checks, official: Official) -> None:
     """Over stdio, upgraded by another process."""
-    old = official.folder
+    old, before = official.folder, texts_found(official, QUERIES)
     official = Official(official.python, old.with_name("engine"), official.cache)
     print("      ", command(official, "copy", NAME, "--from", str(old)).strip())
     with serving(official) as server:
@@ -163,6 +163,10 @@ def over_stdio(checks: Checks, official: Official) -> None:
         checks.that(collections(server)[0]["legs"] == ["dense", "bm25"], "hybrid afterwards")
         found = servers.our_texts(server.call("qdrant-find", {"query": "ZX4711QB"}))
         checks.that(found[0] == RARE, "found by a word afterwards", found)
+    back = Official(official.python, old.with_name("back"), official.cache)
+    back.store("other", [{"content": "This makes the folder.", "metadata": None}])
+    print("      ", command(official, "copy", NAME, "--to", str(back.folder)).strip())
+    checks.that(texts_found(back, QUERIES) == before, "0.8.1 finds what it found before")
 
 
 class serving:  # noqa: N801

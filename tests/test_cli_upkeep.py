@@ -52,6 +52,12 @@ def test_progress_of_nothing_is_not_told(capsys):
             "(unnamed); --drop-old removes what is old.",
         ),
         (
+            Upgraded("n", "fast-new", 0, 1, dropped=("fast-old", "")),
+            "org/New",
+            "n: all points had the vectors of org/New already. 1 has no text to make them of. "
+            "Removed: fast-old, (unnamed).",
+        ),
+        (
             Upgraded("n", "bm25", 5, 0, copied="This Qdrant is old."),
             None,
             "n: 5 points got keywords in 2.0 s. This Qdrant is old. So it was copied, and its name "

@@ -1,5 +1,7 @@
 """What upgrading and copying did, for a person."""
 
+from collections.abc import Sequence
+
 from mcp_server_qdrant.ingest.upgrade import Upgraded
 
 
@@ -10,15 +12,23 @@ def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | No
     if done.points:
         said = [f"{done.collection}: {done.points:,} points got {got} in {seconds:.1f} s."]
     if done.textless:
-        said.append(f"{done.textless:,} have no text to make them of.")
+        have = "has" if done.textless == 1 else "have"
+        said.append(f"{done.textless:,} {have} no text to make them of.")
     if done.copied:
         said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
     if done.kept:
-        names = ", ".join(name or "(unnamed)" for name in done.kept)
-        said.append(f"Kept for other programs: {names}; --drop-old removes what is old.")
+        said.append(
+            f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
+        )
+    if done.dropped:
+        said.append(f"Removed: {_names(done.dropped)}.")
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
+
+
+def _names(vectors: Sequence[str]) -> str:
+    return ", ".join(name or "(unnamed)" for name in vectors)
 
 
 def copied(name: str, written: int, total: int, seconds: float) -> str:

@@ -8,7 +8,7 @@ is copied, with the vectors as they are, and an alias takes its name.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -79,7 +79,8 @@ class Upgraded:
     """What an upgrade did.
 
     `points` got the vector now, `textless` have no text to make one of. `copied` is why the
-    collection was copied; `kept` names the dense vectors that are searched no more.
+    collection was copied; `kept` names the dense vectors that are searched no more, `dropped` those
+    that were removed.
     """
 
     collection: str
@@ -88,6 +89,7 @@ class Upgraded:
     textless: int
     copied: str | None = None
     kept: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +148,11 @@ class Upgrades:
             )
         done = await self._add(name, _meanings(encoder, encoder.vector_name, size, metadata))
         old = [v for v in (await self._engine.shape(name)).vectors if v != encoder.vector_name]
-        if drop:
-            for vector in old:
-                await self._engine.take(name, vector)
-            old = []
-        return Upgraded(name, done.vector, done.points, done.textless, done.copied, tuple(old))
+        if not drop:
+            return replace(done, kept=tuple(old))
+        for vector in old:
+            await self._engine.take(name, vector)
+        return replace(done, dropped=tuple(old))
 
     async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
