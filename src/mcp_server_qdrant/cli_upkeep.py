@@ -102,6 +102,8 @@ async def _upgrade(
     from mcp_server_qdrant.services_models import described, open_choice, open_encoders
 
     progress = Progress()
+    if at is None:
+        upkeep.check_writable(settings)
     async with upkeep.engine(at, settings) as engine:
         upgrades = upkeep.upgrades_of(settings, engine, progress)
         encoders = open_encoders(settings)
@@ -135,6 +137,8 @@ async def _copy(
     from mcp_server_qdrant import upkeep, upkeep_text
 
     progress = Progress()
+    if goal is None:
+        upkeep.check_writable(settings)
     async with (
         upkeep.source(origin, settings) as source,
         upkeep.engine(goal, settings, new=True) as target,

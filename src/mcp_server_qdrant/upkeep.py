@@ -12,7 +12,7 @@ from pathlib import Path
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import EngineFailure, RequestError
+from mcp_server_qdrant.errors import ConfigError, EngineFailure, RequestError
 from mcp_server_qdrant.ingest import copying
 from mcp_server_qdrant.ingest.importing import bring_in
 from mcp_server_qdrant.ingest.upgrade import Upgrades
@@ -146,6 +146,12 @@ def check_visible(name: str, settings: Settings) -> None:
     allowed = settings.qdrant_collections
     if allowed and not any(name == glob or fnmatchcase(name, glob) for glob in allowed):
         raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
+
+
+def check_writable(settings: Settings) -> None:
+    """Refuse to write to the server's engine where that is read only."""
+    if settings.qdrant_read_only:
+        raise ConfigError("QDRANT_READ_ONLY is set: nothing can be written.")
 
 
 def unknown(name: str, names: Sequence[str]) -> RequestError:

@@ -205,3 +205,11 @@ def test_the_allow_list_holds_for_commands_too(env, official):
 
     assert code == 2
     assert "QDRANT_COLLECTIONS" in err
+
+
+def test_read_only_holds_for_commands_too(env, official):
+    env |= {"QDRANT_READ_ONLY": "true"}
+    for arguments in (("upgrade", "notes"), ("copy", "notes", "--from", str(official))):
+        code, out, err = run(env, *arguments)
+        assert (code, out) == (2, "")
+        assert "QDRANT_READ_ONLY is set" in err
