@@ -50,6 +50,7 @@ class Target:
 
     `documents` is N_c, the points that carry the sparse vector (all points without one).
     `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
+    `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
     """
 
     collection: str
@@ -59,6 +60,7 @@ class Target:
     documents: int = 0
     note: str | None = None
     failed: bool = False
+    filling: SparseLeg | None = None
 
 
 @dataclass(frozen=True, slots=True)

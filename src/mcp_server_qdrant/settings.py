@@ -96,6 +96,9 @@ class Settings(AuthSettings, EmbeddingSettings, WeightSettings, RankingSettings,
     qdrant_api_key: SecretStr | None = _variable(
         "QDRANT_API_KEY", None, "API key of the Qdrant server."
     )
+    qdrant_other_api_key: SecretStr | None = _variable(
+        "QDRANT_OTHER_API_KEY", None, "API key of a server that `copy` or `upgrade` is told of."
+    )
     qdrant_prefer_grpc: bool = _variable(
         "QDRANT_PREFER_GRPC", default=False, description="Speak gRPC to the Qdrant server."
     )

@@ -21,6 +21,13 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
+from mcp_server_qdrant.tool_delete import (
+    DELETE,
+    DELETE_BY_IDS,
+    Deletion,
+    delete_ids_tool,
+    delete_tool,
+)
 from mcp_server_qdrant.tool_fields import (
     FieldParameter,
     as_text,
@@ -95,6 +102,10 @@ class Services(Protocol):
     @property
     def catalog(self) -> Catalog:
         """What there is."""
+
+    @property
+    def deletion(self) -> Deletion:
+        """Delete."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -305,4 +316,9 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    if not options.read_only:
+        delete, description = delete_ids_tool(services), DELETE_BY_IDS
+        if options.arbitrary_filter:
+            delete, description = delete_tool(services, options.default_collection), DELETE
+        made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
     return made
