@@ -1,7 +1,7 @@
 """The visual page: its files, and the calls behind it.
 
 `pages` are the same for everybody and hold nothing of anybody's. `calls` answer as the tools do, by
-running them, and are to be guarded as /mcp is.
+running them. Both stand behind `http_edge.protect`, which asks for a token for the calls alone.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from mcp.server import MCPServer
 from starlette.requests import Request
@@ -31,7 +30,6 @@ TYPES = {
 MAX_BODY = 262_144
 # A page of another site cannot send this without asking first, and is never allowed to.
 CLIENT_HEADER, CLIENT = "x-requested-with", "mcp-server-qdrant"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -48,15 +46,11 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
-def register(mcp: MCPServer[Any], desk: Desk, *, local: bool) -> None:
-    """Add the page beside /mcp.
-
-    `local` says that the server listens on loopback, where only its own names are answered to:
-    a foreign name that leads here is DNS rebinding.
-    """
+def register(mcp: MCPServer[Any], desk: Desk) -> None:
+    """Add the page beside /mcp."""
     for path, endpoint in pages().items():
         mcp.custom_route(path, methods=["GET"])(endpoint)
-    for path, endpoint in calls(desk, local=local).items():
+    for path, endpoint in calls(desk).items():
         mcp.custom_route(path, methods=["POST"])(endpoint)
 
 
@@ -65,7 +59,7 @@ def pages() -> dict[str, Endpoint]:
     return {PAGE: page, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
 
 
-def calls(desk: Desk, *, local: bool) -> dict[str, Endpoint]:
+def calls(desk: Desk) -> dict[str, Endpoint]:
     """Path -> what answers a POST of JSON: all that the page learns of what is stored."""
     answers: dict[str, Answer] = {
         "setup": desk.setup,
@@ -75,7 +69,7 @@ def calls(desk: Desk, *, local: bool) -> dict[str, Endpoint]:
         "map": desk.map,
         "text": desk.text,
     }
-    return {f"{PAGE}/api/{name}": _call(answer, local) for name, answer in answers.items()}
+    return {f"{PAGE}/api/{name}": _call(answer) for name, answer in answers.items()}
 
 
 async def page(request: Request) -> Response:
@@ -122,9 +116,9 @@ def _served(request: Request, name: str) -> Response:
     return Response(found.content, media_type=found.kind, headers=headers)
 
 
-def _call(answer: Answer, local: bool) -> Endpoint:  # noqa: FBT001
+def _call(answer: Answer) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        if fault := refusal(request, local=local):
+        if fault := refusal(request):
             return _error(*fault)
         try:
             return _json(200, await answer(await _asked(request)))
@@ -136,10 +130,8 @@ def _call(answer: Answer, local: bool) -> Endpoint:  # noqa: FBT001
     return endpoint
 
 
-def refusal(request: Request, *, local: bool) -> tuple[int, str] | None:
+def refusal(request: Request) -> tuple[int, str] | None:
     """Status and sentence for a call that does not come from the page; None where it does."""
-    if local and urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
-        return 421, "This server answers to 127.0.0.1 and localhost only."
     site = request.headers.get("sec-fetch-site", "same-origin")
     if request.headers.get(CLIENT_HEADER) != CLIENT or site != "same-origin":
         return 403, "Only the page of this server may ask this."

@@ -21,6 +21,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, http, http_viz, resources
+from mcp_server_qdrant.access import calling
+from mcp_server_qdrant.http_caller import ForCaller
+from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
@@ -59,10 +62,11 @@ class Opening:
             await self._close()
 
     def begin(self) -> "asyncio.Task[Services]":
-        """Start opening unless that is done or under way."""
+        """Start opening unless that is done or under way; for all, whoever calls first."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._task = asyncio.ensure_future(self._open())
+            with calling(None):
+                task = self._task = asyncio.ensure_future(self._open())
         return task
 
     async def services(self) -> "Services":
@@ -77,7 +81,8 @@ class Opening:
             task.cancel()
             await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
-            await task.result().close()
+            with calling(None):
+                await task.result().close()
 
 
 class Calls:
@@ -124,11 +129,13 @@ def make_server(
     open_services: Callable[[], Awaitable["Services"]] | None = None,
     calls: Calls | None = None,
     *,
+    asking: bool = False,
     page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `page` adds /viz, for a transport that keeps the services open between clients.
+    `asking`: every message comes over HTTP from a caller, who has scopes. `page` adds /viz, for a
+    transport that keeps the services open between clients.
     """
     opening = Opening(open_services or (lambda: open_lazily(settings)))
     under_way = calls or Calls()
@@ -150,6 +157,8 @@ def make_server(
         finally:
             opening.begin()
 
+    tools = make_tools(opening.services, _options(settings))
+    for_caller = ForCaller({tool.name: tool.scope for tool in tools})
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -157,14 +166,14 @@ def make_server(
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
         lifespan=lifespan,
-        tools=make_tools(opening.services, _options(settings)),
-        middleware=[begin_after_first_message],
+        tools=[*tools],
+        middleware=[begin_after_first_message, *([for_caller] if asking else [])],
         extensions=[app()],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)
     if page:
-        http_viz.register(mcp, _desk(settings, opening), local=http.is_loopback(settings.host))
+        http_viz.register(mcp, _desk(settings, opening))
     return mcp
 
 
@@ -219,8 +228,8 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        mcp = make_server(settings, page=transport == "streamable-http")
-        http.serve(mcp, transport, settings.host, settings.port, settings.log_level)
+        mcp = make_server(settings, asking=asks(settings), page=transport == "streamable-http")
+        http.serve(mcp, transport, settings)
 
 
 def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
@@ -230,9 +239,9 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
     """
     alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
     with http.listening(LOOPBACK, port) as listener:
-        mcp = make_server(alone, page=True)
+        mcp = make_server(alone, asking=asks(alone), page=True)
         ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
-        http.serve_on(listener, mcp, alone.log_level)
+        http.serve_on(listener, mcp, alone)
 
 
 class SoundLines:
