@@ -39,7 +39,7 @@ async def test_the_resources_are_listed():
         resources = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
 
-    assert [str(one.uri) for one in resources] == [ALL, APP]
+    assert [str(one.uri) for one in resources] == [APP, ALL]
     assert [one.uri_template for one in templates] == [ONE]
     assert all(one.description and one.title for one in (*resources, *templates))
 
