@@ -23,10 +23,9 @@ from mcp_server_qdrant.datatypes_projection import (
 )
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
-from mcp_server_qdrant.tool_fields import one_or_many, sound
+from mcp_server_qdrant.tool_fields import MAX_QUERY, one_or_many, sound
 
 APP = "ui://qdrant/map.html"
-HITS = 10
 NEAREST = 3
 PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
 
@@ -86,10 +85,10 @@ class ProjectTool:
         """A map."""
         if collections is not None and not collections:
             raise RequestError('collections is empty: name some, or ["*"] for all.')
-        if query is not None and not query.strip():
-            query = None
+        if query and len(query) > MAX_QUERY:
+            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
         names = tuple(collections) if collections else None
-        search = SearchRequest(query, names) if query else None
+        search = SearchRequest(query, names) if query and query.strip() else None
         projector = (await self._services()).projector
         view = await projector.view(MapRequest(names, limit, search))
         structured = output(view, dimensions)
@@ -116,6 +115,7 @@ def app() -> Apps:
         app_html(),
         name="map",
         title="Map of collections",
+        description="The map of qdrant-project, to look around and search in.",
         csp=ResourceCsp(connect_domains=[], resource_domains=[], frame_domains=[]),
         prefers_border=True,
     )

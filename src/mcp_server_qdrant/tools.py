@@ -29,6 +29,7 @@ from mcp_server_qdrant.tool_delete import (
     delete_tool,
 )
 from mcp_server_qdrant.tool_fields import (
+    MAX_QUERY,
     FieldParameter,
     as_text,
     json_object,
@@ -39,7 +40,6 @@ from mcp_server_qdrant.tool_fields import (
 from mcp_server_qdrant.tool_output import FindOutput
 from mcp_server_qdrant.tool_project import Projector, make_project
 
-MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50

@@ -91,7 +91,7 @@ class Server:
 
 @dataclass
 class Host:
-    """The host's page. `calls` are the tools that the app called; `faults` what went wrong in it."""
+    """The host's page. `calls` are the tools that the app called, `faults` what went wrong."""
 
     page: Any
     server: Server

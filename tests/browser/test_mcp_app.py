@@ -230,7 +230,9 @@ def test_an_error_is_told_and_the_map_stays(host):
     app.app.get_by_role("status").filter(has_text="The engine is gone.").wait_for()
     assert drawn(app) > 500
     app.broken = None
-    app.tell("ui/notifications/tool-result", app.server.call("qdrant-project", {"collections": ["x"]}))
+    app.tell(
+        "ui/notifications/tool-result", app.server.call("qdrant-project", {"collections": ["x"]})
+    )
     app.app.get_by_role("status").filter(has_text="There is no collection 'x'").wait_for()
     app.tell("ui/notifications/tool-cancelled", {"reason": "The person stopped it."})
     app.app.get_by_role("status").filter(has_text="The person stopped it.").wait_for()
@@ -273,7 +275,9 @@ def test_the_app_answers_ping_and_farewell_and_refuses_the_rest(host):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious(host, theme):
-    axe = pytest.importorskip("axe_playwright_python.base", reason="pip install axe-playwright-python")
+    axe = pytest.importorskip(
+        "axe_playwright_python.base", reason="pip install axe-playwright-python"
+    )
     app = host(theme=theme)
     app.show({"query": "copper"})
     app.app.locator("#hits button").first.click()
