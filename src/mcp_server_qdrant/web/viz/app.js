@@ -15,7 +15,7 @@ const AGAIN = 3000; // ms between tries to reach a server that is away
 
 const colours = new Map();
 const colour = (collection) => colours.get(collection) ?? "#888";
-const state = { query: "", answer: null, rows: null };
+const state = { query: "", answer: null, rows: null, compared: null };
 let under = null; // the search that is under way
 let drawing = null; // the map that is being drawn
 let running = 0; // how much is under way
@@ -112,7 +112,7 @@ async function search() {
   const wanted = asked();
   try {
     state.answer = await call("search", wanted, mine.signal);
-    state.rows = null;
+    if (state.compared !== JSON.stringify(wanted)) state.rows = null;
     well();
     showAnswer();
     await map.place(wanted, mine.signal);
@@ -171,9 +171,12 @@ async function compare() {
   button.textContent = "Comparing…";
   progress(true);
   try {
-    const { query } = state;
-    const { algorithms } = await call("compare", asked());
-    if (query === state.query) state.rows = algorithms;
+    const wanted = asked();
+    const { algorithms } = await call("compare", wanted);
+    if (wanted.query === state.query) {
+      state.rows = algorithms;
+      state.compared = JSON.stringify(wanted);
+    }
     well();
     showComparison();
     announce("The algorithms are compared.");
