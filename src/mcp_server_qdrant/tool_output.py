@@ -97,8 +97,8 @@ def document(one: Document) -> dict[str, Any]:
     return _present(values)
 
 
-def collection(info: CollectionInfo) -> dict[str, Any]:
-    """One collection as structured content."""
+def collection(info: CollectionInfo, sync: str | None = None) -> dict[str, Any]:
+    """One collection as structured content, and how it is kept in step with folders."""
     values = {
         "name": info.name,
         "points": info.points,
@@ -106,5 +106,6 @@ def collection(info: CollectionInfo) -> dict[str, Any]:
         "model": info.model,
         "updated_at": info.updated_at,
         "note": info.note,
+        "sync": sync,
     }
     return _present(values)

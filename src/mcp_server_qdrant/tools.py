@@ -1,6 +1,6 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -84,6 +84,13 @@ class Catalog(Protocol):
         """All visible collections."""
 
 
+class Background(Protocol):
+    """What keeps collections in step with folders."""
+
+    def status(self) -> Mapping[str, str]:
+        """Collection -> how that goes."""
+
+
 class Services(Protocol):
     """What the tools call; ready once the engine is open."""
 
@@ -106,6 +113,10 @@ class Services(Protocol):
     @property
     def deletion(self) -> Deletion:
         """Delete."""
+
+    @property
+    def background(self) -> Background:
+        """What keeps collections in step with folders."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -261,10 +272,12 @@ class Tools:
 
     async def collections(self) -> CallToolResult:
         """What can be searched."""
-        infos = await (await self._services()).catalog.describe()
+        services = await self._services()
+        infos = await services.catalog.describe()
+        syncs = services.background.status()
         return answer(
-            tool_text.collections(infos),
-            {"collections": [tool_output.collection(info) for info in infos]},
+            tool_text.collections(infos, syncs),
+            {"collections": [tool_output.collection(info, syncs.get(info.name)) for info in infos]},
         )
 
 

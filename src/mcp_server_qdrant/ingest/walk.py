@@ -55,17 +55,24 @@ class Found:
     size: int
     mtime: int
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """What another version of the file would have otherwise."""
+        return self.size, self.mtime
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A file that is not, or not wholly, in the collection, and why.
 
-    `kept` says that what was stored of it earlier stays.
+    `kept` says that what was stored of it earlier stays. `stamp` is its size and time, where it
+    has any.
     """
 
     path: str
     reason: str
     kept: bool = False
+    stamp: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
