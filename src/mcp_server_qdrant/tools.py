@@ -273,8 +273,8 @@ class Tools:
     async def collections(self) -> CallToolResult:
         """What can be searched."""
         services = await self._services()
-        infos = await services.catalog.describe()
         syncs = services.background.status()
+        infos = await services.catalog.describe()
         return answer(
             tool_text.collections(infos, syncs),
             {"collections": [tool_output.collection(info, syncs.get(info.name)) for info in infos]},
