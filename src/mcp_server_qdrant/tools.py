@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
@@ -56,8 +57,15 @@ class Pipeline(Protocol):
 class Store(Protocol):
     """What remembers."""
 
-    async def store(self, new: NewDocument, collection: str, *, create: bool = False) -> Stored:
-        """Write one text."""
+    async def store(
+        self,
+        new: NewDocument,
+        collection: str,
+        *,
+        create: bool = False,
+        progress: Callable[[int, int], Awaitable[None]],
+    ) -> Stored:
+        """Write one text, telling how many of its parts are encoded, of how many."""
 
 
 class Lookup(Protocol):
@@ -89,6 +97,9 @@ class Background(Protocol):
 
     def status(self) -> Mapping[str, str]:
         """Collection -> how that goes."""
+
+    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
+        """Collection -> the files that were given up, each with the reason."""
 
 
 class Services(Protocol):
@@ -227,6 +238,8 @@ class Tools:
         tags: Tags = None,
         title: Text | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+        *,
+        context: Context,
     ) -> CallToolResult:
         """Remember a text."""
         if not information.strip():
@@ -246,7 +259,9 @@ class Tools:
             tags=None if tags is None else tuple(tags),
             created_at=moment((metadata or {}).get("created_at")),
         )
-        done = await services.store.store(new, collection, create=create)
+        done = await services.store.store(
+            new, collection, create=create, progress=context.report_progress
+        )
         return answer(
             tool_text.stored(done),
             {"collection": done.collection, "id": done.document, "points": list(done.ids)},
@@ -273,12 +288,13 @@ class Tools:
     async def collections(self) -> CallToolResult:
         """What can be searched."""
         services = await self._services()
-        syncs = services.background.status()
+        syncs, dead = services.background.status(), services.background.dead_letters()
         infos = await services.catalog.describe()
-        return answer(
-            tool_text.collections(infos, syncs),
-            {"collections": [tool_output.collection(info, syncs.get(info.name)) for info in infos]},
-        )
+        described = [
+            tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
+            for info in infos
+        ]
+        return answer(tool_text.collections(infos, syncs), {"collections": described})
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:

@@ -78,6 +78,9 @@ def test_a_file_that_fails_repeatedly_is_given_up_until_it_changes():
     assert state.dead() == {"n/bad.pdf": (5, 7)}
     state.note(report(dead=["n/bad.pdf"]))
     assert state.dead() == {"n/bad.pdf": (5, 7)}, "it is still there"
+    assert state.sentence("notes") == (
+        "in step with notes, 2 files, 1 not read (1 given up until changed): n/bad.pdf is locked"
+    )
     state.note(report(Problem("n/bad.pdf", "is locked", stamp=(5, 8))))
     assert state.dead() == {}, "it changed"
     state.note(report())
@@ -113,6 +116,7 @@ class Syncing:
     def __init__(self) -> None:
         self.asked: asyncio.Queue[SyncRequest] = asyncio.Queue()
         self.error: Exception | None = None
+        self.problems: list[Problem] = []
 
     async def run(
         self, request: SyncRequest, report: Any = None, known: Known | None = None
@@ -121,6 +125,7 @@ class Syncing:
         if self.error:
             raise self.error
         report.known = {"n/a.md": KnownFile()}
+        report.problems += self.problems
         return report
 
     async def next(self) -> SyncRequest:
@@ -147,6 +152,21 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     assert first.sources[0].path == notes
     assert second == first
     assert background.status() == {"things": "in step with notes, 1 file"}
+
+
+async def test_what_was_given_up_is_listed_by_collection(notes):
+    syncing = Syncing()
+    syncing.problems = [BAD]
+    background = Background(syncing, [Folder(notes, "things")], None)
+    background.start()
+    listed = []
+    for attempt in range(ATTEMPTS):
+        await syncing.next()
+        listed.append(background.dead_letters())
+        (notes / "new.md").write_text(f"new {attempt}")
+    await background.close()
+
+    assert listed == [{}, {}, {"things": {"n/bad.pdf": "is locked"}}]
 
 
 async def test_a_failure_is_told_and_does_not_end_it(notes):

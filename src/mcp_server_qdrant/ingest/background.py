@@ -15,7 +15,7 @@ from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.ingest import flow
 from mcp_server_qdrant.ingest.sync import Known, Report, SyncRequest
-from mcp_server_qdrant.ingest.walk import Selection, Source, sources
+from mcp_server_qdrant.ingest.walk import Selection, Source, Stamp, sources
 
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
@@ -90,10 +90,10 @@ class _Paced:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A file that is not stored: why, as of which size and time, after how many attempts."""
+    """A file that is not stored: why, as of which stamp, after how many attempts."""
 
     reason: str
-    stamp: tuple[int, int]
+    stamp: Stamp
     attempts: int = 1
 
     @property
@@ -111,8 +111,8 @@ class State:
     fault: str | None = "not looked at yet"
     failures: dict[str, Failure] = field(default_factory=dict)
 
-    def dead(self) -> dict[str, tuple[int, int]]:
-        """The files that are given up."""
+    def dead(self) -> dict[str, Stamp]:
+        """The files that are given up until they change."""
         return {path: one.stamp for path, one in self.failures.items() if one.dead}
 
     def note(self, report: Report) -> None:
@@ -137,14 +137,17 @@ class State:
             return f"syncing {name}, {min(share, 1):.0%}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
-        missing = f", {len(self.failures):,} not read: {self._missing()}" if self.failures else ""
+        missing = f", {self._missing()}" if self.failures else ""
         return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
 
     def _missing(self) -> str:
+        dead = len(self.dead())
+        given_up = f" ({dead:,} given up until changed)" if dead else ""
         first = list(self.failures.items())[:NAMED]
         named = "; ".join(f"{path} {one.reason}" for path, one in first)
         more = len(self.failures) - NAMED
-        return named + (f"; and {more:,} more" if more > 0 else "")
+        others = f"; and {more:,} more" if more > 0 else ""
+        return f"{len(self.failures):,} not read{given_up}: {named}{others}"
 
 
 class Background:
@@ -178,6 +181,15 @@ class Background:
             name = folder.name or folder.path.name
             told.setdefault(folder.collection, []).append(state.sentence(name))
         return {collection: "; ".join(sentences) for collection, sentences in told.items()}
+
+    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
+        """Collection -> the files that are given up until they change, each with the reason."""
+        letters: dict[str, dict[str, str]] = {}
+        for folder, state in self._states.items():
+            dead = {path: one.reason for path, one in state.failures.items() if one.dead}
+            if dead:
+                letters.setdefault(folder.collection, {}).update(dead)
+        return letters
 
     async def _keep(self, folder: Folder) -> None:
         from mcp_server_qdrant.ingest.watch import follow

@@ -24,7 +24,7 @@ from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestE
 from mcp_server_qdrant.ingest import flow
 from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer, Same
 from mcp_server_qdrant.ingest.state import KnownFile, Point, known_files
-from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, walk_all
+from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, Stamp, walk_all
 
 MAX_BYTES = 10_000_000
 MODEL_SECONDS = 900.0
@@ -121,7 +121,7 @@ class SyncRequest:
     """What is to be stored where. `mirror`: what is no longer there is removed.
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's. `dead` files, by path, are left alone while they have this size and time.
+    another's. `dead` files, by path, are left alone while they have this stamp.
     """
 
     sources: tuple[Source, ...]
@@ -132,7 +132,7 @@ class SyncRequest:
     create: bool = False
     empty: bool = False
     max_bytes: int = MAX_BYTES
-    dead: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    dead: Mapping[str, Stamp] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
