@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from watchfiles import DefaultFilter, awatch
 
@@ -26,37 +26,44 @@ async def follow(
     `run` takes what the run before knew, None where that has to be read again, and returns what it
     knows. `failed` is told why a run stopped, and may raise to end it all.
     """
-    async with contextlib.aclosing(changes(sources)) as bursts:
+    known: Known | None = None
+    while True:
         # It watches from here on: what changes during a run makes another.
-        change = asyncio.ensure_future(anext(bursts))
+        change = asyncio.ensure_future(changed(sources))
         try:
             await asyncio.sleep(0)
-            known: Known | None = None
-            while True:
-                patience = AGAIN_SECONDS
-                try:
-                    known = await run(known)
-                except QdrantMcpError as error:
-                    failed(error)
-                    known, patience = None, RETRY_SECONDS
-                await asyncio.wait([change], timeout=patience)
-                if change.done():
-                    change.result()
-                    change = asyncio.ensure_future(anext(bursts))
-                else:
-                    known = None
+            patience = AGAIN_SECONDS
+            try:
+                known = await run(known)
+            except QdrantMcpError as error:
+                failed(error)
+                known, patience = None, RETRY_SECONDS
+            await asyncio.wait([change], timeout=patience)
+            if change.done():
+                change.result()
+            else:
+                known = None
         finally:
             change.cancel()
             await asyncio.wait([change])
 
 
-async def changes(sources: Sequence[Source]) -> AsyncGenerator[None, None]:
-    """One item per burst of changes, from the first step of the iteration on."""
-    async for _ in awatch(
-        *(source.path for source in sources),
+async def changed(sources: Sequence[Source]) -> None:
+    """Return after the next burst of changes, or a while later where a source is not there.
+
+    Each time it watches anew, since a file that an editor replaces, or a folder that is made again,
+    is no longer the one that was watched. It watches from its first step on.
+    """
+    paths = [source.path for source in sources]
+    if not all(path.exists() for path in paths):  # such a one would be waited for in vain
+        await asyncio.sleep(RETRY_SECONDS)
+        return
+    watching = awatch(
+        *paths,
         watch_filter=DefaultFilter(),
         debounce=SETTLE_MS,
         step=STEP_MS,
         ignore_permission_denied=True,
-    ):
-        yield
+    )
+    async with contextlib.aclosing(watching):
+        await anext(watching)
