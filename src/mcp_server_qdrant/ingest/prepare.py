@@ -36,7 +36,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk, what the encoders read of it, and how many tokens that is."""
+    """A chunk, what the encoders read of it, and how many tokens that is, nearly."""
 
     chunk: Document
     text: str
@@ -178,7 +178,8 @@ class Preparer:
             return
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        reserve = 1 + max(measures.count(title, measures.tokenizer) for title in titles)
+        sizes = {title: measures.count(title, measures.tokenizer) for title in titles}
+        reserve = 1 + max(sizes.values())
         limit = max(measures.limit - reserve, measures.limit // 2)
         chunks = measures.split(
             text.text,
@@ -187,9 +188,9 @@ class Preparer:
             overlap=int(limit * OVERLAP),
             markdown=text.markdown,
         )
-        for chunk in self._documents(found, text, chunks):
-            read = encoded_text(chunk)
-            yield Piece(chunk, read, measures.count(read, measures.tokenizer))
+        for cut, chunk in zip(chunks, self._documents(found, text, chunks), strict=True):
+            heading = sizes.get(shortened(chunk.heading), 0) if chunk.heading else 0
+            yield Piece(chunk, encoded_text(chunk), heading + cut.tokens)
 
     def _documents(self, found: Found, text: Loaded, chunks: Sequence[Chunk]) -> Iterator[Document]:
         document = text.id or found.path
