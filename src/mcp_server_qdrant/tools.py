@@ -288,7 +288,8 @@ class Tools:
     async def collections(self) -> CallToolResult:
         """What can be searched."""
         services = await self._services()
-        syncs, dead = services.background.status(), services.background.dead_letters()
+        background = services.background
+        syncs, dead = background.status(), background.dead_letters()
         infos = await services.catalog.describe()
         described = [
             tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
