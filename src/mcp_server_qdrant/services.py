@@ -6,7 +6,7 @@ thread, after the handshake.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -17,6 +17,8 @@ from mcp_server_qdrant.encoders.choice import Choice
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.ingest import walk
+from mcp_server_qdrant.ingest.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -72,9 +74,11 @@ class Services:
     lookup: Lookup
     lexicon: Lexicon
     filling: asyncio.Task[None] | None
+    background: Background
 
     async def close(self) -> None:
         """Let engine and models go."""
+        await self.background.close()
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
@@ -139,32 +143,46 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         written=written,
         title_factor=settings.title_factor,
     )
+    parts = Parts(
+        collections=catalog,
+        points=points,
+        files=Files(client),
+        encoders=encoders,
+        bm25=bm25,
+        ensure=store.ensure,
+        split=split,
+        count=tokens,
+        payload=stored_payload,
+        written=written,
+        title_factor=settings.title_factor,
+    )
     return Services(
         client=client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(
-            Parts(
-                collections=catalog,
-                points=points,
-                files=Files(client),
-                encoders=encoders,
-                bm25=bm25,
-                ensure=store.ensure,
-                split=split,
-                count=tokens,
-                payload=stored_payload,
-                written=written,
-                title_factor=settings.title_factor,
-            )
-        ),
+        sync=Sync(parts),
         deletion=_deletion(settings, client, catalog, points, store, pipeline),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+        background=_background(settings, parts),
     )
+
+
+def _background(settings: Settings, parts: Parts) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write."""
+    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    folders = [
+        Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
+        for one in settings.sync_sources
+        if not settings.qdrant_read_only
+    ]
+    alone = settings.qdrant_url == ":memory:"
+    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background.start()
+    return background
 
 
 def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -77,7 +78,9 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(AuthSettings, EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings):
+class Settings(
+    AuthSettings, SyncSettings, EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings
+):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -340,7 +343,12 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (ranking, EmbeddingSettings.model_fields, AuthSettings.model_fields)
+    parts = (
+        ranking,
+        EmbeddingSettings.model_fields,
+        SyncSettings.model_fields,
+        AuthSettings.model_fields,
+    )
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 
