@@ -14,17 +14,11 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
 PLAIN = {"access", "datatypes", "errors", "notation"}
-PARTED = (
-    "cli",
-    "datatypes",
-    "evaluate",
-    "http",
-    "projection",
-    "services",
-    "settings",
-)  # in several files: services_models.py
+# in several files: services_models.py
+PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
     "access": set[str](),
+    "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
     "errors": set[str](),
     "notation": {"datatypes"},
@@ -35,34 +29,34 @@ MAY_IMPORT = {
     "qdrant": PLAIN | {"qdrant"},
     "projection": PLAIN | {"projection"},
     "services": PLAIN
-    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "projection"},
+    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},
+    "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
     "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings"},
+    "http": PLAIN | {"http", "settings", "auth"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "cli"},
+    "cli": PLAIN
+    | {"settings", "server", "services", "evaluate", "ingest", "upkeep", "auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": (
-        *("tools.py", "tool_boundary.py", "tool_project.py", "resources.py", "server.py"),
-        *("http.py", "http_*.py"),
-    ),
+    "mcp": ("tools.py", "tool_*.py", "resources.py", "server.py", "http.py", "http_*.py"),
     "PIL": ("projection_image.py",),
-    "qdrant_client": ("qdrant/*", "services.py"),
+    "qdrant_client": ("qdrant/*", "services.py", "upkeep.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
     "fastembed": ("encoders/*",),
     "onnxruntime": ("encoders/*",),
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/*",),
-    "pydantic_settings": ("settings.py", "settings_embedding.py", "settings_weights.py"),
+    "httpx": ("encoders/*", "auth/jwks.py"),
+    "jwt": ("auth/oauth.py",),
+    "pydantic_settings": ("settings.py", "settings_*.py"),
     "ranx": ("evaluate_metrics.py",),
     "pathspec": ("ingest/walk.py",),
     "pypdf": ("ingest/load_pdf.py",),
     "watchfiles": ("ingest/watch.py",),
-    "yaml": ("ingest/load_markdown.py",),
+    "yaml": ("ingest/load_markdown.py", "auth/tokens.py"),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
     *("__init__", "pipeline", "passage", "lift"),
@@ -91,6 +85,7 @@ HEAVY = (
     "grpc",
     "numpy",
     "PIL",
+    "jwt",
 )
 
 
@@ -231,6 +226,8 @@ PLANTS = [
     ("services.py", "import grpc", "imports grpc"),
     ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
     ("ingest/store.py", "import tokenizers", "imports tokenizers"),
+    ("auth/new.py", "from mcp_server_qdrant.settings import Settings", "auth imports settings"),
+    ("http_auth.py", "import jwt", "imports jwt"),
     ("qdrant/new.py", "import httpx", "imports httpx"),
     ("http.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
     ("http.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),
