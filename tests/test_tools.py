@@ -459,7 +459,7 @@ class TestStore:
             names = [tool.name for tool in (await client.list_tools()).tools]
             result = await client.call_tool("qdrant-store", {"information": "x"})
 
-        assert names == ["qdrant-find", "qdrant-get", "qdrant-collections"]
+        assert names == ["qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project"]
         assert "qdrant-store" in refusal(result)
 
 

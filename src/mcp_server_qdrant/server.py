@@ -25,6 +25,7 @@ from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def make_server(
         lifespan=lifespan,
         tools=[*tools],
         middleware=[begin_after_first_message, *([for_caller] if asking else [])],
+        extensions=[app()],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)

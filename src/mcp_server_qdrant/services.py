@@ -24,9 +24,11 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
@@ -73,6 +75,7 @@ class Services:
     deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
+    projector: Projector
     filling: asyncio.Task[None] | None
     background: Background
 
@@ -82,6 +85,7 @@ class Services:
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
@@ -111,8 +115,7 @@ async def open_services(settings: Settings) -> Services:
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine."""
-    default = encoders.default
-    default.start()
+    encoders.default.start()
     bm25 = Bm25Encoder(settings.bm25_language)
     choice = open_choice(settings, encoders)
     catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
@@ -124,12 +127,12 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         await upgrades.refill(await catalog.target(name), encoders.of)
 
     backfill = Backfill(catalog, points, encoders, refill)
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+    facets = _facets(settings, client, catalog)
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
-    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-    written = partial(_written, pipeline, lexicon)
+    pipeline = _pipeline(settings, _queries(client), catalog, encoders, bm25, facets, lexicon)
+    projector = _projector(settings, client, catalog, encoders, pipeline)
+    written = partial(_written, pipeline, lexicon, projector)
+    deleted = partial(_deleted, pipeline, projector)
     store = Store(
         catalog,
         points,
@@ -163,9 +166,10 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         pipeline=pipeline,
         store=store,
         sync=Sync(parts),
-        deletion=_deletion(settings, client, catalog, points, store, pipeline),
+        deletion=_deletion(settings, client, catalog, points, store, deleted),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
+        projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
         background=_background(settings, parts),
     )
@@ -185,11 +189,45 @@ def _background(settings: Settings, parts: Parts) -> Background:
     return background
 
 
-def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    return TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+
+
+def _queries(client: AsyncQdrantBase) -> Queries:
+    return EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
+
+
+def _projector(
+    settings: Settings,
+    client: AsyncQdrantBase,
+    catalog: Catalog,
+    encoders: Registry,
+    pipeline: Pipeline,
+) -> Projector:
+    drawer = Drawer(client, settings.qdrant_content_fields)
+    return Projector(catalog, drawer, encoders, pipeline.search)
+
+
+def _written(
+    pipeline: Pipeline,
+    lexicon: Lexicon,
+    projector: Projector,
+    collection: str,
+    texts: Sequence[str],
+) -> None:
     """What a search remembers of a collection follows what was written to it."""
+    projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)
+
+
+def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
+    """And what was deleted is forgotten."""
+    projector.changed(collection)
+    pipeline.terms.forget(collection)
+    pipeline.tags.changed(collection)
 
 
 def _deletion(
@@ -198,12 +236,8 @@ def _deletion(
     catalog: Catalog,
     points: Points,
     store: Store,
-    pipeline: Pipeline,
+    deleted: Callable[[str], None],
 ) -> Deletion:
-    def deleted(collection: str) -> None:
-        pipeline.terms.forget(collection)
-        pipeline.tags.changed(collection)
-
     selection = Selection(client, settings.qdrant_content_fields)
     lookup = Lookup(catalog, points)
     return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)

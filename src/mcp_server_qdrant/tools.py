@@ -30,6 +30,7 @@ from mcp_server_qdrant.tool_delete import (
     delete_tool,
 )
 from mcp_server_qdrant.tool_fields import (
+    MAX_QUERY,
     FieldParameter,
     as_text,
     json_object,
@@ -38,8 +39,8 @@ from mcp_server_qdrant.tool_fields import (
     with_fields,
 )
 from mcp_server_qdrant.tool_output import FindOutput
+from mcp_server_qdrant.tool_project import Projector, make_project
 
-MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50
@@ -128,6 +129,10 @@ class Services(Protocol):
     @property
     def background(self) -> Background:
         """What keeps collections in step with folders."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -351,4 +356,5 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
         if options.arbitrary_filter:
             delete, description = delete_tool(services, options.default_collection), DELETE
         made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
+    made.append(make_project(services))
     return made
