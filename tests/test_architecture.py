@@ -13,7 +13,7 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "errors", "notation"}
+PLAIN = {"access", "datatypes", "errors", "lean", "notation"}
 # in several files: services_models.py
 PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
@@ -21,12 +21,15 @@ MAY_IMPORT = {
     "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
     "errors": set[str](),
+    "lean": set[str](),
     "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
-    "encoders": PLAIN | {"encoders"},
+    "hosting": PLAIN | {"hosting"},
+    "encoders": PLAIN | {"encoders", "hosting"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
-    "qdrant": PLAIN | {"qdrant"},
+    "qdrant": PLAIN | {"qdrant", "hosting"},
+    "model_host": PLAIN | {"hosting", "encoders", "ingest"},
     "projection": PLAIN | {"projection"},
     "services": PLAIN
     | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},

@@ -34,7 +34,7 @@ class Recording:
 
     def __getattr__(self, name):
         who = caller()
-        if name != "close":
+        if name not in ("close", "background"):
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 

@@ -121,6 +121,17 @@ async def test_the_same_request_gives_the_same_bytes(engine):
         assert first.structured_content["map"] == elsewhere.structured_content["map"]
 
 
+async def test_what_was_deleted_is_off_the_next_map(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(5))
+        first = await project(client, query="n3")
+        ids = [first.structured_content["hits"][0]["id"]]
+        await client.call_tool("qdrant-delete", {"ids": ids, "collection_name": "notes"})
+        (notes,) = (await project(client)).structured_content["panels"][0]["collections"]
+
+        assert (notes["points"], notes["drawn"]) == (4, 4)
+
+
 async def test_the_text_stays_under_1500_bytes():
     async with memory_engine() as engine, memory_server(engine=engine) as client:
         for number in range(30):

@@ -10,10 +10,8 @@ from mcp_server_qdrant.tool_schema import compact, explain
 from tests.support import memory_server
 
 MAX_BYTES = 6_000
-NAMES = [
-    *("qdrant-find", "qdrant-store", "qdrant-get", "qdrant-collections", "qdrant-project"),
-    "qdrant-delete",
-]
+NAMES = ["qdrant-find", "qdrant-store", "qdrant-get", "qdrant-collections"]
+NAMES += ["qdrant-delete", "qdrant-project"]
 
 
 async def listed(**settings) -> list[Tool]:
@@ -84,14 +82,14 @@ async def test_arguments_are_snake_case_and_limited():
     }
     assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name"}
     assert tools["qdrant-collections"] == {}
-    assert set(tools["qdrant-project"]) == {
-        *("collections", "query", "dimensions", "limit", "image", "points")
-    }
     assert set(tools["qdrant-delete"]) == {
         "ids",
         "query_filter",
         "collection_name",
         "confirm_count",
+    }
+    assert set(tools["qdrant-project"]) == {
+        *("collections", "query", "dimensions", "limit", "image", "points")
     }
     assert (tools["qdrant-find"]["limit"]["minimum"], tools["qdrant-find"]["limit"]["maximum"]) == (
         1,
@@ -107,8 +105,8 @@ async def test_only_what_cannot_be_guessed_is_required():
         "qdrant-store": ["information"],
         "qdrant-get": ["ids"],
         "qdrant-collections": [],
-        "qdrant-project": [],
         "qdrant-delete": [],
+        "qdrant-project": [],
     }
 
 
@@ -129,8 +127,8 @@ async def test_annotations_say_what_a_tool_may_do():
         "qdrant-store": (False, False, True, False),
         "qdrant-get": reads,
         "qdrant-collections": reads,
-        "qdrant-project": reads,
         "qdrant-delete": (False, True, True, False),
+        "qdrant-project": reads,
     }
 
 

@@ -25,6 +25,7 @@ from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
+from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tool_project import app
@@ -109,6 +110,12 @@ class Calls:
                 await self._idle.wait()
 
 
+def import_services() -> Any:
+    """What takes long to import, as lean as can be."""
+    import_qdrant_client()
+    return importlib.import_module("mcp_server_qdrant.services")
+
+
 async def open_lazily(settings: Settings) -> "Services":
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
@@ -116,8 +123,13 @@ async def open_lazily(settings: Settings) -> "Services":
     200,000 objects now and then and hold up every call for a tenth of a second.
     """
     try:
-        module = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services")
-        services: Services = await module.open_services(settings)
+        hosts = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services_host")
+        host = hosts.open_host(settings)
+        # The host starts, and loads the model, while this process imports.
+        loading = asyncio.create_task(hosts.load_default(settings, host))
+        loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        module = await asyncio.to_thread(import_services)
+        services: Services = await module.open_services(settings, host)
     finally:
         gc.freeze()
         gc.enable()

@@ -6,17 +6,21 @@ thread, after the handshake.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
+from mcp_server_qdrant.datatypes import Chunk, Document, Hit, Payload, PointId
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.choice import Choice
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.hosted import ModelHost
+from mcp_server_qdrant.encoders.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.ingest import walk
+from mcp_server_qdrant.ingest.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -48,6 +52,7 @@ from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
+from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.services_models import (
     blueprint,
     inference_headers,
@@ -76,9 +81,11 @@ class Services:
     facets: TagFacets
     projector: Projector
     filling: asyncio.Task[None] | None
+    background: Background
 
     async def close(self) -> None:
         """Let engine and models go."""
+        await self.background.close()
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
@@ -91,7 +98,7 @@ class Services:
         await self.client.close()
 
 
-async def open_services(settings: Settings) -> Services:
+async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
     """Open the engine that the settings name and begin to load the model.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
@@ -107,7 +114,7 @@ async def open_services(settings: Settings) -> Services:
     )
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-    return wire(settings, client, open_encoders(settings))
+    return wire(settings, client, open_encoders(settings, host))
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
@@ -125,20 +132,33 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     backfill = Backfill(catalog, points, encoders, refill)
     facets = _facets(settings, client, catalog)
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
-    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
+    pipeline = _pipeline(settings, _queries(client), catalog, encoders, bm25, facets, lexicon)
     projector = _projector(settings, client, catalog, encoders, pipeline)
     written = partial(_written, pipeline, lexicon, projector)
+    deleted = partial(_deleted, pipeline, projector)
     store = Store(
         catalog,
         points,
         encoders,
         bm25,
         blueprint=partial(blueprint, settings, encoders, choice),
-        split=split,
+        split=cut,
         payload=stored_payload,
         default=settings.collection_name,
         pending=backfill.wake,
+        written=written,
+        title_factor=settings.title_factor,
+    )
+    parts = Parts(
+        collections=catalog,
+        points=points,
+        files=Files(client),
+        encoders=encoders,
+        bm25=bm25,
+        ensure=store.ensure,
+        split=split,
+        count=tokens,
+        payload=stored_payload,
         written=written,
         title_factor=settings.title_factor,
     )
@@ -148,27 +168,14 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(
-            Parts(
-                collections=catalog,
-                points=points,
-                files=Files(client),
-                encoders=encoders,
-                bm25=bm25,
-                ensure=store.ensure,
-                split=split,
-                count=tokens,
-                payload=stored_payload,
-                written=written,
-                title_factor=settings.title_factor,
-            )
-        ),
-        deletion=_deletion(settings, client, catalog, points, store, pipeline),
+        sync=Sync(parts),
+        deletion=_deletion(settings, client, catalog, points, store, deleted),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         facets=facets,
         projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+        background=_background(settings, parts),
     )
 
 
@@ -177,9 +184,37 @@ def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
     return Points(client, settings.qdrant_content_fields, fields)
 
 
+def _background(settings: Settings, parts: Parts) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write."""
+    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    folders = [
+        Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
+        for one in settings.sync_sources
+        if not settings.qdrant_read_only
+    ]
+    alone = settings.qdrant_url == ":memory:"
+    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background.start()
+    return background
+
+
+async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
+    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
+    spans = await encoder.split(text, limit, overlap)
+    if spans is None:
+        tokenizer = await encoder.tokenizer_json()
+        here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+        return await asyncio.to_thread(here, text)
+    return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
 def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     return TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+
+
+def _queries(client: AsyncQdrantBase) -> Queries:
+    return EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
 
 
 def _projector(
@@ -207,18 +242,21 @@ def _written(
     lexicon.stored(collection, texts)
 
 
+def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
+    """And what was deleted is forgotten."""
+    projector.changed(collection)
+    pipeline.terms.forget(collection)
+    pipeline.tags.changed(collection)
+
+
 def _deletion(
     settings: Settings,
     client: AsyncQdrantBase,
     catalog: Catalog,
     points: Points,
     store: Store,
-    pipeline: Pipeline,
+    deleted: Callable[[str], None],
 ) -> Deletion:
-    def deleted(collection: str) -> None:
-        pipeline.terms.forget(collection)
-        pipeline.tags.changed(collection)
-
     selection = Selection(client, settings.qdrant_content_fields)
     lookup = Lookup(catalog, points)
     return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)
@@ -265,7 +303,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Speller(bm25.tokens, lexicon, encoders.default.knows),
+        Speller(bm25.tokens, lexicon, encoders.default.common),
         TagIndex(facets, bm25.tokens),
         Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),
@@ -288,13 +326,13 @@ def _pipeline(
             diversity=settings.diversity,
             rerank=settings.rerank,
         ),
-        _rerank(settings),
+        _rerank(settings, encoders.host or open_host(settings)),
     )
 
 
-def _rerank(settings: Settings) -> Rerank:
+def _rerank(settings: Settings, host: ModelHost) -> Rerank:
     """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = _reranker(settings)
+    reranker = _reranker(settings, host)
     if reranker and settings.rerank:
         reranker.start()
     return Rerank(
@@ -303,16 +341,14 @@ def _rerank(settings: Settings) -> Rerank:
     )
 
 
-def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
+def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
     provider, key = settings.rerank_provider, settings.rerank_api_key
     if provider == "none":
         return None
     if provider == "fastembed" or (provider is None and settings.rerank_url is None):
-        return FastEmbedReranker(
-            settings.rerank_model,
-            cache_dir=settings.embedding_cache_dir,
-            model_path=settings.rerank_model_path,
-            threads=settings.embedding_threads,
+        model = settings.rerank_model or DEFAULT_MODEL
+        return HostedReranker(
+            host, local_model(settings, model, settings.rerank_model_path, "rerank")
         )
     return HttpReranker(
         settings.rerank_url,

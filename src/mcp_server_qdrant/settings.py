@@ -28,6 +28,7 @@ from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -77,7 +78,9 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(AuthSettings, EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings):
+class Settings(
+    AuthSettings, SyncSettings, EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings
+):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -329,6 +332,17 @@ class Settings(AuthSettings, EmbeddingSettings, WeightSettings, RankingSettings,
         return self.qdrant_allow_arbitrary_filter
 
 
+def model_environment() -> str:
+    """What else of the environment bears on how a local model is found and run."""
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(("HF_", "HUGGINGFACE_", "OMP_", "ORT_", "SSL_CERT_"))
+        or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
+    }
+    return json.dumps(told, sort_keys=True)
+
+
 def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first.
 
@@ -340,7 +354,12 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (ranking, EmbeddingSettings.model_fields, AuthSettings.model_fields)
+    parts = (
+        ranking,
+        EmbeddingSettings.model_fields,
+        SyncSettings.model_fields,
+        AuthSettings.model_fields,
+    )
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

@@ -29,6 +29,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.lean import without
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 
 LOCAL = ":memory:"
@@ -68,15 +69,16 @@ async def open_client(
         logger.warning(INSECURE)
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
-        return AsyncQdrantClient(
-            url=url.rstrip("/"),
-            api_key=api_key,
-            prefer_grpc=prefer_grpc,
-            timeout=max(1, round(timeout)),
-            check_compatibility=False,
-            cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-            headers=dict(inference or {}) or None,
-        )
+        with without("fastembed"):
+            return AsyncQdrantClient(
+                url=url.rstrip("/"),
+                api_key=api_key,
+                prefer_grpc=prefer_grpc,
+                timeout=max(1, round(timeout)),
+                check_compatibility=False,
+                cloud_inference=inference is not None,  # else qdrant-client would encode texts here
+                headers=dict(inference or {}) or None,
+            )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
 
@@ -100,7 +102,8 @@ def _local_client() -> AsyncQdrantClient:
     """qdrant-client's local mode, which warns of each thing that it does more slowly."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
-    return AsyncQdrantClient(location=LOCAL)
+    with without("fastembed"):
+        return AsyncQdrantClient(location=LOCAL)
 
 
 @contextmanager
