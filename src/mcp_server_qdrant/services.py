@@ -78,6 +78,7 @@ class Services:
     deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
+    facets: TagFacets
     projector: Projector
     filling: asyncio.Task[None] | None
     background: Background
@@ -122,8 +123,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     bm25 = Bm25Encoder(settings.bm25_language)
     choice = open_choice(settings, encoders)
     catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    points = Points(client, settings.qdrant_content_fields, fields)
+    points = _points(settings, client)
     upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
 
     async def refill(name: str) -> None:
@@ -172,6 +172,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         deletion=_deletion(settings, client, catalog, points, store, deleted),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
+        facets=facets,
         projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
         background=_background(settings, parts),
@@ -200,6 +201,11 @@ async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Ch
         here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
         return await asyncio.to_thread(here, text)
     return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
+def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    return Points(client, settings.qdrant_content_fields, fields)
 
 
 def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
