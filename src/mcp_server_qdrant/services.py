@@ -179,11 +179,6 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     )
 
 
-def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    return Points(client, settings.qdrant_content_fields, fields)
-
-
 def _background(settings: Settings, parts: Parts) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write."""
     paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
@@ -206,6 +201,11 @@ async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Ch
         here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
         return await asyncio.to_thread(here, text)
     return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
+def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    return Points(client, settings.qdrant_content_fields, fields)
 
 
 def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
