@@ -13,7 +13,7 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "errors", "notation"}
+PLAIN = {"access", "datatypes", "errors", "notation", "telemetry"}
 PARTED = (
     "cli",
     "datatypes",
@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "access": set[str](),
     "datatypes": {"datatypes"},
     "errors": set[str](),
+    "logs": {"telemetry"},
     "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
     "encoders": PLAIN | {"encoders"},
@@ -33,11 +34,12 @@ MAY_IMPORT = {
     "ingest": PLAIN | {"ingest"},
     "qdrant": PLAIN | {"qdrant"},
     "services": PLAIN | {"services", "settings", "encoders", "search", "ingest", "qdrant"},
+    "telemetry": {"datatypes"},
     "tools": PLAIN | {"tools"},
     "http": PLAIN | {"http", "settings"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "cli"},
+    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "logs", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
@@ -51,10 +53,13 @@ OWNERS = {  # third party -> the files that may import it
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/*",),
     "pydantic_settings": ("settings.py", "settings_embedding.py", "settings_weights.py"),
+    "opentelemetry": ("http_tracing.py",),
+    "prometheus_client": ("http_metrics.py",),
     "ranx": ("evaluate_metrics.py",),
     "pathspec": ("ingest/walk.py",),
     "pypdf": ("ingest/load_pdf.py",),
     "watchfiles": ("ingest/watch.py",),
+    "uvicorn": ("http.py", "http_drain.py"),
     "yaml": ("ingest/load_markdown.py",),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling

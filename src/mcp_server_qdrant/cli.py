@@ -7,7 +7,6 @@ goes to stdout.
 import asyncio
 import gc
 import json
-import logging
 import os
 import signal
 import sys
@@ -55,15 +54,11 @@ def serve(transport: str) -> None:
     gc.disable()
     # Until the transport heeds signals itself: no traceback, whatever is being imported.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from mcp_server_qdrant import settings
+    from mcp_server_qdrant import logs, settings
 
     try:
         read = settings.load()
-        logging.basicConfig(
-            level=read.log_level,
-            stream=sys.stderr,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        )
+        logs.configure(read.log_level, read.log_format)
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]

@@ -1,52 +1,82 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
 
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.http_health import healthz
+from mcp_server_qdrant.http_limits import BodyLimit, Limits
+from mcp_server_qdrant.http_requests import Identified
+from mcp_server_qdrant.settings import Settings
 
-DRAIN_SECONDS = 5
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcp_server_qdrant.http_watch import Services, Watch
 
 HttpTransport = Literal["sse", "streamable-http"]
 
 
-def register(mcp: MCPServer[Any]) -> None:
-    """Add the routes beside /mcp."""
+def register(
+    mcp: MCPServer[Any],
+    opening: "Callable[[], asyncio.Task[Services]] | None" = None,
+    tools: Iterable[str] = (),
+    watch: "Watch | None" = None,
+) -> None:
+    """Add the routes beside /mcp. Without a `watch` there is only whether the process lives."""
     mcp.custom_route("/healthz", methods=["GET"])(healthz)
+    if watch is not None and opening is not None:
+        for path, handler in watch.routes(opening, tools).items():
+            mcp.custom_route(path, methods=["GET"])(handler)
 
 
-async def healthz(_: Request) -> Response:
-    """The process answers."""
-    return JSONResponse({"status": "ok"})
-
-
-def app(mcp: MCPServer[Any], transport: HttpTransport, host: str) -> Starlette:
+def app(
+    mcp: MCPServer[Any], transport: HttpTransport, settings: Settings, watch: "Watch"
+) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
     On loopback the SDK checks Host and Origin against DNS rebinding.
     """
+    host, size = settings.host, settings.max_body
+    served: ASGIApp
     if transport == "sse":
-        return mcp.sse_app(host=host)
-    return mcp.streamable_http_app(host=host)
+        served = mcp.sse_app(host=host, max_request_body_size=size)
+    else:
+        served = mcp.streamable_http_app(
+            host=host, max_request_body_size=size, stateless_http=settings.stateless
+        )
+    # From here on the outer layers, the innermost first.
+    refused = watch.metrics.refused
+    served = BodyLimit(served, size, refused=refused)
+    served = Limits(
+        served, watch.load, calls=settings.max_calls, streams=settings.max_streams, refused=refused
+    )
+    return Identified(served)
 
 
 def serve(
-    mcp: MCPServer[Any], transport: HttpTransport, host: str, port: int, log_level: str
+    mcp: MCPServer[Any], transport: HttpTransport, settings: Settings, watch: "Watch"
 ) -> None:
     """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    uvicorn.run(
-        app(mcp, transport, host),
-        host=host,
-        port=port,
-        log_level=log_level.lower(),
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+    from mcp_server_qdrant.http_drain import STREAMS_SECONDS, Server
+
+    watch.start_tracing()
+    config = uvicorn.Config(
+        app(mcp, transport, settings, watch),
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level.lower(),
+        log_config=None,  # as the root logger is set up
+        access_log=False,  # its lines have queries; http_requests.py logs each request
+        timeout_graceful_shutdown=STREAMS_SECONDS,
     )
+    Server(config, watch.load, settings.drain_seconds).run()
+    watch.flush()
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

@@ -25,12 +25,14 @@ from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.http_watch import Watch
     from mcp_server_qdrant.services import Services
 
 NAME = "mcp-server-qdrant"
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
+LISTEN = "subscriptions/listen"  # which lasts until the client goes
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -84,6 +86,11 @@ class Calls:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._count
+
     def __enter__(self) -> None:
         self._count += 1
         self._idle.clear()
@@ -119,9 +126,14 @@ def make_server(
     settings: Settings,
     open_services: Callable[[], Awaitable["Services"]] | None = None,
     calls: Calls | None = None,
+    watch: "Watch | None" = None,
 ) -> MCPServer[Opening]:
-    """The server, not yet running. `open_services` replaces what the settings would open."""
-    opening = Opening(open_services or (lambda: open_lazily(settings)))
+    """The server, not yet running. `open_services` replaces what the settings would open.
+
+    `watch` is told of every call.
+    """
+    open_services = open_services or (lambda: open_lazily(settings))
+    opening = Opening(watch.recording(open_services) if watch else open_services)
     under_way = calls or Calls()
 
     @contextlib.asynccontextmanager
@@ -131,7 +143,7 @@ def make_server(
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         try:
-            with under_way:
+            with under_way if ctx.method != LISTEN else contextlib.nullcontext():
                 return await call_next(ctx)
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -141,6 +153,7 @@ def make_server(
         finally:
             opening.begin()
 
+    tools = make_tools(opening.services, _options(settings))
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -148,11 +161,11 @@ def make_server(
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
         lifespan=lifespan,
-        tools=make_tools(opening.services, _options(settings)),
-        middleware=[begin_after_first_message],
+        tools=tools,
+        middleware=[*([watch.telemetry.observe] if watch else []), begin_after_first_message],
     )
     resources.register(mcp, opening.services)
-    http.register(mcp)
+    http.register(mcp, opening.begin, [tool.name for tool in tools], watch)
     return mcp
 
 
@@ -182,8 +195,12 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        mcp = make_server(settings)
-        http.serve(mcp, transport, settings.host, settings.port, settings.log_level)
+        from mcp_server_qdrant.http_watch import Watch
+
+        calls = Calls()
+        watch = Watch(settings, lambda: calls.count)
+        mcp = make_server(settings, calls=calls, watch=watch)
+        http.serve(mcp, transport, settings, watch)
 
 
 class SoundLines:

@@ -53,6 +53,13 @@ from mcp_server_qdrant.settings import Settings
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
 
+@dataclass(slots=True)
+class Stored:
+    """Counts the texts that were written."""
+
+    texts: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything a tool may call, over one engine."""
@@ -65,7 +72,13 @@ class Services:
     sync: Sync
     lookup: Lookup
     lexicon: Lexicon
+    backfill: Backfill
     filling: asyncio.Task[None] | None
+    stored: Stored
+
+    def work(self) -> dict[str, int]:
+        """What was written since the start, by kind."""
+        return {"texts_stored": self.stored.texts, "vectors_filled": self.backfill.filled}
 
     async def close(self) -> None:
         """Let engine and models go."""
@@ -114,7 +127,8 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
     pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-    written = partial(_written, pipeline, lexicon)
+    stored = Stored()
+    written = partial(_written, pipeline, lexicon, stored)
     store = Store(
         catalog,
         points,
@@ -151,12 +165,17 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         ),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
+        stored=stored,
+        backfill=backfill,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
 
 
-def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+def _written(
+    pipeline: Pipeline, lexicon: Lexicon, stored: Stored, collection: str, texts: Sequence[str]
+) -> None:
     """What a search remembers of a collection follows what was written to it."""
+    stored.texts += len(texts)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)

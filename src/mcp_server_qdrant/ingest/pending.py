@@ -42,7 +42,10 @@ class Points(Protocol):
 
 
 class Backfill:
-    """Fills pending points in the background, from `run` until it is cancelled."""
+    """Fills pending points in the background, from `run` until it is cancelled.
+
+    `filled` counts them.
+    """
 
     def __init__(self, collections: Collections, points: Points, encoders: Encoders) -> None:
         self._collections = collections
@@ -50,6 +53,7 @@ class Backfill:
         self._encoders = encoders
         self._wanted = asyncio.Event()
         self._wanted.set()
+        self.filled = 0
 
     def wake(self) -> None:
         """There are new pending points."""
@@ -100,4 +104,5 @@ class Backfill:
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
             await self._points.fill(target, same)
             filled += len(same)
+            self.filled += len(same)
         return filled
