@@ -13,7 +13,7 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "errors", "notation", "telemetry"}
+PLAIN = {"access", "datatypes", "deadline", "errors", "notation", "telemetry"}
 PARTED = (
     "cli",
     "datatypes",
@@ -25,6 +25,7 @@ PARTED = (
 MAY_IMPORT = {
     "access": set[str](),
     "datatypes": {"datatypes"},
+    "deadline": set[str](),
     "errors": set[str](),
     "logs": {"telemetry"},
     "notation": {"datatypes"},

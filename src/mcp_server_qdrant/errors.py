@@ -11,6 +11,7 @@ QdrantMcpError
     ├── EngineUnavailable    Qdrant or the engine host cannot be reached
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
+    │   └── AccessRefused    its key may not do this
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     └── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
@@ -73,6 +74,10 @@ class EngineTimeout(BackendError):
 
 class EngineFailure(BackendError):
     """The engine answered with a failure."""
+
+
+class AccessRefused(EngineFailure):
+    """The engine does not let this server do what was asked."""
 
 
 class DiskFull(BackendError):

@@ -29,6 +29,7 @@ from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
@@ -106,6 +107,7 @@ async def open_services(settings: Settings) -> Services:
         local_path=settings.local_path,
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
+        cluster=_cluster(settings),
     )
     return wire(settings, client, open_encoders(settings))
 
@@ -168,6 +170,19 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         stored=stored,
         backfill=backfill,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+    )
+
+
+def _cluster(settings: Settings) -> Cluster:
+    return Cluster(
+        timeout=settings.qdrant_timeout,
+        shards=settings.shard_number,
+        replicas=settings.replication_factor,
+        write_consistency=settings.write_consistency_factor,
+        on_disk_vectors=settings.on_disk_vectors,
+        on_disk_payload=settings.on_disk_payload,
+        quantization=settings.quantization,
+        read_consistency=settings.read_consistency,
     )
 
 

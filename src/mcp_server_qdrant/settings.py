@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_cluster import ClusterSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_http import HttpSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
@@ -77,7 +78,9 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(EmbeddingSettings, WeightSettings, RankingSettings, HttpSettings, BaseSettings):
+class Settings(
+    ClusterSettings, EmbeddingSettings, WeightSettings, RankingSettings, HttpSettings, BaseSettings
+):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -299,6 +302,12 @@ class Settings(EmbeddingSettings, WeightSettings, RankingSettings, HttpSettings,
         return self
 
     @model_validator(mode="after")
+    def _server_for_cluster(self) -> Self:
+        if self.qdrant_url in (None, ":memory:") and (variable := self.for_servers()):
+            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
+        return self
+
+    @model_validator(mode="after")
     def _server_that_encodes(self) -> Self:
         if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
             raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a server that encodes")
@@ -340,7 +349,8 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (ranking, EmbeddingSettings.model_fields, HttpSettings.model_fields)
+    inherited = (EmbeddingSettings, ClusterSettings, HttpSettings)
+    parts = (ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

@@ -93,6 +93,10 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "TOOL_",
         "RERANK",
         "OPENAI_",
+        "HTTP_",
+        "METRICS_",
+        "LOG_",
+        "OTEL_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env

@@ -22,7 +22,7 @@ from mcp_server_qdrant.datatypes import (
     Target,
 )
 from mcp_server_qdrant.datatypes_models import ModelChoice
-from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.errors import AccessRefused, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
@@ -34,6 +34,8 @@ NEAR = 0.7
 NEAR_NAMES = 3
 MODEL_KEY = "embedding_model"
 UPDATED_KEY = "updated_at"
+GLOB = "*?["
+UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
 
 _DISTANCES: dict[models.Distance, Distance] = {
     models.Distance.COSINE: "cosine",
@@ -93,11 +95,37 @@ class Catalog:
         expires, names = self._names
         if expires > self._clock():
             return names
-        with foreign_errors():
-            response = await self._client.get_collections()
-        names = tuple(sorted(c.name for c in response.collections if self.visible(c.name)))
+        try:
+            with foreign_errors():
+                response = await self._client.get_collections()
+            listed = [collection.name for collection in response.collections]
+        except AccessRefused as refusal:
+            listed = await self._named(refusal)
+        names = tuple(sorted(filter(self.visible, listed)))
         self._names = (self._clock() + NAMES_SECONDS, names)
         return names
+
+    async def _named(self, refusal: AccessRefused) -> list[str]:
+        """What there is of the names in the settings: a key of some collections may not list.
+
+        Raises `refusal` where the key may not even look for them.
+        """
+        named = dict.fromkeys(filter(None, (*self._allowed, self._default)))
+        plain = [name for name in named if not any(mark in name for mark in GLOB)]
+        if not plain:
+            raise AccessRefused(UNLISTED)
+
+        async def there(name: str) -> bool | None:
+            try:
+                with foreign_errors(name):
+                    return bool(await self._client.collection_exists(name))
+            except AccessRefused:
+                return None
+
+        answers = await asyncio.gather(*map(there, plain))
+        if all(answer is None for answer in answers):
+            raise refusal
+        return [name for name, answer in zip(plain, answers, strict=True) if answer]
 
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets this name be read and named."""
@@ -133,7 +161,7 @@ class Catalog:
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}
         for pattern in wanted:
-            if any(mark in pattern for mark in "*?[") and pattern not in await self.names():
+            if any(mark in pattern for mark in GLOB) and pattern not in await self.names():
                 chosen.update(
                     dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
                 )
