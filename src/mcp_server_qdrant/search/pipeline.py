@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
     Hit,
@@ -51,6 +51,7 @@ from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.telemetry import Phase, Recorder, Unrecorded
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -156,15 +157,15 @@ class Pipeline:
         terms, vectors, tags = await self._understood(request, ranking, resolved, targets)
         plan = replace(plan, tags=tags, weights=fusion_weights(share)).within(left())
         timed = self._timed
-        found = await timed("retrieve", retrieve(self.engine, targets, vectors, terms, plan))
-        ranked = self._rank(found, terms, plan.within(left()), limit, ranking)
-        hits, late, more = await timed("rank", ranked)
+        found = await timed("retrieve", retrieve, self.engine, targets, vectors, terms, plan)
+        ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
+        hits, late, more = await ranked
         if more:
             plan = plan.deeper().within(left())
-            again = await timed("retrieve", retrieve(self.engine, more, vectors, terms, plan))
+            again = await timed("retrieve", retrieve, self.engine, more, vectors, terms, plan)
             found = found.updated(again)
-            ranked = self._rank(found, terms, plan.within(left()), limit, ranking)
-            hits, late, _ = await timed("rank", ranked)
+            ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
+            hits, late, _ = await ranked
         hits, reranked = await self._reranked(hits, terms, ranking, left())
         if reranked is None or reranked.state != "applied":  # who read the texts knows better
             shown = len(hits) if ranking.diversity > 0 else limit
@@ -198,35 +199,37 @@ class Pipeline:
             return terms, QueryVectors({}, {}), tags
         asked = resolved if ranking.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._timed("probe", self.terms.of(request.query, asked)),  # probes, global idf
-            self._timed("embed", embed(request.query, targets, self.encoders)),  # once per model
+            self._timed("probe", self.terms.of, request.query, asked),  # probes, global idf
+            self._timed("embed", embed, request.query, targets, self.encoders),  # once per model
             self.tags.of(request.query, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if ranking.correct and suspect:
             query, corrections = await self.speller.correct(replace(terms, unknown=suspect), asked)
             if corrections:
-                better = await self._timed("probe", self.terms.of(query, asked))
+                better = await self._timed("probe", self.terms.of, query, asked)
             else:
                 better = terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._timed("embed", embed(query, targets, self.encoders)),
+                    self._timed("embed", embed, query, targets, self.encoders),
                     self.tags.of(query, tagged),
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
 
-    async def _timed(self, phase: Phase, work: Awaitable[T]) -> T:
+    async def _timed(
+        self, phase: Phase, work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         with self.recorder.phase(phase):
-            return await work
+            return await work(*args, **kwargs)
 
     async def _expanded(self, request: SearchRequest, targets: Sequence[Target]) -> Terms:
         """The words of the query and those spelled almost like them."""
         variants, unread = await self.speller.expand(request.query, targets)
-        terms = await self._timed("probe", self.terms.of(request.query, targets, variants))
+        terms = await self._timed("probe", self.terms.of, request.query, targets, variants)
         return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     def _ranking(
@@ -281,7 +284,7 @@ class Pipeline:
         if not ranking.rerank:
             return hits, None
         read = partial(self.presenter.gist, terms)
-        return await self._timed("rerank", self.rerank.apply(hits, terms.query, read, left))
+        return await self._timed("rerank", self.rerank.apply, hits, terms.query, read, left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""
