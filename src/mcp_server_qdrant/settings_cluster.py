@@ -42,7 +42,7 @@ class ClusterSettings(BaseModel):
         "shard_number", "replication_factor", "write_consistency_factor", "read_consistency"
     )
     @classmethod
-    def _counted(cls, value: Any) -> Any:
+    def _one_copy_at_least(cls, value: Any) -> Any:
         if isinstance(value, int) and value < 1:
             raise ValueError("must be at least 1")
         return value

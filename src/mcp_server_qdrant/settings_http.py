@@ -47,14 +47,14 @@ class HttpSettings(BaseModel):
 
     @field_validator("max_body", "max_calls", "max_streams")
     @classmethod
-    def _some(cls, value: int) -> int:
+    def _room_for_one(cls, value: int) -> int:
         if value < 1:
             raise ValueError("must be at least 1")
         return value
 
     @field_validator("drain_seconds", "metrics_collections")
     @classmethod
-    def _not_less_than_nothing(cls, value: float) -> float:
+    def _nothing_or_more(cls, value: float) -> float:
         if value < 0:
             raise ValueError("must be 0 or more")
         return value
