@@ -52,6 +52,24 @@ class Load:
         """Calls that are not done."""
         return max(self.calls, self._background())
 
+    async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one call. It is over with the last part of its answer: the client may go on."""
+        self.calls += 1
+        over = False
+
+        async def watched(message: Message) -> None:
+            nonlocal over
+            if _is_last(message) and not over:
+                over = True
+                self.calls -= 1
+            await send(message)
+
+        try:
+            await app(scope, receive, watched)
+        finally:
+            if not over:
+                self.calls -= 1
+
     async def stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one event stream until either side ends it."""
         began = ended = False
@@ -59,7 +77,7 @@ class Load:
         async def watched(message: Message) -> None:
             nonlocal began, ended
             began = True
-            ended = message["type"] == "http.response.body" and not message.get("more_body")
+            ended = _is_last(message)
             await send(message)
 
         with anyio.CancelScope() as cancel:
@@ -111,11 +129,7 @@ class Limits:
         elif stream:
             await self._load.stream(self._app, scope, receive, send)
         else:
-            self._load.calls += 1
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._load.calls -= 1
+            await self._load.call(self._app, scope, receive, send)
 
     def _reason(self, *, stream: bool) -> Refusal | None:
         if self._load.draining:
@@ -123,6 +137,11 @@ class Limits:
         if stream:
             return "streams" if self._load.streams >= self._streams else None
         return "busy" if self._load.under_way >= self._calls else None
+
+
+def _is_last(message: Message) -> bool:
+    """Whether nothing of the answer comes after this."""
+    return message["type"] == "http.response.body" and not message.get("more_body")
 
 
 def _is_stream(scope: Scope) -> bool:

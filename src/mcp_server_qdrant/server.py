@@ -164,6 +164,9 @@ def make_server(
         tools=tools,
         middleware=[*([watch.telemetry.observe] if watch else []), begin_after_first_message],
     )
+    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
+    # call, for a tenth of its time.
+    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
     resources.register(mcp, opening.services)
     http.register(mcp, opening.begin, [tool.name for tool in tools], watch)
     return mcp
