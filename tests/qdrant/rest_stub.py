@@ -14,13 +14,15 @@ BROKEN = 0  # a fault: the connection is closed without an answer
 class RestServer(InferenceServer):
     """`asked` are (method, path, query, body). `faults` maps "METHOD path" to statuses to come.
 
-    Requests of a path in `held` wait until `release` is set. `version` is what it says it is.
+    `garbage` is what paths answer instead. Requests of a path in `held` wait until `release` is
+    set. `version` is what it says it is.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[tuple[str, str, dict[str, str], Any]] = []
         self.faults: dict[str, list[int]] = {}
+        self.garbage: dict[str, Any] = {}
         self.held: set[str] = set()
         self.reached = threading.Semaphore(0)
         self.release = threading.Event()
@@ -38,6 +40,8 @@ class RestServer(InferenceServer):
             if status == BROKEN:
                 raise ConnectionAbortedError
             return status, {"status": {"error": f"refused with {status}"}, "time": 0.0}
+        if split.path in self.garbage:
+            return 200, self.garbage[split.path]
         if target == "/":
             return 200, {"title": "qdrant", "version": self.version}
         return None
