@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from http_caller import Caller
-from processes import MARK, await_end, memory
+from processes import MARK, Memory, await_end, memory
 from servers import model_cache
 
 WORDS = (
@@ -90,7 +90,7 @@ async def calling(caller: Caller, phase: Phase, until: float) -> None:
             continue
         if status == 429:
             phase.refused += 1
-            await asyncio.sleep(random.uniform(0.05, 0.15))
+            await asyncio.sleep(random.uniform(0.8, 1.2))  # as Retry-After asks
         elif status != 200 or result is None:
             phase.errors[f"HTTP {status}"] += 1
         elif result.get("isError") or not complete(result):
@@ -104,21 +104,22 @@ def complete(result: dict) -> bool:
     return all(state == "ok" for state in states.values())
 
 
-async def watching(mark: str, until: float, every: float) -> list[tuple[float, float]]:
-    """(minutes, megabytes of server and engine host) until then."""
+async def watching(mark: str, until: float, every: float) -> list[tuple[float, Memory]]:
+    """(minutes, memory of server and engine host) until then."""
     samples = []
     began = time.monotonic()
     while time.monotonic() < until:
         await asyncio.sleep(every)
         held = await asyncio.to_thread(memory, mark)
-        samples.append(((time.monotonic() - began) / 60, held.rss))
+        samples.append(((time.monotonic() - began) / 60, held))
     return samples
 
 
-def slope(samples: list[tuple[float, float]]) -> float:
+def slope(samples: list[tuple[float, Memory]]) -> float:
     """Megabytes a minute, by least squares over the second half of the samples."""
     late = samples[len(samples) // 2 :]
-    return statistics.linear_regression(*zip(*late, strict=True)).slope
+    minutes, held = [at for at, _ in late], [one.rss for _, one in late]
+    return statistics.linear_regression(minutes, held).slope
 
 
 async def run(port: int, mark: str, minutes: float, callers: int) -> list[str]:
@@ -153,8 +154,10 @@ async def run(port: int, mark: str, minutes: float, callers: int) -> list[str]:
     return [
         calm.line(),
         flood.line(),
-        f"memory {samples[0][1]:.0f} -> {samples[-1][1]:.0f} MB, slope of the second half "
-        f"{slope(samples):+.2f} MB/min over {len(samples)} samples",
+        f"memory at the start: {'; '.join(samples[0][1].processes)}",
+        f"memory in the middle: {'; '.join(samples[len(samples) // 2][1].processes)}",
+        f"memory at the end: {'; '.join(samples[-1][1].processes)}",
+        f"slope of the second half {slope(samples):+.2f} MB/min over {len(samples)} samples",
         f"/metrics counts {counted:.0f} calls",
     ]
 
