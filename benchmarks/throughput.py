@@ -112,7 +112,7 @@ def serve(kind: str, port: int) -> None:
     chosen = settings().model_copy(update={"port": port})
     calls = Calls()
     watch = Watch(chosen, lambda: calls.count)
-    mcp = make_server(chosen, ready if kind == "tool" else whole, calls, watch)
+    mcp = make_server(chosen, ready if kind == "tool" else whole, calls, watch=watch)
     http.serve(mcp, "streamable-http", chosen, watch)
 
 

@@ -14,16 +14,11 @@ SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
 PLAIN = {"access", "datatypes", "deadline", "errors", "notation", "telemetry"}
-PARTED = (
-    "cli",
-    "datatypes",
-    "evaluate",
-    "http",
-    "services",
-    "settings",
-)  # in several files: services_models.py
+# in several files: services_models.py
+PARTED = ("cli", "datatypes", "evaluate", "http", "services", "settings", "upkeep")
 MAY_IMPORT = {
     "access": set[str](),
+    "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
     "deadline": set[str](),
     "errors": set[str](),
@@ -34,26 +29,30 @@ MAY_IMPORT = {
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
     "qdrant": PLAIN | {"qdrant"},
-    "services": PLAIN | {"services", "settings", "encoders", "search", "ingest", "qdrant"},
+    "services": PLAIN
+    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep"},
     "telemetry": {"datatypes"},
+    "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
     "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings"},
+    "http": PLAIN | {"http", "settings", "auth"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "logs", "cli"},
+    "cli": PLAIN
+    | {"settings", "server", "services", "evaluate", "ingest", "logs", "upkeep", "auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": ("tools.py", "tool_boundary.py", "resources.py", "server.py", "http.py", "http_*.py"),
-    "qdrant_client": ("qdrant/*", "services.py"),
+    "mcp": ("tools.py", "tool_*.py", "resources.py", "server.py", "http.py", "http_*.py"),
+    "qdrant_client": ("qdrant/*", "services.py", "upkeep.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
     "fastembed": ("encoders/*",),
     "onnxruntime": ("encoders/*",),
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/*",),
-    "pydantic_settings": ("settings.py", "settings_embedding.py", "settings_weights.py"),
+    "httpx": ("encoders/*", "auth/jwks.py"),
+    "jwt": ("auth/oauth.py",),
+    "pydantic_settings": ("settings.py", "settings_*.py"),
     "opentelemetry": ("http_tracing.py",),
     "prometheus_client": ("http_metrics.py",),
     "ranx": ("evaluate_metrics.py",),
@@ -61,7 +60,7 @@ OWNERS = {  # third party -> the files that may import it
     "pypdf": ("ingest/load_pdf.py",),
     "watchfiles": ("ingest/watch.py",),
     "uvicorn": ("http.py", "http_drain.py"),
-    "yaml": ("ingest/load_markdown.py",),
+    "yaml": ("ingest/load_markdown.py", "auth/tokens.py"),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
     *("__init__", "pipeline", "passage", "lift"),
@@ -81,7 +80,17 @@ FILES = {
     file.relative_to(SOURCE).as_posix(): file.read_text(encoding="utf-8")
     for file in sorted(SOURCE.rglob("*.py"))
 }
-HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc", "numpy")
+HEAVY = (
+    "qdrant_client",
+    "qdrant_edge",
+    "fastembed",
+    "onnxruntime",
+    "tokenizers",
+    "grpc",
+    "numpy",
+    "jwt",
+    "prometheus_client",
+)
 
 
 def part(path: str) -> str:
@@ -221,6 +230,8 @@ PLANTS = [
     ("services.py", "import grpc", "imports grpc"),
     ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
     ("ingest/store.py", "import tokenizers", "imports tokenizers"),
+    ("auth/new.py", "from mcp_server_qdrant.settings import Settings", "auth imports settings"),
+    ("http_auth.py", "import jwt", "imports jwt"),
     ("qdrant/new.py", "import httpx", "imports httpx"),
     ("http.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
     ("http.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),

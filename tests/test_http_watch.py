@@ -65,7 +65,7 @@ async def watched(**values) -> AsyncIterator[Watched]:
         async def opened():
             return wire(settings, engine, registry(encoder))
 
-        server = make_server(settings, opened, calls, watch)
+        server = make_server(settings, opened, calls, watch=watch)
         asgi = app(server, "streamable-http", settings, watch)
         transport = httpx.ASGITransport(app=asgi)
         async with (
@@ -102,7 +102,7 @@ async def test_calls_are_counted_by_tool_and_outcome():
     assert told["calls_total", "rejected", OTHER] == 1
     assert told["call_seconds_count", "qdrant-find"] == 5
     assert told["calls_under_way",] == 0
-    assert told["work", "texts_stored"] == 1
+    assert told["work", "points_written"] == 1
     assert SECRET not in str(told)
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant import __version__, cli_ingest
+from mcp_server_qdrant import __version__, cli_ingest, cli_token
+from mcp_server_qdrant.cli_upkeep import copy, upgrade
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def main(context: click.Context, transport: str) -> None:
         serve(transport)
 
 
+main.add_command(upgrade)
+main.add_command(copy)
+
+
 def serve(transport: str) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
@@ -71,6 +76,7 @@ def serve(transport: str) -> None:
 
 main.add_command(cli_ingest.ingest)
 main.add_command(cli_ingest.sync)
+main.add_command(cli_token.token)
 
 
 @main.command("eval")

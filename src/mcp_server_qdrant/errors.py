@@ -2,6 +2,7 @@
 
 QdrantMcpError
 ├── ConfigError              a setting is wrong: the operator mends it, the server does not start
+├── Unauthorized             the token is missing, or not one that is let in
 ├── RequestError             the caller can mend it and call again
 │   ├── UnknownCollection    no such collection (names near it are offered)
 │   ├── InvalidFilter        the filter does not say what it seems to say
@@ -11,10 +12,12 @@ QdrantMcpError
     ├── EngineUnavailable    Qdrant or the engine host cannot be reached
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
+    │   ├── EngineTooOld     it does not know a call that is needed
     │   └── AccessRefused    its key may not do this
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
-    └── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
+    ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
+    └── IssuerUnavailable    tokens cannot be checked: their issuer's keys were never got
 
 No text holds a path, a key or a stack trace.
 """
@@ -28,6 +31,10 @@ class QdrantMcpError(Exception):
 
 class ConfigError(QdrantMcpError):
     """A setting is wrong; the text names the setting and the value it wants."""
+
+
+class Unauthorized(QdrantMcpError):
+    """No valid token; the text says what is wrong with it in words of ours alone."""
 
 
 class RequestError(QdrantMcpError):
@@ -76,6 +83,10 @@ class EngineFailure(BackendError):
     """The engine answered with a failure."""
 
 
+class EngineTooOld(EngineFailure):
+    """The server is of a version that cannot do this."""
+
+
 class AccessRefused(EngineFailure):
     """The engine does not let this server do what was asked."""
 
@@ -101,3 +112,7 @@ class RerankerUnavailable(BackendError):
         self.tried = tried
         self.retry_after = retry_after
         super().__init__(sentence)
+
+
+class IssuerUnavailable(BackendError):
+    """No key has been got from the issuer yet, so that no token can be checked."""

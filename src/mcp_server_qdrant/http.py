@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.http_edge import protect
 from mcp_server_qdrant.http_health import healthz
 from mcp_server_qdrant.http_limits import BodyLimit, Limits
 from mcp_server_qdrant.http_requests import Identified
@@ -40,23 +42,30 @@ def app(
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
-    On loopback the SDK checks Host and Origin against DNS rebinding.
+    A request passes, from the outside in: its id and log line, the guard and who calls
+    (`http_edge`), the limits, the size of its body. So nobody without a token takes up room.
+    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
     """
-    host, size = settings.host, settings.max_body
-    served: ASGIApp
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    size, refused = settings.max_body, watch.metrics.refused
     if transport == "sse":
-        served = mcp.sse_app(host=host, max_request_body_size=size)
+        path = "/sse"
+        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
     else:
+        path = "/mcp"
         served = mcp.streamable_http_app(
-            host=host, max_request_body_size=size, stateless_http=settings.stateless
+            transport_security=unchecked,
+            max_request_body_size=size,
+            stateless_http=settings.stateless,
         )
-    # From here on the outer layers, the innermost first.
-    refused = watch.metrics.refused
-    served = BodyLimit(served, size, refused=refused)
-    served = Limits(
-        served, watch.load, calls=settings.max_calls, streams=settings.max_streams, refused=refused
+    limited = Limits(
+        BodyLimit(served, size, refused=refused),
+        watch.load,
+        calls=settings.max_calls,
+        streams=settings.max_streams,
+        refused=refused,
     )
-    return Identified(served)
+    return Identified(protect(served, settings, path, inner=limited))
 
 
 def serve(
@@ -83,8 +92,9 @@ def check_exposure(host: str, auth_mode: str | None) -> None:
     """Raise ConfigError where others could reach the server and nobody said that they may."""
     if auth_mode is None and not is_loopback(host):
         raise ConfigError(
-            f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=none to let everyone "
-            "who can connect search and store, or listen on 127.0.0.1."
+            f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=token or oauth to ask "
+            "who calls, set AUTH_MODE=none to let everyone who can connect search and store, or "
+            "listen on 127.0.0.1."
         )
 
 

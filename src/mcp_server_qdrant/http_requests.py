@@ -10,6 +10,9 @@ from mcp_server_qdrant.http_limits import HEALTH
 from mcp_server_qdrant.telemetry import sane_id, within_request
 
 HEADER = b"x-request-id"
+REQUEST_ID = (
+    "mcp_server_qdrant.request_id"  # key of the ASGI scope, for what is done in other tasks
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ class Identified:
 
         with within_request(request):
             try:
-                await self._app(scope, receive, marked)
+                await self._app({**scope, REQUEST_ID: request}, receive, marked)
             finally:
                 _log(scope, status, time.perf_counter() - began)
 

@@ -4,16 +4,18 @@ import logging
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from mcp_server_qdrant.access import caller
+from mcp_server_qdrant.access import Caller
 from mcp_server_qdrant.datatypes import Status
+from mcp_server_qdrant.http_auth import CALLER
 from mcp_server_qdrant.http_metrics import Metrics
+from mcp_server_qdrant.http_requests import REQUEST_ID
 from mcp_server_qdrant.http_tracing import Tracing
-from mcp_server_qdrant.telemetry import Call, Outcome, Phase, within_call
+from mcp_server_qdrant.telemetry import Call, Outcome, Phase, within_call, within_request
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +43,19 @@ class Telemetry:
         self.metrics.fared(statuses)
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
-        """One MCP message; tool calls are measured."""
-        if ctx.method != "tools/call":
-            return await call_next(ctx)
+        """One MCP message; tool calls are measured.
+
+        The SDK handles a session's messages in the task of its first one, so that the id is taken
+        from each message's own request.
+        """
+        scope = ctx.request.scope if ctx.request is not None else {}
+        request = scope.get(REQUEST_ID)
+        with within_request(request) if request else nullcontext():
+            if ctx.method != "tools/call":
+                return await call_next(ctx)
+            return await self._called(ctx, call_next, scope.get(CALLER))
+
+    async def _called(self, ctx: Any, call_next: Next, who: Caller | None) -> Any:
         call = Call(_tool(ctx.params))
         if self._tracing is not None:
             self._tracing.mark()
@@ -60,14 +72,13 @@ class Telemetry:
             ending = "cancelled"
             raise
         finally:
-            self._ended(call, call.outcome or ending, time.perf_counter() - began)
+            self._ended(call, call.outcome or ending, time.perf_counter() - began, who)
         return result
 
-    def _ended(self, call: Call, outcome: Outcome, seconds: float) -> None:
+    def _ended(self, call: Call, outcome: Outcome, seconds: float, who: Caller | None) -> None:
         self.metrics.called(call.tool, outcome, seconds)
         if not logger.isEnabledFor(logging.INFO):
             return
-        who = caller()
         fields = {
             "tool": self.metrics.known(call.tool),
             "outcome": outcome,

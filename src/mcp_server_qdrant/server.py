@@ -20,6 +20,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, http, resources
+from mcp_server_qdrant.access import calling
+from mcp_server_qdrant.http_caller import ForCaller
+from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tools import Options, make_tools
@@ -57,10 +60,11 @@ class Opening:
             await self._close()
 
     def begin(self) -> "asyncio.Task[Services]":
-        """Start opening unless that is done or under way."""
+        """Start opening unless that is done or under way; for all, whoever calls first."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._task = asyncio.ensure_future(self._open())
+            with calling(None):
+                task = self._task = asyncio.ensure_future(self._open())
         return task
 
     async def services(self) -> "Services":
@@ -75,7 +79,8 @@ class Opening:
             task.cancel()
             await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
-            await task.result().close()
+            with calling(None):
+                await task.result().close()
 
 
 class Calls:
@@ -126,11 +131,14 @@ def make_server(
     settings: Settings,
     open_services: Callable[[], Awaitable["Services"]] | None = None,
     calls: Calls | None = None,
+    *,
+    asking: bool = False,
     watch: "Watch | None" = None,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `watch` is told of every call.
+    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
+    call.
     """
     open_services = open_services or (lambda: open_lazily(settings))
     opening = Opening(watch.recording(open_services) if watch else open_services)
@@ -154,6 +162,7 @@ def make_server(
             opening.begin()
 
     tools = make_tools(opening.services, _options(settings))
+    for_caller = ForCaller({tool.name: tool.scope for tool in tools})
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -161,8 +170,12 @@ def make_server(
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
         lifespan=lifespan,
-        tools=tools,
-        middleware=[*([watch.telemetry.observe] if watch else []), begin_after_first_message],
+        tools=[*tools],
+        middleware=[
+            *([watch.telemetry.observe] if watch else []),
+            begin_after_first_message,
+            *([for_caller] if asking else []),
+        ],
     )
     # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
     # call, for a tenth of its time.
@@ -202,7 +215,7 @@ def run(settings: Settings, transport: Transport) -> None:
 
         calls = Calls()
         watch = Watch(settings, lambda: calls.count)
-        mcp = make_server(settings, calls=calls, watch=watch)
+        mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch)
         http.serve(mcp, transport, settings, watch)
 
 

@@ -5,7 +5,7 @@ thread, after the handshake.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,13 +13,16 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.choice import Choice
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
@@ -31,6 +34,7 @@ from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.qdrant.sample import Sampler
+from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
@@ -50,15 +54,9 @@ from mcp_server_qdrant.services_models import (
     open_encoders,
 )
 from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.upkeep import import_local_mode, upgrades_of
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
-
-
-@dataclass(slots=True)
-class Stored:
-    """Counts the texts that were written."""
-
-    texts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +69,16 @@ class Services:
     pipeline: Pipeline
     store: Store
     sync: Sync
+    deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
     backfill: Backfill
     filling: asyncio.Task[None] | None
-    stored: Stored
+    points: Points
 
     def work(self) -> dict[str, int]:
         """What was written since the start, by kind."""
-        return {"texts_stored": self.stored.texts, "vectors_filled": self.backfill.filled}
+        return {"points_written": self.points.written, "vectors_filled": self.backfill.filled}
 
     async def close(self) -> None:
         """Let engine and models go."""
@@ -109,28 +108,30 @@ async def open_services(settings: Settings) -> Services:
         inference=inference_headers(settings),
         cluster=_cluster(settings),
     )
+    if settings.qdrant_url is None:
+        await import_local_mode(settings, client)
     return wire(settings, client, open_encoders(settings))
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine."""
-    default = encoders.default
-    default.start()
+    encoders.default.start()
     bm25 = Bm25Encoder(settings.bm25_language)
     choice = open_choice(settings, encoders)
-    catalog = Catalog(
-        client, choice, default=settings.collection_name, allowed=settings.qdrant_collections
-    )
+    catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
     fields = [(field.name, field.field_type) for field in settings.filterable_fields]
     points = Points(client, settings.qdrant_content_fields, fields)
-    backfill = Backfill(catalog, points, encoders)
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+    upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
+
+    async def refill(name: str) -> None:
+        await upgrades.refill(await catalog.target(name), encoders.of)
+
+    backfill = Backfill(catalog, points, encoders, refill)
+    facets = _facets(settings, client, catalog)
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
     queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
     pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-    stored = Stored()
-    written = partial(_written, pipeline, lexicon, stored)
+    written = partial(_written, pipeline, lexicon)
     store = Store(
         catalog,
         points,
@@ -165,9 +166,10 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
                 title_factor=settings.title_factor,
             )
         ),
+        deletion=_deletion(settings, client, catalog, points, store, pipeline),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
-        stored=stored,
+        points=points,
         backfill=backfill,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
     )
@@ -186,14 +188,46 @@ def _cluster(settings: Settings) -> Cluster:
     )
 
 
-def _written(
-    pipeline: Pipeline, lexicon: Lexicon, stored: Stored, collection: str, texts: Sequence[str]
-) -> None:
+def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    return TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
+
+
+def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
     """What a search remembers of a collection follows what was written to it."""
-    stored.texts += len(texts)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)
+
+
+def _deletion(
+    settings: Settings,
+    client: AsyncQdrantBase,
+    catalog: Catalog,
+    points: Points,
+    store: Store,
+    pipeline: Pipeline,
+) -> Deletion:
+    def deleted(collection: str) -> None:
+        pipeline.terms.forget(collection)
+        pipeline.tags.changed(collection)
+
+    selection = Selection(client, settings.qdrant_content_fields)
+    lookup = Lookup(catalog, points)
+    return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)
+
+
+def _catalog(
+    settings: Settings, client: AsyncQdrantBase, choice: Choice, gained: Callable[[str], None]
+) -> Catalog:
+    """The collections as the settings show them; `gained` is told of upgrades."""
+    return Catalog(
+        client,
+        choice,
+        default=settings.collection_name,
+        allowed=settings.qdrant_collections,
+        gained=gained,
+    )
 
 
 def _word_cache(settings: Settings) -> WordCache | None:

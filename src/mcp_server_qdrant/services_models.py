@@ -62,17 +62,22 @@ async def blueprint(
     """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
     model = choice.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
-    provider, _ = _split(settings, model)
-    metadata = {
-        MODEL_KEY: encoder.name,
-        PROVIDER_KEY: provider,
-        "created_by": f"mcp-server-qdrant {__version__}",
-    }
-    if encoder.prefixes.passage:
-        metadata[PREFIX_KEY] = encoder.prefixes.passage
+    metadata = described(settings, encoders, model)
+    metadata = {key: said for key, said in metadata.items() if said}
+    metadata["created_by"] = f"mcp-server-qdrant {__version__}"
     if model == "none":
         return Blueprint(None, 0, metadata)
     return Blueprint(encoder.vector_name, await encoder.size(), metadata)
+
+
+def described(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
+    """What a collection says of the model that filled it."""
+    encoder = encoders.known(model)
+    return {
+        MODEL_KEY: encoder.name,
+        PROVIDER_KEY: _split(settings, model)[0],
+        PREFIX_KEY: encoder.prefixes.passage,
+    }
 
 
 def _encoder(settings: Settings, name: str) -> Encoder:

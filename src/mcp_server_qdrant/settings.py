@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_cluster import ClusterSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_http import HttpSettings
@@ -79,7 +80,13 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
 
 
 class Settings(
-    ClusterSettings, EmbeddingSettings, WeightSettings, RankingSettings, HttpSettings, BaseSettings
+    AuthSettings,
+    ClusterSettings,
+    EmbeddingSettings,
+    WeightSettings,
+    RankingSettings,
+    HttpSettings,
+    BaseSettings,
 ):
     """All settings of the server, read once at start."""
 
@@ -98,6 +105,9 @@ class Settings(
     )
     qdrant_api_key: SecretStr | None = _variable(
         "QDRANT_API_KEY", None, "API key of the Qdrant server."
+    )
+    qdrant_other_api_key: SecretStr | None = _variable(
+        "QDRANT_OTHER_API_KEY", None, "API key of a server that `copy` or `upgrade` is told of."
     )
     qdrant_prefer_grpc: bool = _variable(
         "QDRANT_PREFER_GRPC", default=False, description="Speak gRPC to the Qdrant server."
@@ -188,9 +198,6 @@ class Settings(
     )
     port: int = _variable(
         "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT"
-    )
-    auth_mode: Literal["none"] | None = _variable(
-        "AUTH_MODE", None, "`none` lets everyone who can connect use a server beyond loopback."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = _variable(
         "FASTMCP_LOG_LEVEL",
@@ -349,7 +356,7 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    inherited = (EmbeddingSettings, ClusterSettings, HttpSettings)
+    inherited = (EmbeddingSettings, ClusterSettings, AuthSettings, HttpSettings)
     parts = (ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
@@ -133,7 +132,7 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
     first, *others = found
     shown, notes = [first], []
     if len(first.text) > room:
-        shown = [replace(first, text=first.text[:room], last=None)]
+        shown = [first._replace(text=first.text[:room], last=None)]
         notes.append(
             f"id {first.id} is cut after {room:,} of {len(first.text):,} characters: qdrant-find"
             " shows passages of the rest."

@@ -183,6 +183,10 @@ async def test_lines_of_the_log_are_json_with_ids_and_without_contents(engine, t
             await http.post("/mcp", json={"jsonrpc": "2.0", "id": secret, "method": secret})
             await http.get(f"/mcp?q={secret}")
             named = await http.post("/mcp", json=HELLO, headers={"X-Request-ID": "mine-1"})
+            session = {"Mcp-Session-Id": named.headers["mcp-session-id"]}
+            params = {"name": "qdrant-find", "arguments": {"query": secret}}
+            find = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+            await http.post("/mcp", json=find, headers={**session, "X-Request-ID": "mine-2"})
         process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(process.wait, 30)
         log = process.stderr.read().decode()
@@ -193,12 +197,14 @@ async def test_lines_of_the_log_are_json_with_ids_and_without_contents(engine, t
     requests = [line for line in lines if line["message"] == "Request"]
     assert {line["path"] for line in requests} >= {"/mcp", "/healthz"}
     assert [line["status"] for line in requests if line["request_id"] == "mine-1"] == [200]
-    calls = [(line["tool"], line["outcome"]) for line in lines if line["message"] == "Call"]
-    assert calls == [
+    made = [line for line in lines if line["message"] == "Call"]
+    assert made[-1]["request_id"] == "mine-2"  # and not that of the session's first request
+    assert [(line["tool"], line["outcome"]) for line in made] == [
         ("qdrant-store", "ok"),
         ("qdrant-find", "ok"),
         ("qdrant-find", "rejected"),
         ("qdrant-find", "rejected"),
+        ("qdrant-find", "ok"),
     ]
     assert all(line["request_id"] for line in lines if line["message"] in ("Call", "Request"))
     assert not any(line["logger"].startswith("uvicorn.access") for line in lines)

@@ -1,7 +1,5 @@
 """What words of the query in tags and titles add to a relevance."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,7 +97,7 @@ def test_a_larger_part_never_gains_less(made, one, other):
 @given(calibrated(), parts, parts)
 def test_of_two_hits_the_more_relevant_stays_so(made, part, other):
     before, alpha = made
-    less = replace(before, relevance=before.relevance * other, score=before.relevance * other)
+    less = before._replace(relevance=before.relevance * other, score=before.relevance * other)
 
     one, two = (lifted(hit, "tags", part, alpha).relevance for hit in (less, before))
     assert one <= two + 1e-12

@@ -173,7 +173,7 @@ class Store:
         fields.check(new.metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)
-        async with self._lock(collection, document):
+        async with self.lock(collection, document):
             try:
                 done = await self._store(new, collection, document, create=create)
             except UnknownCollection:  # another process deleted it since we looked
@@ -199,7 +199,7 @@ class Store:
                 return (known.document, None) if known.document else (new.id, known)
         return new.id, None
 
-    def _lock(self, collection: str, document: str) -> asyncio.Lock:
+    def lock(self, collection: str, document: str) -> asyncio.Lock:
         """One writer per document: parts of two versions must not end up side by side."""
         return self._writing.setdefault((collection, document), asyncio.Lock())
 

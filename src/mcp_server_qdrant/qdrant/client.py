@@ -2,10 +2,12 @@
 
 import json
 import logging
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from urllib.parse import urlsplit
 
 import grpc
@@ -81,6 +83,21 @@ async def open_client(
         )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
+
+
+def open_local_mode(folder: Path) -> AsyncQdrantBase:
+    """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
+
+    Raises EngineUnavailable where another process has it, EngineFailure where it is damaged.
+    """
+    try:
+        return AsyncQdrantClient(path=str(folder))
+    except RuntimeError as error:  # its lock is taken
+        raise EngineUnavailable(
+            "The folder is in use by another process: end it, and try again."
+        ) from error
+    except (ValueError, LookupError, TypeError, OSError, sqlite3.Error, UnpicklingError) as error:
+        raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
 
 
 def _local_client() -> AsyncQdrantClient:

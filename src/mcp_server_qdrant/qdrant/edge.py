@@ -60,6 +60,10 @@ class EdgeClient(AsyncQdrantBase):
         """Whether there is such a collection."""
         return collection_name in await self._ask("collections")
 
+    async def get_aliases(self, **kwargs: Any) -> models.CollectionsAliasesResponse:  # noqa: ARG002
+        """There are none here."""
+        return models.CollectionsAliasesResponse(aliases=[])
+
     async def get_collection(
         self,
         collection_name: str,
@@ -117,6 +121,33 @@ class EdgeClient(AsyncQdrantBase):
         if schema is None:
             raise RequestError("An index needs a schema.")
         await self._ask("index", collection_name, field_name, schema, timeout=timeout)
+        return done()
+
+    async def create_vector_name(
+        self,
+        collection_name: str,
+        vector_name: str,
+        vector_name_config: Any,
+        timeout: float | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> models.UpdateResult:
+        """Add a vector, which no point has yet; without effect where it is there already."""
+        declared = plain.plain(vector_name_config)
+        kind = "sparse_vectors" if "sparse" in declared else "vectors"
+        params = declared.get("sparse", declared.get("dense"))
+        arguments = (collection_name, vector_name, kind, params)
+        await self._ask("add_vector", *arguments, timeout=timeout)
+        return done()
+
+    async def delete_vector_name(
+        self,
+        collection_name: str,
+        vector_name: str,
+        timeout: float | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> models.UpdateResult:
+        """Remove a vector from the collection and all its points."""
+        await self._ask("drop_vector", collection_name, vector_name, timeout=timeout)
         return done()
 
     # Points

@@ -140,6 +140,24 @@ def allocated(path: Path) -> int:
     return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
 
 
+def read_ahead(path: Path, most: int) -> int:
+    """Have the system read up to `most` bytes of a tree into its cache; how many it was asked for.
+
+    The engine maps its files: a page that is not in memory holds up the search that touches it.
+    """
+    asked = 0
+    for file in path.rglob("*"):
+        with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
+            number = handle.fileno()
+            for start, end in _data_ranges(number, os.fstat(number).st_size):
+                length = min(end - start, most - asked)
+                if length <= 0:
+                    return asked
+                os.posix_fadvise(number, start, length, os.POSIX_FADV_WILLNEED)
+                asked += length
+    return asked
+
+
 def sync_tree(path: Path) -> None:
     """Make a whole tree safe from a power failure."""
     for entry in path.iterdir():

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant import edge_wire as wire
-from mcp_server_qdrant.qdrant.edge_files import Folder
+from mcp_server_qdrant.qdrant.edge_files import Folder, read_ahead
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge_shards import Shards, log
@@ -107,11 +107,15 @@ class Host:
         """A cold disk takes 0.2 s for each: the first search over many need not wait for all."""
         with self._gate.writing():
             names = self._shards.recent(self._options.ahead)
+        left = self._options.read_ahead if sys.platform == "linux" else 0
         for name in names:
             if self._stop.is_set():
                 return
-            with self._gate.writing(), contextlib.suppress(QdrantMcpError):
-                self._shards.engine(self._shards.get(name))
+            with contextlib.suppress(QdrantMcpError, OSError):
+                shard = self._shards.get(name)
+                left -= read_ahead(self._shards.path(shard), left)
+                with self._gate.writing():
+                    self._shards.engine(shard)
 
     def _serve(self, link: Any) -> None:
         wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)

@@ -29,7 +29,7 @@ READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count"
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index"),
+        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
         *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
     }
 )

@@ -55,6 +55,7 @@ class Points:
     """Writes, and the reads that name points. All raise our errors.
 
     `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
+    `written` counts the points that were.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Points:
         self._content_fields = tuple(content_fields)
         self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexed: set[str] = set()
+        self.written = 0
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
         """Make the collection with dense, `bm25` and its indexes; False where it is there already.
@@ -118,6 +120,7 @@ class Points:
         dense = next((point.dense for point in points), None)
         with inference_errors(dense), foreign_errors(target.collection):
             await self._client.upsert(target.collection, structs, wait=True)
+        self.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
@@ -233,12 +236,13 @@ def stored_payload(document: Document) -> Payload:
 
 def _vectors(target: Target, point: StoredPoint) -> Any:
     vectors: dict[str, Any] = {}
+    sparse = target.sparse or target.filling
     if target.dense is not None and point.dense is not None:
-        if target.dense.vector == "" and target.sparse is None:
+        if target.dense.vector == "" and sparse is None:
             return _plain(point.dense)
         vectors[target.dense.vector] = _plain(point.dense)
-    if target.sparse is not None and point.sparse.indices:
-        vectors[target.sparse.vector] = models.SparseVector(
+    if sparse is not None and point.sparse.indices:
+        vectors[sparse.vector] = models.SparseVector(
             indices=list(point.sparse.indices), values=list(point.sparse.values)
         )
     return vectors

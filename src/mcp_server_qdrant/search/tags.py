@@ -12,7 +12,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -210,6 +210,6 @@ def tagged(
         tags = carried(hit.payload, named, fold) if named else ()
         if not named or not tags:
             return hit
-        return replace(lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha), tags=tags)
+        return lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha)._replace(tags=tags)
 
     return by_score(map(raised, hits))
