@@ -15,7 +15,7 @@ MAX_LINES, MAX_FUNCTION = 400, 60
 
 PLAIN = {"access", "datatypes", "deadline", "errors", "notation", "telemetry"}
 # in several files: services_models.py
-PARTED = ("cli", "datatypes", "evaluate", "http", "services", "settings", "upkeep")
+PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
     "access": set[str](),
     "auth": PLAIN | {"auth"},
@@ -29,8 +29,9 @@ MAY_IMPORT = {
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
     "qdrant": PLAIN | {"qdrant"},
+    "projection": PLAIN | {"projection"},
     "services": PLAIN
-    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep"},
+    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},
     "telemetry": {"datatypes"},
     "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
     "tools": PLAIN | {"tools"},
@@ -44,6 +45,7 @@ MAY_IMPORT = {
 }
 OWNERS = {  # third party -> the files that may import it
     "mcp": ("tools.py", "tool_*.py", "resources.py", "server.py", "http.py", "http_*.py"),
+    "PIL": ("projection_image.py",),
     "qdrant_client": ("qdrant/*", "services.py", "upkeep.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
@@ -88,6 +90,7 @@ HEAVY = (
     "tokenizers",
     "grpc",
     "numpy",
+    "PIL",
     "jwt",
     "prometheus_client",
 )

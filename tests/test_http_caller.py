@@ -34,7 +34,7 @@ class Recording:
 
     def __getattr__(self, name):
         who = caller()
-        if name not in ("close", "pipeline") or who:  # what opens them takes these itself
+        if name not in ("close", "background", "pipeline") or who:  # opening takes these itself
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 

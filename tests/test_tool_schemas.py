@@ -10,7 +10,8 @@ from mcp_server_qdrant.tool_schema import compact, explain
 from tests.support import memory_server
 
 MAX_BYTES = 6_000
-NAMES = ["qdrant-find", "qdrant-store", "qdrant-get", "qdrant-collections", "qdrant-delete"]
+NAMES = ["qdrant-find", "qdrant-store", "qdrant-get", "qdrant-collections"]
+NAMES += ["qdrant-delete", "qdrant-project"]
 
 
 async def listed(**settings) -> list[Tool]:
@@ -87,6 +88,9 @@ async def test_arguments_are_snake_case_and_limited():
         "collection_name",
         "confirm_count",
     }
+    assert set(tools["qdrant-project"]) == {
+        *("collections", "query", "dimensions", "limit", "image", "points")
+    }
     assert (tools["qdrant-find"]["limit"]["minimum"], tools["qdrant-find"]["limit"]["maximum"]) == (
         1,
         100,
@@ -102,6 +106,7 @@ async def test_only_what_cannot_be_guessed_is_required():
         "qdrant-get": ["ids"],
         "qdrant-collections": [],
         "qdrant-delete": [],
+        "qdrant-project": [],
     }
 
 
@@ -123,6 +128,7 @@ async def test_annotations_say_what_a_tool_may_do():
         "qdrant-get": reads,
         "qdrant-collections": reads,
         "qdrant-delete": (False, True, True, False),
+        "qdrant-project": reads,
     }
 
 

@@ -61,8 +61,11 @@ class Metrics:
             "mcp_qdrant_encoder", "1 for the state it is in.", ("state",), registry=registry
         )
         self._work = Gauge(
-            "mcp_qdrant_work", "What was written since the start.", ("kind",), registry=registry
-        )
+            "mcp_qdrant_work",
+            "Written since the start; in step.",
+            ("kind",),
+            registry=registry,
+        )  # fmt: skip
         under_way = Gauge("mcp_qdrant_calls_under_way", "Calls now.", registry=registry)
         under_way.set_function(lambda: load.under_way)
         streams = Gauge("mcp_qdrant_streams_open", "Event streams now.", registry=registry)

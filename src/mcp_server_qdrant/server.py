@@ -25,6 +25,7 @@ from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def make_server(
             begin_after_first_message,
             *([for_caller] if asking else []),
         ],
+        extensions=[app()],
     )
     # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
     # call, for a tenth of its time.

@@ -6,7 +6,7 @@ thread, after the handshake.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -17,14 +17,18 @@ from mcp_server_qdrant.encoders.choice import Choice
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.ingest import walk
+from mcp_server_qdrant.ingest.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
@@ -72,19 +76,26 @@ class Services:
     deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
-    backfill: Backfill
+    projector: Projector
     filling: asyncio.Task[None] | None
     points: Points
+    background: Background
 
     def work(self) -> dict[str, int]:
-        """What was written since the start, by kind."""
-        return {"points_written": self.points.written, "vectors_filled": self.backfill.filled}
+        """What was written since the start, by kind, and what is kept in step."""
+        return {
+            "points_written": self.points.written,
+            "vectors_filled": self.points.filled,
+            **self.background.counts(),
+        }
 
     async def close(self) -> None:
         """Let engine and models go."""
+        await self.background.close()
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
+        await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
@@ -119,8 +130,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     bm25 = Bm25Encoder(settings.bm25_language)
     choice = open_choice(settings, encoders)
     catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    points = Points(client, settings.qdrant_content_fields, fields)
+    points = _points(settings, client)
     upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
 
     async def refill(name: str) -> None:
@@ -129,9 +139,10 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     backfill = Backfill(catalog, points, encoders, refill)
     facets = _facets(settings, client, catalog)
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
-    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
-    written = partial(_written, pipeline, lexicon)
+    pipeline = _pipeline(settings, _queries(client), catalog, encoders, bm25, facets, lexicon)
+    projector = _projector(settings, client, catalog, encoders, pipeline)
+    written = partial(_written, pipeline, lexicon, projector)
+    deleted = partial(_deleted, pipeline, projector)
     store = Store(
         catalog,
         points,
@@ -145,34 +156,39 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         written=written,
         title_factor=settings.title_factor,
     )
+    parts = Parts(
+        collections=catalog,
+        points=points,
+        files=Files(client),
+        encoders=encoders,
+        bm25=bm25,
+        ensure=store.ensure,
+        split=split,
+        count=tokens,
+        payload=stored_payload,
+        written=written,
+        title_factor=settings.title_factor,
+    )
     return Services(
         client=client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(
-            Parts(
-                collections=catalog,
-                points=points,
-                files=Files(client),
-                encoders=encoders,
-                bm25=bm25,
-                ensure=store.ensure,
-                split=split,
-                count=tokens,
-                payload=stored_payload,
-                written=written,
-                title_factor=settings.title_factor,
-            )
-        ),
-        deletion=_deletion(settings, client, catalog, points, store, pipeline),
+        sync=Sync(parts),
+        deletion=_deletion(settings, client, catalog, points, store, deleted),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         points=points,
-        backfill=backfill,
+        projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+        background=_background(settings, parts),
     )
+
+
+def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    return Points(client, settings.qdrant_content_fields, fields)
 
 
 def _cluster(settings: Settings) -> Cluster:
@@ -188,16 +204,59 @@ def _cluster(settings: Settings) -> Cluster:
     )
 
 
+def _background(settings: Settings, parts: Parts) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write."""
+    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    folders = [
+        Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
+        for one in settings.sync_sources
+        if not settings.qdrant_read_only
+    ]
+    alone = settings.qdrant_url == ":memory:"
+    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background.start()
+    return background
+
+
 def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     return TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
 
 
-def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+def _queries(client: AsyncQdrantBase) -> Queries:
+    return EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
+
+
+def _projector(
+    settings: Settings,
+    client: AsyncQdrantBase,
+    catalog: Catalog,
+    encoders: Registry,
+    pipeline: Pipeline,
+) -> Projector:
+    drawer = Drawer(client, settings.qdrant_content_fields)
+    return Projector(catalog, drawer, encoders, pipeline.search)
+
+
+def _written(
+    pipeline: Pipeline,
+    lexicon: Lexicon,
+    projector: Projector,
+    collection: str,
+    texts: Sequence[str],
+) -> None:
     """What a search remembers of a collection follows what was written to it."""
+    projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)
+
+
+def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
+    """And what was deleted is forgotten."""
+    projector.changed(collection)
+    pipeline.terms.forget(collection)
+    pipeline.tags.changed(collection)
 
 
 def _deletion(
@@ -206,12 +265,8 @@ def _deletion(
     catalog: Catalog,
     points: Points,
     store: Store,
-    pipeline: Pipeline,
+    deleted: Callable[[str], None],
 ) -> Deletion:
-    def deleted(collection: str) -> None:
-        pipeline.terms.forget(collection)
-        pipeline.tags.changed(collection)
-
     selection = Selection(client, settings.qdrant_content_fields)
     lookup = Lookup(catalog, points)
     return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)

@@ -30,6 +30,7 @@ from mcp_server_qdrant.settings_cluster import ClusterSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_http import HttpSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -82,6 +83,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
 class Settings(
     AuthSettings,
     ClusterSettings,
+    SyncSettings,
     EmbeddingSettings,
     WeightSettings,
     RankingSettings,
@@ -356,7 +358,7 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    inherited = (EmbeddingSettings, ClusterSettings, AuthSettings, HttpSettings)
+    inherited = (EmbeddingSettings, ClusterSettings, SyncSettings, AuthSettings, HttpSettings)
     parts = (ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 

@@ -99,5 +99,7 @@ class ClosedTool(Tool):
         model.model_rebuild(force=True)
         tool.parameters = compact(model.model_json_schema(by_alias=True))
         if tool.fn_metadata.output_schema:
-            tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema)
+            schema = compact(tool.fn_metadata.output_schema)
+            schema.pop("description", None)  # the tool's own says it
+            tool.fn_metadata.output_schema = schema
         return tool

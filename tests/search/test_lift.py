@@ -65,6 +65,13 @@ def test_without_any_idf_all_terms_count_alike():
     assert share({4}, {}) == 0.0
 
 
+def test_of_near_spellings_a_text_need_hold_one():
+    weights = {1: 3.0, 2: 2.5, 3: 1.0}  # 2 is spelled almost like 1
+
+    assert share({1}, weights, 4.0) == 0.75
+    assert share({1, 2, 3}, weights, 4.0) == 1.0
+
+
 @st.composite
 def calibrated(draw) -> tuple[Hit, float]:
     """A hit as calibrate makes it, and the dense share it was made with."""

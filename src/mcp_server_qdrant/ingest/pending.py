@@ -45,7 +45,6 @@ class Backfill:
     """Fills pending points in the background, from `run` until it is cancelled.
 
     `refill` gives the points of an upgraded collection what this server did not know to write.
-    `filled` counts the points that got their vector.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Backfill:
         self._upgraded: set[str] = set()
         self._wanted = asyncio.Event()
         self._wanted.set()
-        self.filled = 0
 
     def wake(self) -> None:
         """There are new pending points."""
@@ -124,5 +122,4 @@ class Backfill:
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
             await self._points.fill(target, same)
             filled += len(same)
-            self.filled += len(same)
         return filled

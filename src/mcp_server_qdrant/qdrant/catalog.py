@@ -316,7 +316,7 @@ class Catalog:
             points=target.points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=await self._updated(target.collection),
+            updated_at=await self.changed_at(target.collection),
             note=target.note or self._origin(target.collection),
         )
 
@@ -326,7 +326,7 @@ class Catalog:
         told = (entry.info.config.metadata or {}).get(marks.IMPORTED_KEY) if entry else None
         return told if isinstance(told, str) else None
 
-    async def _updated(self, name: str) -> str | None:
+    async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
         entry = self._entries.get(name)
         if entry is None or UPDATED_KEY not in entry.info.payload_schema:

@@ -55,7 +55,7 @@ class Points:
     """Writes, and the reads that name points. All raise our errors.
 
     `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
-    `written` counts the points that were.
+    `written` counts the points that were, `filled` those that got their vector later.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Points:
         self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexed: set[str] = set()
         self.written = 0
+        self.filled = 0
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
         """Make the collection with dense, `bm25` and its indexes; False where it is there already.
@@ -205,6 +206,7 @@ class Points:
             await self._client.delete_payload(
                 target.collection, [PENDING_KEY], list(vectors), wait=True
             )
+        self.filled += len(updates)
 
     def _document(self, collection: str, record: models.Record) -> Document:
         return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]

@@ -203,7 +203,7 @@ def tagged(
 
     @cache
     def part(tags: tuple[str, ...]) -> float:
-        return share({term for tag in tags for term in tokens(fold(tag))}, counted)
+        return share({term for tag in tags for term in tokens(fold(tag))}, counted, terms.ceiling)
 
     def raised(hit: Hit) -> Hit:
         named = matches.get(hit.collection)
