@@ -34,7 +34,8 @@ class Recording:
 
     def __getattr__(self, name):
         who = caller()
-        if name not in ("close", "background", "pipeline") or who:  # opening takes these itself
+        opening = name == "pipeline" and who is None
+        if name not in ("close", "background") and not opening:
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 
@@ -112,7 +113,12 @@ async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
             deleted[name] = await client.call_tool("qdrant-delete", unwanted)
             assert not (await client.call_tool("qdrant-collections", {})).is_error
 
-    assert listed["ana"] == {"qdrant-find", "qdrant-get", "qdrant-collections"}
+    assert listed["ana"] == {
+        "qdrant-find",
+        "qdrant-get",
+        "qdrant-collections",
+        "qdrant-project",
+    }
     assert listed["wim"] == listed["ana"] | {"qdrant-store"}
     assert listed["ada"] == listed["wim"] | {"qdrant-delete"}
     assert said(deleted["wim"]) == "qdrant-delete needs the scope admin, which your token lacks."

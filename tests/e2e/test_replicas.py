@@ -45,7 +45,7 @@ async def test_any_of_two_servers_answers_any_request(env, tmp_path):
         serving(env, "streamable-http", tmp_path) as (other, _),
     ):
         turns = Turns(one, other)
-        async with httpx.AsyncClient(transport=turns, base_url=one) as http:
+        async with httpx.AsyncClient(transport=turns, base_url=one, timeout=60) as http:
             hello = await http.post("/mcp", json=HELLO, headers=ACCEPT)
             stored = [
                 await call(
