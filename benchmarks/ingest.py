@@ -51,7 +51,7 @@ def write(folder: Path, count: int) -> None:
 async def throughput(services: Services, folder: Path) -> None:
     encoder = services.encoders.of(None)
     assert await encoder.ready(120)
-    measures = Measures(encoder.token_limit() or 0, encoder.tokenizer_json(), tokens, split)
+    measures = Measures(encoder.token_limit() or 0, await encoder.tokenizer_json(), tokens, split)
     whole, alone, stored = 0.0, 0.0, 0
     for part in range(PARTS):
         selection = Selection(include=(f"/part-{part}/",))

@@ -13,7 +13,7 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "deadline", "errors", "notation", "telemetry"}
+PLAIN = {"access", "datatypes", "deadline", "errors", "lean", "notation", "telemetry"}
 # in several files: services_models.py
 PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
@@ -22,13 +22,16 @@ MAY_IMPORT = {
     "datatypes": {"datatypes"},
     "deadline": set[str](),
     "errors": set[str](),
+    "lean": set[str](),
     "logs": {"telemetry"},
     "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
-    "encoders": PLAIN | {"encoders"},
+    "hosting": PLAIN | {"hosting"},
+    "encoders": PLAIN | {"encoders", "hosting"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
-    "qdrant": PLAIN | {"qdrant"},
+    "qdrant": PLAIN | {"qdrant", "hosting"},
+    "model_host": PLAIN | {"hosting", "encoders", "ingest"},
     "projection": PLAIN | {"projection"},
     "services": PLAIN
     | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},

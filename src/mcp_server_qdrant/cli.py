@@ -74,6 +74,30 @@ def serve(transport: str) -> None:
         sys.exit(2)
 
 
+@main.command()
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
+@click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
+def viz(port: int, browse: bool) -> None:  # noqa: FBT001
+    """Look at the collections in a browser: a page for this machine only, that writes nothing."""
+    from mcp_server_qdrant import logs, settings
+
+    def ready(address: str) -> None:
+        click.echo(address)
+        if browse:
+            click.launch(address)
+
+    try:
+        read = settings.load()
+        logs.configure(read.log_level, read.log_format)
+        from mcp_server_qdrant.server import run_page
+
+        run_page(read, port, ready)
+        os._exit(0)
+    except ConfigError as error:
+        click.echo(f"mcp-server-qdrant: {error}", err=True)
+        sys.exit(2)
+
+
 main.add_command(cli_ingest.ingest)
 main.add_command(cli_ingest.sync)
 main.add_command(cli_token.token)

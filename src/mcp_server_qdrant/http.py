@@ -1,6 +1,7 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
+import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +15,7 @@ from mcp_server_qdrant.http_edge import protect
 from mcp_server_qdrant.http_health import healthz
 from mcp_server_qdrant.http_limits import BodyLimit, Limits
 from mcp_server_qdrant.http_requests import Identified
+from mcp_server_qdrant.http_viz import PAGE
 from mcp_server_qdrant.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,13 +67,20 @@ def app(
         streams=settings.max_streams,
         refused=refused,
     )
-    return Identified(protect(served, settings, path, inner=limited))
+    return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 
 def serve(
-    mcp: MCPServer[Any], transport: HttpTransport, settings: Settings, watch: "Watch"
+    mcp: MCPServer[Any],
+    transport: HttpTransport,
+    settings: Settings,
+    watch: "Watch",
+    listener: socket.socket | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
+    """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish.
+
+    On a socket that listens already, if one is given.
+    """
     from mcp_server_qdrant.http_drain import STREAMS_SECONDS, Server
 
     watch.start_tracing()
@@ -84,8 +93,17 @@ def serve(
         access_log=False,  # its lines have queries; http_requests.py logs each request
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
-    Server(config, watch.load, settings.drain_seconds).run()
+    server = Server(config, watch.load, settings.drain_seconds)
+    server.run(sockets=[listener] if listener else None)
     watch.flush()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise ConfigError(f"Port {port} cannot be used: {error.strerror}.") from error
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

@@ -9,8 +9,10 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -19,10 +21,12 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-from mcp_server_qdrant import __version__, http, resources
+from mcp_server_qdrant import __version__, http, http_viz, resources
 from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
+from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
+from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tool_project import app
@@ -37,6 +41,7 @@ NAME = "mcp-server-qdrant"
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
 LISTEN = "subscriptions/listen"  # which lasts until the client goes
+LOOPBACK = "127.0.0.1"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -113,6 +118,12 @@ class Calls:
                 await self._idle.wait()
 
 
+def import_services() -> Any:
+    """What takes long to import, as lean as can be."""
+    import_qdrant_client()
+    return importlib.import_module("mcp_server_qdrant.services")
+
+
 async def open_lazily(settings: Settings) -> "Services":
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
@@ -120,8 +131,13 @@ async def open_lazily(settings: Settings) -> "Services":
     200,000 objects now and then and hold up every call for a tenth of a second.
     """
     try:
-        module = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services")
-        services: Services = await module.open_services(settings)
+        hosts = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services_host")
+        host = hosts.open_host(settings)
+        # The host starts, and loads the model, while this process imports.
+        loading = asyncio.create_task(hosts.load_default(settings, host))
+        loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        module = await asyncio.to_thread(import_services)
+        services: Services = await module.open_services(settings, host)
     finally:
         gc.freeze()
         gc.enable()
@@ -135,11 +151,12 @@ def make_server(
     *,
     asking: bool = False,
     watch: "Watch | None" = None,
+    page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
     `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
-    call.
+    call. `page` adds /viz, for a transport that keeps the services open between clients.
     """
     open_services = open_services or (lambda: open_lazily(settings))
     opening = Opening(watch.recording(open_services) if watch else open_services)
@@ -184,7 +201,34 @@ def make_server(
     mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
     resources.register(mcp, opening.services)
     http.register(mcp, opening.begin, [tool.name for tool in tools], watch)
+    if page:
+        http_viz.register(mcp, _desk(settings, opening))
     return mcp
+
+
+def _desk(settings: Settings, opening: Opening) -> Desk:
+    """What the page asks: the tools, the filter by tags beside the operator's own."""
+    options = _options(settings)
+    defaults = Defaults(
+        version=__version__,
+        limit=settings.qdrant_search_limit,
+        priority=settings.priority,
+        priority_order=settings.priority_order,
+        recency=settings.recency_weight,
+        fuzzy=settings.fuzzy_weight,
+        alpha=settings.hybrid_alpha,
+        correct=settings.correct_typos,
+        rerank=settings.rerank,
+        filters=tuple(asdict(field) for field in options.fields),
+    )
+    options = replace(options, arbitrary_filter=True, read_only=True)
+    notepad: Any = Notepad()
+
+    async def noting() -> Any:
+        return notepad
+
+    tools, noted = make_tools(opening.services, options), make_tools(noting, options)
+    return Desk(tools, noted, opening.services, defaults)
 
 
 def _options(settings: Settings) -> Options:
@@ -213,12 +257,30 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        from mcp_server_qdrant.http_watch import Watch
+        _serve_http(settings, transport)
 
-        calls = Calls()
-        watch = Watch(settings, lambda: calls.count)
-        mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch)
-        http.serve(mcp, transport, settings, watch)
+
+def _serve_http(
+    settings: Settings, transport: http.HttpTransport, listener: socket.socket | None = None
+) -> None:
+    from mcp_server_qdrant.http_watch import Watch
+
+    calls = Calls()
+    watch = Watch(settings, lambda: calls.count)
+    page = transport == "streamable-http"
+    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
+    http.serve(mcp, transport, settings, watch, listener)
+
+
+def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page on loopback, on any free port where it is 0, until SIGINT or SIGTERM.
+
+    `ready` is told its address. Raises ConfigError where the port is taken. Nothing is written.
+    """
+    alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
+    with http.listening(LOOPBACK, port) as listener:
+        ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
+        _serve_http(alone, "streamable-http", listener)
 
 
 class SoundLines:

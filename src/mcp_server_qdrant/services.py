@@ -11,11 +11,13 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
+from mcp_server_qdrant.datatypes import Chunk, Document, Hit, Payload, PointId
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.choice import Choice
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.hosted import ModelHost
+from mcp_server_qdrant.encoders.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.ingest import walk
 from mcp_server_qdrant.ingest.background import Background, Folder, Pace
@@ -51,6 +53,7 @@ from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
+from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.services_models import (
     blueprint,
     inference_headers,
@@ -76,6 +79,7 @@ class Services:
     deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
+    facets: TagFacets
     projector: Projector
     filling: asyncio.Task[None] | None
     points: Points
@@ -104,7 +108,7 @@ class Services:
         await self.client.close()
 
 
-async def open_services(settings: Settings) -> Services:
+async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
     """Open the engine that the settings name and begin to load the model.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
@@ -121,7 +125,7 @@ async def open_services(settings: Settings) -> Services:
     )
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-    return wire(settings, client, open_encoders(settings))
+    return wire(settings, client, open_encoders(settings, host))
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
@@ -149,7 +153,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         encoders,
         bm25,
         blueprint=partial(blueprint, settings, encoders, choice),
-        split=split,
+        split=cut,
         payload=stored_payload,
         default=settings.collection_name,
         pending=backfill.wake,
@@ -180,15 +184,11 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
         points=points,
+        facets=facets,
         projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
         background=_background(settings, parts),
     )
-
-
-def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    return Points(client, settings.qdrant_content_fields, fields)
 
 
 def _cluster(settings: Settings) -> Cluster:
@@ -216,6 +216,21 @@ def _background(settings: Settings, parts: Parts) -> Background:
     background = Background(paced, folders, None if alone else settings.cache_path / "sync")
     background.start()
     return background
+
+
+async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
+    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
+    spans = await encoder.split(text, limit, overlap)
+    if spans is None:
+        tokenizer = await encoder.tokenizer_json()
+        here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+        return await asyncio.to_thread(here, text)
+    return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
+def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
+    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
+    return Points(client, settings.qdrant_content_fields, fields)
 
 
 def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
@@ -313,7 +328,7 @@ def _pipeline(
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Speller(bm25.tokens, lexicon, encoders.default.knows),
+        Speller(bm25.tokens, lexicon, encoders.default.common),
         TagIndex(facets, bm25.tokens),
         Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),
@@ -336,13 +351,13 @@ def _pipeline(
             diversity=settings.diversity,
             rerank=settings.rerank,
         ),
-        _rerank(settings),
+        _rerank(settings, encoders.host or open_host(settings)),
     )
 
 
-def _rerank(settings: Settings) -> Rerank:
+def _rerank(settings: Settings, host: ModelHost) -> Rerank:
     """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = _reranker(settings)
+    reranker = _reranker(settings, host)
     if reranker and settings.rerank:
         reranker.start()
     return Rerank(
@@ -351,16 +366,14 @@ def _rerank(settings: Settings) -> Rerank:
     )
 
 
-def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
+def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
     provider, key = settings.rerank_provider, settings.rerank_api_key
     if provider == "none":
         return None
     if provider == "fastembed" or (provider is None and settings.rerank_url is None):
-        return FastEmbedReranker(
-            settings.rerank_model,
-            cache_dir=settings.embedding_cache_dir,
-            model_path=settings.rerank_model_path,
-            threads=settings.embedding_threads,
+        model = settings.rerank_model or DEFAULT_MODEL
+        return HostedReranker(
+            host, local_model(settings, model, settings.rerank_model_path, "rerank")
         )
     return HttpReranker(
         settings.rerank_url,

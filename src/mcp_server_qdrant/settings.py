@@ -347,6 +347,17 @@ class Settings(
         return self.qdrant_allow_arbitrary_filter
 
 
+def model_environment() -> str:
+    """What else of the environment bears on how a local model is found and run."""
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(("HF_", "HUGGINGFACE_", "OMP_", "ORT_", "SSL_CERT_"))
+        or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
+    }
+    return json.dumps(told, sort_keys=True)
+
+
 def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.encoders.hosted import ModelHost
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 
@@ -19,7 +20,7 @@ class Registry:
 
     `make` opens an encoder for a model; `wait` is how long in seconds a query waits for a model
     that is being loaded. One that is being downloaded is not waited for. `prefixes` says what a
-    model reads before its texts; `cache` keeps the vectors of passages.
+    model reads before its texts; `cache` keeps the vectors of passages; `host` holds the models.
     """
 
     def __init__(
@@ -30,11 +31,13 @@ class Registry:
         *,
         prefixes: Callable[[str], Prefixes] = lambda _: NONE,
         cache: PassageCache | None = None,
+        host: ModelHost | None = None,
     ) -> None:
         self._make = make
         self._wait = wait
         self._prefixes = prefixes
         self._cache = cache
+        self.host = host
         self._encoders = {default.name: default}
         self._embedders: dict[str, Embedder] = {}
         self.default = self.known(default.name)
@@ -74,5 +77,7 @@ class Registry:
             closing = encoder.close()
             if inspect.isawaitable(closing):
                 await closing
+        if self.host is not None:
+            await self.host.close()
         if self._cache is not None:
             await self._cache.close()

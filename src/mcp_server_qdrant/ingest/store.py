@@ -55,9 +55,6 @@ class Encoder(Protocol):
     def token_limit(self) -> int | None:
         """Tokens that the model reads of a text."""
 
-    def tokenizer_json(self) -> str | None:
-        """The model's tokenizer."""
-
 
 class Encoders(Protocol):
     """The encoders by model."""
@@ -143,7 +140,7 @@ class Store:
         bm25: Bm25,
         *,
         blueprint: Callable[[str], Awaitable[Any]],
-        split: Callable[..., list[Chunk]],
+        split: Callable[[Any, str, int, int], Awaitable[list[Chunk]]],
         payload: Callable[[Document], Payload],
         default: str | None,
         pending: Callable[[], None],
@@ -234,7 +231,9 @@ class Store:
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
         new, kept = fields.kept(new, before[0] if before else None)
-        chunks = await asyncio.to_thread(self._chunks, new, collection, document, before, encoder)
+        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
+        pieces = await self._split(encoder, new.text, limit, int(limit * OVERLAP))
+        chunks = self._chunks(new, collection, document, before, pieces)
         points, pending = await self._encode(target, chunks, encoder, progress)
         if pending:
             await self._points.expect_pending(collection)
@@ -303,17 +302,10 @@ class Store:
         collection: str,
         document: str,
         before: Sequence[Document],
-        encoder: Encoder,
+        pieces: Sequence[Chunk],
     ) -> list[Document]:
         now = _iso(self._now())
         created = before[0].created_at if before else None
-        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        pieces = self._split(
-            new.text,
-            limit=limit,
-            tokenizer_json=encoder.tokenizer_json(),
-            overlap=int(limit * OVERLAP),
-        )
         return [
             Document(
                 id=point_id(collection, document, number),

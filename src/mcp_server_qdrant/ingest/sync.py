@@ -46,7 +46,7 @@ class Encoder(flow.Encoder, Protocol):
     def token_limit(self) -> int | None:
         """Tokens that the model reads of a text."""
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         """The model's tokenizer."""
 
 
@@ -247,7 +247,7 @@ class _Run:
         self._report.sizes = sum(found.size for found in waiting)
         dry = target is None or self._request.dry_run
         encoder = await self._encoder(model) if model and waiting and not dry else None
-        measures = None if dry else self._measures(encoder)
+        measures = None if dry else await self._measures(encoder)
         name, most = self._request.collection, self._request.max_bytes
         self._preparer = Preparer(name, model, measures, owners, most)
         jobs = self._jobs(waiting)
@@ -265,10 +265,10 @@ class _Run:
             raise EncoderUnavailable(encoder.reason or "The embedding model is not there.")
         return encoder
 
-    def _measures(self, encoder: Encoder | None) -> Measures:
+    async def _measures(self, encoder: Encoder | None) -> Measures:
         """How the collection's texts are cut; one without a model takes guessed tokens."""
         limit = encoder.token_limit() if encoder else None
-        tokenizer = encoder.tokenizer_json() if encoder else None
+        tokenizer = await encoder.tokenizer_json() if encoder else None
         split, count = self._parts.split, self._parts.count
         return Measures(limit or FALLBACK_TOKENS, tokenizer, count, split)
 

@@ -30,6 +30,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.lean import without
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.remote import Cluster, RemoteClient, kind_of
 
@@ -71,16 +72,17 @@ async def open_client(
         logger.warning(INSECURE)
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
-        return RemoteClient(
-            cluster or Cluster(timeout),
-            url=url.rstrip("/"),
-            api_key=api_key,
-            prefer_grpc=prefer_grpc,
-            timeout=max(1, round(timeout)),
-            check_compatibility=False,
-            cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-            headers=dict(inference or {}) or None,
-        )
+        with without("fastembed"):
+            return RemoteClient(
+                cluster or Cluster(timeout),
+                url=url.rstrip("/"),
+                api_key=api_key,
+                prefer_grpc=prefer_grpc,
+                timeout=max(1, round(timeout)),
+                check_compatibility=False,
+                cloud_inference=inference is not None,  # else qdrant-client would encode texts here
+                headers=dict(inference or {}) or None,
+            )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
 
@@ -104,7 +106,8 @@ def _local_client() -> AsyncQdrantClient:
     """qdrant-client's local mode, which warns of each thing that it does more slowly."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
-    return AsyncQdrantClient(location=LOCAL)
+    with without("fastembed"):
+        return AsyncQdrantClient(location=LOCAL)
 
 
 @contextmanager

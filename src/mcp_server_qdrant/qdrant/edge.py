@@ -15,10 +15,11 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.http.models.models import QueryResponse
 
 from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.hosting.link import Link
+from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant import edge_plain as plain
 from mcp_server_qdrant.qdrant.edge_check import plain_payload
-from mcp_server_qdrant.qdrant.edge_link import Link
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, pack
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
 _BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
@@ -36,7 +37,7 @@ class EdgeClient(AsyncQdrantBase):
         cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
     ) -> Self:
         """Open the folder; the host is started when none runs. `timeout`: seconds per call."""
-        link = Link(Path(path), options or EdgeOptions(), timeout)
+        link = Link(service(Path(path), options), timeout)
         await link.open()
         return cls(link)
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mcp_server_qdrant.errors import DiskFull
-from mcp_server_qdrant.qdrant.edge_wire import LOCK, sync
+from mcp_server_qdrant.hosting.wire import identity, sync
+from mcp_server_qdrant.qdrant.edge_wire import service
 
 _LONGEST_SLUG = 120
 _BLOCK = 1 << 20
@@ -51,11 +52,12 @@ class Folder:
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
-        self._held = _identity(root / LOCK)
+        self._lock = service(root).lock
+        self._held = identity(self._lock)
 
     def gone(self) -> bool:
         """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
-        return _identity(self.root / LOCK) != self._held
+        return identity(self._lock) != self._held
 
     def prepare(self) -> None:
         """Make the directories and mend what a crash left half done."""
@@ -117,14 +119,6 @@ class Folder:
                 f"Nothing was written: {free >> 20} MB are free on the disk,"
                 f" {(self._min_free + wanted) >> 20} MB are needed."
             )
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _remove(path: Path) -> None:

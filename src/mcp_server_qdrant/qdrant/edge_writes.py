@@ -13,11 +13,11 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, QdrantMcpError, RequestError
+from mcp_server_qdrant.hosting.wire import unpack
 from mcp_server_qdrant.qdrant import edge_check as check
 from mcp_server_qdrant.qdrant import edge_schema as schema
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
-from mcp_server_qdrant.qdrant.edge_wire import unpack
 
 PIECE = 100  # points per engine call: about 4 ms
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mcp_server_qdrant.qdrant.edge_wire import write_atomically
+from mcp_server_qdrant.hosting.wire import write_atomically
 from mcp_server_qdrant.qdrant.local_files import META, is_local_mode
 
 _JOURNAL = "imported.json"
