@@ -13,15 +13,17 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "errors", "lean", "notation"}
+PLAIN = {"access", "datatypes", "deadline", "errors", "lean", "notation", "telemetry"}
 # in several files: services_models.py
 PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
     "access": set[str](),
     "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
+    "deadline": set[str](),
     "errors": set[str](),
     "lean": set[str](),
+    "logs": {"telemetry"},
     "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
     "hosting": PLAIN | {"hosting"},
@@ -33,13 +35,14 @@ MAY_IMPORT = {
     "projection": PLAIN | {"projection"},
     "services": PLAIN
     | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},
+    "telemetry": {"datatypes"},
     "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
     "tools": PLAIN | {"tools"},
     "http": PLAIN | {"http", "settings", "auth"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
     "cli": PLAIN
-    | {"settings", "server", "services", "evaluate", "ingest", "upkeep", "auth", "cli"},
+    | {"settings", "server", "services", "evaluate", "ingest", "logs", "upkeep", "auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
@@ -55,10 +58,13 @@ OWNERS = {  # third party -> the files that may import it
     "httpx": ("encoders/*", "auth/jwks.py"),
     "jwt": ("auth/oauth.py",),
     "pydantic_settings": ("settings.py", "settings_*.py"),
+    "opentelemetry": ("http_tracing.py",),
+    "prometheus_client": ("http_metrics.py",),
     "ranx": ("evaluate_metrics.py",),
     "pathspec": ("ingest/walk.py",),
     "pypdf": ("ingest/load_pdf.py",),
     "watchfiles": ("ingest/watch.py",),
+    "uvicorn": ("http.py", "http_drain.py"),
     "yaml": ("ingest/load_markdown.py", "auth/tokens.py"),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
@@ -89,6 +95,7 @@ HEAVY = (
     "numpy",
     "PIL",
     "jwt",
+    "prometheus_client",
 )
 
 

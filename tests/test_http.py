@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from mcp_server_qdrant.cli import main
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.http import app, check_exposure, is_loopback
+from mcp_server_qdrant.http_watch import Watch
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.settings import environment_names
 from tests.support import make_settings
@@ -40,7 +41,8 @@ async def test_healthz_answers_without_engine_or_model(transport):
         raise AssertionError("a health check must not open the engine")
 
     settings = make_settings()
-    served = app(make_server(settings, opened), transport, settings)
+    watch = Watch(settings)
+    served = app(make_server(settings, opened, watch=watch), transport, settings, watch)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=served), base_url="http://127.0.0.1:8000"
     ) as client:

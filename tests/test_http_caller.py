@@ -10,7 +10,7 @@ from mcp.types import ResourceTemplateReference
 from mcp_server_qdrant.access import caller
 from mcp_server_qdrant.auth.tokens import digest
 from mcp_server_qdrant.http import app
-from mcp_server_qdrant.http_edge import protect
+from mcp_server_qdrant.http_watch import Watch
 from mcp_server_qdrant.server import make_server
 from tests.listening import client_of, listening
 from tests.support import make_settings, memory_engine, memory_services, said
@@ -34,7 +34,8 @@ class Recording:
 
     def __getattr__(self, name):
         who = caller()
-        if name not in ("close", "background"):
+        opening = name == "pipeline" and who is None
+        if name not in ("close", "background") and not opening:
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 
@@ -65,12 +66,12 @@ async def served(tokens_file, request):
             openers.append(caller())
             return notes
 
-        settings = make_settings(auth_mode="token", auth_tokens_file=tokens_file)
-        mcp = make_server(settings, opened, asking=True)
-        if stateless:
-            served = protect(mcp.streamable_http_app(stateless_http=True), settings, "/mcp")
-        else:
-            served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings)
+        settings = make_settings(
+            auth_mode="token", auth_tokens_file=tokens_file, stateless=stateless
+        )
+        watch = Watch(settings)
+        mcp = make_server(settings, opened, asking=True, watch=watch)
+        served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, watch)
         async with listening(served) as address:
             yield address, notes
         assert set(openers) <= {None}
@@ -200,7 +201,9 @@ async def test_nobody_calls_where_nobody_is_asked():
             return notes
 
         settings = make_settings(auth_mode="none")
-        served = app(make_server(settings, opened), "streamable-http", settings)
+        watch = Watch(settings)
+        server = make_server(settings, opened, watch=watch)
+        served = app(server, "streamable-http", settings, watch)
         async with listening(served) as at, client_of(at, "any") as client:
             await client.call_tool("qdrant-collections", {})
 

@@ -7,7 +7,6 @@ goes to stdout.
 import asyncio
 import gc
 import json
-import logging
 import os
 import signal
 import sys
@@ -60,11 +59,11 @@ def serve(transport: str) -> None:
     gc.disable()
     # Until the transport heeds signals itself: no traceback, whatever is being imported.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from mcp_server_qdrant import settings
+    from mcp_server_qdrant import logs, settings
 
     try:
         read = settings.load()
-        _log(read.log_level)
+        logs.configure(read.log_level, read.log_format)
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]
@@ -80,7 +79,7 @@ def serve(transport: str) -> None:
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
 def viz(port: int, browse: bool) -> None:  # noqa: FBT001
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
-    from mcp_server_qdrant import settings
+    from mcp_server_qdrant import logs, settings
 
     def ready(address: str) -> None:
         click.echo(address)
@@ -89,7 +88,7 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
 
     try:
         read = settings.load()
-        _log(read.log_level)
+        logs.configure(read.log_level, read.log_format)
         from mcp_server_qdrant.server import run_page
 
         run_page(read, port, ready)
@@ -97,14 +96,6 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
     except ConfigError as error:
         click.echo(f"mcp-server-qdrant: {error}", err=True)
         sys.exit(2)
-
-
-def _log(level: str) -> None:
-    logging.basicConfig(
-        level=level,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
 
 
 main.add_command(cli_ingest.ingest)

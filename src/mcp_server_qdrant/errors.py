@@ -12,7 +12,8 @@ QdrantMcpError
     ├── EngineUnavailable    Qdrant or the engine host cannot be reached
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
-    │   └── EngineTooOld     it does not know a call that is needed
+    │   ├── EngineTooOld     it does not know a call that is needed
+    │   └── AccessRefused    its key may not do this
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
@@ -84,6 +85,10 @@ class EngineFailure(BackendError):
 
 class EngineTooOld(EngineFailure):
     """The server is of a version that cannot do this."""
+
+
+class AccessRefused(EngineFailure):
+    """The engine does not let this server do what was asked."""
 
 
 class DiskFull(BackendError):

@@ -1,60 +1,101 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
-import logging
 import socket
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.http_edge import protect
-from mcp_server_qdrant.http_guard import WithoutQuery
+from mcp_server_qdrant.http_health import healthz
+from mcp_server_qdrant.http_limits import BodyLimit, Limits
+from mcp_server_qdrant.http_requests import Identified
 from mcp_server_qdrant.http_viz import PAGE
 from mcp_server_qdrant.settings import Settings
 
-DRAIN_SECONDS = 5
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcp_server_qdrant.http_watch import Services, Watch
 
 HttpTransport = Literal["sse", "streamable-http"]
 
 
-def register(mcp: MCPServer[Any]) -> None:
-    """Add the routes beside /mcp."""
+def register(
+    mcp: MCPServer[Any],
+    opening: "Callable[[], asyncio.Task[Services]] | None" = None,
+    tools: Iterable[str] = (),
+    watch: "Watch | None" = None,
+) -> None:
+    """Add the routes beside /mcp. Without a `watch` there is only whether the process lives."""
     mcp.custom_route("/healthz", methods=["GET"])(healthz)
+    if watch is not None and opening is not None:
+        for path, handler in watch.routes(opening, tools).items():
+            mcp.custom_route(path, methods=["GET"])(handler)
 
 
-async def healthz(_: Request) -> Response:
-    """The process answers."""
-    return JSONResponse({"status": "ok"})
-
-
-def app(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> ASGIApp:
+def app(
+    mcp: MCPServer[Any], transport: HttpTransport, settings: Settings, watch: "Watch"
+) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
+    A request passes, from the outside in: its id and log line, the guard and who calls
+    (`http_edge`), the limits, the size of its body. So nobody without a token takes up room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
     """
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    size, refused = settings.max_body, watch.metrics.refused
     if transport == "sse":
-        return protect(mcp.sse_app(transport_security=unchecked), settings, "/sse")
-    served = mcp.streamable_http_app(transport_security=unchecked)
-    return protect(served, settings, "/mcp", pages=[PAGE])
+        path = "/sse"
+        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
+    else:
+        path = "/mcp"
+        served = mcp.streamable_http_app(
+            transport_security=unchecked,
+            max_request_body_size=size,
+            stateless_http=settings.stateless,
+        )
+    limited = Limits(
+        BodyLimit(served, size, refused=refused),
+        watch.load,
+        calls=settings.max_calls,
+        streams=settings.max_streams,
+        refused=refused,
+    )
+    return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 
-def serve(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    logging.getLogger("uvicorn.access").addFilter(WithoutQuery())
-    uvicorn.run(
-        app(mcp, transport, settings),
+def serve(
+    mcp: MCPServer[Any],
+    transport: HttpTransport,
+    settings: Settings,
+    watch: "Watch",
+    listener: socket.socket | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish.
+
+    On a socket that listens already, if one is given.
+    """
+    from mcp_server_qdrant.http_drain import STREAMS_SECONDS, Server
+
+    watch.start_tracing()
+    config = uvicorn.Config(
+        app(mcp, transport, settings, watch),
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level.lower(),
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        log_config=None,  # as the root logger is set up
+        access_log=False,  # its lines have queries; http_requests.py logs each request
+        timeout_graceful_shutdown=STREAMS_SECONDS,
     )
+    server = Server(config, watch.load, settings.drain_seconds)
+    server.run(sockets=[listener] if listener else None)
+    watch.flush()
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -63,17 +104,6 @@ def listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port))
     except OSError as error:
         raise ConfigError(f"Port {port} cannot be used: {error.strerror}.") from error
-
-
-def serve_on(listener: socket.socket, mcp: MCPServer[Any], settings: Settings) -> None:
-    """Serve on a socket that listens already, as `serve` does."""
-    logging.getLogger("uvicorn.access").addFilter(WithoutQuery())
-    config = uvicorn.Config(
-        app(mcp, "streamable-http", settings),
-        log_level=settings.log_level.lower(),
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

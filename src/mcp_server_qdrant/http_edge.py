@@ -17,12 +17,20 @@ from mcp_server_qdrant.settings import Settings
 PROBES = ("/healthz", "/readyz")
 
 
-def protect(app: Starlette, settings: Settings, path: str, pages: Iterable[str] = ()) -> ASGIApp:
+def protect(
+    app: Starlette,
+    settings: Settings,
+    path: str,
+    pages: Iterable[str] = (),
+    inner: ASGIApp | None = None,
+) -> ASGIApp:
     """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
 
-    `path` is that of the MCP endpoint; below `pages` lies what may be got without a token. Raises
-    ConfigError where the tokens' file cannot be used.
+    `path` is that of the MCP endpoint; below `pages` lies what may be got without a token. `inner`
+    is the application with the layers that come after the token. Raises ConfigError where the
+    tokens' file cannot be used.
     """
+    inner = inner or app
     resource = _resource(settings, path)
     names = [*settings.allowed_hosts, settings.host]
     open_paths = [*PROBES]
@@ -35,7 +43,7 @@ def protect(app: Starlette, settings: Settings, path: str, pages: Iterable[str] 
     verifier = _verifier(settings)
     return Guard(
         app,
-        Authenticated(app, verifier, resource, pages) if verifier else app,
+        Authenticated(inner, verifier, resource, pages) if verifier else inner,
         hosts=names,
         origins=settings.allowed_origins,
         open_paths=open_paths,

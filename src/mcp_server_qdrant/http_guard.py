@@ -6,17 +6,14 @@ taken over like that.
 """
 
 import ipaddress
-import logging
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from typing_extensions import override
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
@@ -134,15 +131,3 @@ def _with_cors(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         allow_headers=["*"],
         expose_headers=EXPOSED,
     )
-
-
-class WithoutQuery(logging.Filter):
-    """Takes the query off the path in a line of the access log: clients may put anything there."""
-
-    @override
-    def filter(self, record: logging.LogRecord) -> bool:
-        args: Any = record.args
-        if isinstance(args, tuple) and len(args) == 5 and isinstance(args[2], str):
-            client, method, path, version, status = args
-            record.args = (client, method, path.split("?")[0], version, status)
-        return True

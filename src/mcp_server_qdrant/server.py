@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, replace
@@ -32,12 +33,14 @@ from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.http_watch import Watch
     from mcp_server_qdrant.services import Services
 
 NAME = "mcp-server-qdrant"
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
+LISTEN = "subscriptions/listen"  # which lasts until the client goes
 LOOPBACK = "127.0.0.1"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
@@ -94,6 +97,11 @@ class Calls:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._count
+
     def __enter__(self) -> None:
         self._count += 1
         self._idle.clear()
@@ -142,14 +150,16 @@ def make_server(
     calls: Calls | None = None,
     *,
     asking: bool = False,
+    watch: "Watch | None" = None,
     page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes. `page` adds /viz, for a
-    transport that keeps the services open between clients.
+    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
+    call. `page` adds /viz, for a transport that keeps the services open between clients.
     """
-    opening = Opening(open_services or (lambda: open_lazily(settings)))
+    open_services = open_services or (lambda: open_lazily(settings))
+    opening = Opening(watch.recording(open_services) if watch else open_services)
     under_way = calls or Calls()
 
     @contextlib.asynccontextmanager
@@ -159,7 +169,7 @@ def make_server(
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         try:
-            with under_way:
+            with under_way if ctx.method != LISTEN else contextlib.nullcontext():
                 return await call_next(ctx)
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -179,11 +189,18 @@ def make_server(
         log_level=settings.log_level,
         lifespan=lifespan,
         tools=[*tools],
-        middleware=[begin_after_first_message, *([for_caller] if asking else [])],
+        middleware=[
+            *([watch.telemetry.observe] if watch else []),
+            begin_after_first_message,
+            *([for_caller] if asking else []),
+        ],
         extensions=[app()],
     )
+    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
+    # call, for a tenth of its time.
+    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
     resources.register(mcp, opening.services)
-    http.register(mcp)
+    http.register(mcp, opening.begin, [tool.name for tool in tools], watch)
     if page:
         http_viz.register(mcp, _desk(settings, opening))
     return mcp
@@ -240,8 +257,19 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        mcp = make_server(settings, asking=asks(settings), page=transport == "streamable-http")
-        http.serve(mcp, transport, settings)
+        _serve_http(settings, transport)
+
+
+def _serve_http(
+    settings: Settings, transport: http.HttpTransport, listener: socket.socket | None = None
+) -> None:
+    from mcp_server_qdrant.http_watch import Watch
+
+    calls = Calls()
+    watch = Watch(settings, lambda: calls.count)
+    page = transport == "streamable-http"
+    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
+    http.serve(mcp, transport, settings, watch, listener)
 
 
 def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
@@ -251,9 +279,8 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
     """
     alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
     with http.listening(LOOPBACK, port) as listener:
-        mcp = make_server(alone, asking=asks(alone), page=True)
         ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
-        http.serve_on(listener, mcp, alone)
+        _serve_http(alone, "streamable-http", listener)
 
 
 class SoundLines:

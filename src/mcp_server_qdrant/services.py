@@ -38,6 +38,7 @@ from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -81,7 +82,16 @@ class Services:
     facets: TagFacets
     projector: Projector
     filling: asyncio.Task[None] | None
+    points: Points
     background: Background
+
+    def work(self) -> dict[str, int]:
+        """What was written since the start, by kind, and what is kept in step."""
+        return {
+            "points_written": self.points.written,
+            "vectors_filled": self.points.filled,
+            **self.background.counts(),
+        }
 
     async def close(self) -> None:
         """Let engine and models go."""
@@ -111,6 +121,7 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
         local_path=settings.local_path,
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
+        cluster=_cluster(settings),
     )
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
@@ -172,10 +183,24 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         deletion=_deletion(settings, client, catalog, points, store, deleted),
         lookup=Lookup(catalog, points),
         lexicon=lexicon,
+        points=points,
         facets=facets,
         projector=projector,
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
         background=_background(settings, parts),
+    )
+
+
+def _cluster(settings: Settings) -> Cluster:
+    return Cluster(
+        timeout=settings.qdrant_timeout,
+        shards=settings.shard_number,
+        replicas=settings.replication_factor,
+        write_consistency=settings.write_consistency_factor,
+        on_disk_vectors=settings.on_disk_vectors,
+        on_disk_payload=settings.on_disk_payload,
+        quantization=settings.quantization,
+        read_consistency=settings.read_consistency,
     )
 
 

@@ -26,7 +26,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_auth import AuthSettings
+from mcp_server_qdrant.settings_cluster import ClusterSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
+from mcp_server_qdrant.settings_http import HttpSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
 from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_weights import WeightSettings
@@ -79,7 +81,14 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
 
 
 class Settings(
-    AuthSettings, SyncSettings, EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings
+    AuthSettings,
+    ClusterSettings,
+    SyncSettings,
+    EmbeddingSettings,
+    WeightSettings,
+    RankingSettings,
+    HttpSettings,
+    BaseSettings,
 ):
     """All settings of the server, read once at start."""
 
@@ -302,6 +311,12 @@ class Settings(
         return self
 
     @model_validator(mode="after")
+    def _server_for_cluster(self) -> Self:
+        if self.qdrant_url in (None, ":memory:") and (variable := self.for_servers()):
+            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
+        return self
+
+    @model_validator(mode="after")
     def _server_that_encodes(self) -> Self:
         if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
             raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a server that encodes")
@@ -354,12 +369,8 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (
-        ranking,
-        EmbeddingSettings.model_fields,
-        SyncSettings.model_fields,
-        AuthSettings.model_fields,
-    )
+    inherited = (EmbeddingSettings, ClusterSettings, SyncSettings, AuthSettings, HttpSettings)
+    parts = (ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

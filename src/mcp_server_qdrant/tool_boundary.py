@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from mcp_server_qdrant.access import ADMIN, READ, WRITE, caller
-from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.telemetry import blame
 from mcp_server_qdrant.tool_schema import compact, explain
 
 logger = logging.getLogger(__name__)
@@ -41,8 +42,10 @@ def guarded(tool: AsyncTool) -> AsyncTool:
         try:
             return await tool(*args, **kwargs)
         except QdrantMcpError as error:
+            blame("rejected" if isinstance(error, RequestError) else "failed")
             return failure(str(error))
         except Exception:
+            blame("crashed")
             logger.exception("A tool failed unexpectedly")
             return failure("The server failed unexpectedly; its log says how. Try again.")
 

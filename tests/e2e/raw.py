@@ -93,6 +93,10 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "TOOL_",
         "RERANK",
         "OPENAI_",
+        "HTTP_",
+        "METRICS_",
+        "LOG_",
+        "OTEL_",
         "AUTH_",
         "SYNC_",
     )

@@ -173,7 +173,7 @@ async def test_attacks_with_tokens_get_401_and_leave_nothing_in_the_log(
         log = process.stderr.read().decode()
     log += capfd.readouterr().out  # the access log
 
-    assert "POST /mcp HTTP" in log
+    assert "method=POST path=/mcp status=401" in log
     assert good[0] not in (401, 403)
     assert {name: status for name, (status, _, _) in answers.items() if status != 401} == {}
     assert in_query[0] == 401

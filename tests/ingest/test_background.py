@@ -152,6 +152,11 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     assert first.sources[0].path == notes
     assert second == first
     assert background.status() == {"things": "in step with notes, 1 file"}
+    assert background.counts() == {
+        "files_in_step": 1,
+        "files_not_read": 0,
+        "folders_not_in_step": 0,
+    }
 
 
 async def test_what_was_given_up_is_listed_by_collection(notes):

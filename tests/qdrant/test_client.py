@@ -14,6 +14,7 @@ from qdrant_client.common import client_exceptions
 from qdrant_client.http import exceptions
 
 from mcp_server_qdrant.errors import (
+    AccessRefused,
     BackendError,
     ConfigError,
     EngineFailure,
@@ -105,8 +106,8 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
         (404, b'{"status":{"error":"Not found"}}', UnknownCollection, "no collection 'notes'"),
         (400, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (422, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
-        (401, b"Must provide an API key", EngineFailure, FORBIDDEN),
-        (403, b"forbidden", EngineFailure, FORBIDDEN),
+        (401, b"Must provide an API key", AccessRefused, FORBIDDEN),
+        (403, b"forbidden", AccessRefused, FORBIDDEN),
         (408, b"", EngineTimeout, "Qdrant did not answer in time."),
         (504, b"", EngineTimeout, "Qdrant did not answer in time."),
         (429, b"", EngineUnavailable, "overloaded or starting; try again"),
@@ -255,8 +256,8 @@ class Refused(grpc.aio.AioRpcError):
     [
         (grpc.StatusCode.NOT_FOUND, UnknownCollection),
         (grpc.StatusCode.INVALID_ARGUMENT, RequestError),
-        (grpc.StatusCode.UNAUTHENTICATED, EngineFailure),
-        (grpc.StatusCode.PERMISSION_DENIED, EngineFailure),
+        (grpc.StatusCode.UNAUTHENTICATED, AccessRefused),
+        (grpc.StatusCode.PERMISSION_DENIED, AccessRefused),
         (grpc.StatusCode.DEADLINE_EXCEEDED, EngineTimeout),
         (grpc.StatusCode.UNAVAILABLE, EngineUnavailable),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, EngineUnavailable),

@@ -182,6 +182,15 @@ class Background:
             told.setdefault(folder.collection, []).append(state.sentence(name))
         return {collection: "; ".join(sentences) for collection, sentences in told.items()}
 
+    def counts(self) -> Mapping[str, int]:
+        """Over all folders: files in step, files not read, and folders that are not in step."""
+        states = self._states.values()
+        return {
+            "files_in_step": sum(state.files or 0 for state in states),
+            "files_not_read": sum(len(state.failures) for state in states),
+            "folders_not_in_step": sum(state.fault is not None for state in states),
+        }
+
     def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
         """Collection -> the files that are given up until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}

@@ -1,7 +1,6 @@
 """Which collections there are, which of them may be seen, and how each is searched."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
 NAMES_SECONDS = 2.0
@@ -98,22 +98,11 @@ class Catalog:
         expires, names = self._names
         if expires > self._clock():
             return names
-        with foreign_errors():
-            response = await self._client.get_collections()
-        known = await self._shown([collection.name for collection in response.collections])
+        named = dict.fromkeys(filter(None, (*self._allowed, self._default)))
+        known = await listed(self._client, [name for name in named if not is_glob(name)])
         names = tuple(name for name in known if self.visible(name))
         self._names = (self._clock() + NAMES_SECONDS, names)
         return names
-
-    async def _shown(self, names: Sequence[str]) -> list[str]:
-        """The names, a copy that stands for a collection by that one's; aliases cost a trip."""
-        aliases: dict[str, str] = {}
-        # A key that may read some collections only is refused the aliases.
-        with contextlib.suppress(QdrantMcpError), foreign_errors():
-            if any(map(marks.stands_for, names)):
-                found = (await self._client.get_aliases()).aliases
-                aliases = {one.alias_name: one.collection_name for one in found}
-        return marks.shown(names, aliases)
 
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets this name be read and named."""
@@ -149,7 +138,7 @@ class Catalog:
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}
         for pattern in wanted:
-            if any(mark in pattern for mark in "*?[") and pattern not in await self.names():
+            if is_glob(pattern) and pattern not in await self.names():
                 chosen.update(
                     dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
                 )

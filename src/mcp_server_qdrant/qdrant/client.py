@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import (
 )
 
 from mcp_server_qdrant.errors import (
+    AccessRefused,
     ConfigError,
     EngineFailure,
     EngineTimeout,
@@ -31,6 +32,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.lean import without
 from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.remote import Cluster, RemoteClient, kind_of
 
 LOCAL = ":memory:"
 MAX_REASON = 200
@@ -54,6 +56,7 @@ async def open_client(
     local_path: Path,
     timeout: float,
     inference: Mapping[str, str] | None = None,
+    cluster: Cluster | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
@@ -70,7 +73,8 @@ async def open_client(
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
         with without("fastembed"):
-            return AsyncQdrantClient(
+            return RemoteClient(
+                cluster or Cluster(timeout),
                 url=url.rstrip("/"),
                 api_key=api_key,
                 prefer_grpc=prefer_grpc,
@@ -139,7 +143,7 @@ def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
         case 400 | 422:
             return RequestError(f"Qdrant refused the request{reason}")
         case 401 | 403:
-            return EngineFailure(FORBIDDEN)
+            return AccessRefused(FORBIDDEN)
         case 408 | 504:
             return EngineTimeout("Qdrant did not answer in time.")
         case 429 | 502 | 503:
@@ -150,12 +154,11 @@ def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
 
 
 def _transport(error: Exception) -> QdrantMcpError:
-    cause = error.source if isinstance(error, ResponseHandlingException) else error
-    kinds = {kind.__name__ for kind in type(cause).__mro__}
-    if "TimeoutException" in kinds or isinstance(cause, TimeoutError):
-        return EngineTimeout("Qdrant did not answer in time.")
-    if "HTTPError" in kinds or isinstance(cause, OSError):
-        return EngineUnavailable(UNREACHABLE)
+    match kind_of(error):
+        case "timeout":
+            return EngineTimeout("Qdrant did not answer in time.")
+        case "unreachable":
+            return EngineUnavailable(UNREACHABLE)
     return EngineFailure(UNREADABLE)
 
 
@@ -173,7 +176,7 @@ def _grpc(error: grpc.aio.AioRpcError, collection: str | None) -> QdrantMcpError
         case grpc.StatusCode.INVALID_ARGUMENT:
             return RequestError(f"Qdrant refused the request: {reason}")
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
-            return EngineFailure(FORBIDDEN)
+            return AccessRefused(FORBIDDEN)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return EngineTimeout("Qdrant did not answer in time.")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:

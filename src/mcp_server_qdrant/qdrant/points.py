@@ -55,6 +55,7 @@ class Points:
     """Writes, and the reads that name points. All raise our errors.
 
     `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
+    `written` counts the points that were, `filled` those that got their vector later.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class Points:
         self._content_fields = tuple(content_fields)
         self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexed: set[str] = set()
+        self.written = 0
+        self.filled = 0
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
         """Make the collection with dense, `bm25` and its indexes; False where it is there already.
@@ -118,6 +121,7 @@ class Points:
         dense = next((point.dense for point in points), None)
         with inference_errors(dense), foreign_errors(target.collection):
             await self._client.upsert(target.collection, structs, wait=True)
+        self.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
@@ -202,6 +206,7 @@ class Points:
             await self._client.delete_payload(
                 target.collection, [PENDING_KEY], list(vectors), wait=True
             )
+        self.filled += len(updates)
 
     def _document(self, collection: str, record: models.Record) -> Document:
         return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]

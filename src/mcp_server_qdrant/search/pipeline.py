@@ -1,11 +1,11 @@
 """The read path, one call per line. The only module that knows the order of the stages."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
     Hit,
@@ -49,6 +49,10 @@ from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
+from mcp_server_qdrant.telemetry import Phase, Recorder, Unrecorded
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -102,7 +106,7 @@ def this_hour() -> datetime:
 
 
 class Pipeline:
-    """One search over many collections."""
+    """One search over many collections. `recorder` is told how long its phases take."""
 
     def __init__(
         self,
@@ -131,6 +135,7 @@ class Pipeline:
         self.preferences = preferences
         self.rerank = rerank
         self.now = now
+        self.recorder: Recorder = Unrecorded()
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
@@ -151,12 +156,16 @@ class Pipeline:
             plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
         terms, vectors, tags = await self._understood(request, ranking, resolved, targets)
         plan = replace(plan, tags=tags, weights=fusion_weights(share)).within(left())
-        found = await retrieve(self.engine, targets, vectors, terms, plan)
-        hits, late, more = await self._rank(found, terms, plan.within(left()), limit, ranking)
+        timed = self._timed
+        found = await timed("retrieve", retrieve, self.engine, targets, vectors, terms, plan)
+        ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
+        hits, late, more = await ranked
         if more:
             plan = plan.deeper().within(left())
-            found = found.updated(await retrieve(self.engine, more, vectors, terms, plan))
-            hits, late, _ = await self._rank(found, terms, plan.within(left()), limit, ranking)
+            again = await timed("retrieve", retrieve, self.engine, more, vectors, terms, plan)
+            found = found.updated(again)
+            ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
+            hits, late, _ = await ranked
         hits, reranked = await self._reranked(hits, terms, ranking, left())
         if reranked is None or reranked.state != "applied":  # who read the texts knows better
             shown = len(hits) if ranking.diversity > 0 else limit
@@ -190,27 +199,37 @@ class Pipeline:
             return terms, QueryVectors({}, {}), tags
         asked = resolved if ranking.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self.terms.of(request.query, asked),  # probes, global idf
-            embed(request.query, targets, self.encoders),  # once per model
+            self._timed("probe", self.terms.of, request.query, asked),  # probes, global idf
+            self._timed("embed", embed, request.query, targets, self.encoders),  # once per model
             self.tags.of(request.query, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if ranking.correct and suspect:
             query, corrections = await self.speller.correct(replace(terms, unknown=suspect), asked)
-            better = await self.terms.of(query, asked) if corrections else terms
+            if corrections:
+                better = await self._timed("probe", self.terms.of, query, asked)
+            else:
+                better = terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    embed(query, targets, self.encoders), self.tags.of(query, tagged)
+                    self._timed("embed", embed, query, targets, self.encoders),
+                    self.tags.of(query, tagged),
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
 
+    async def _timed(
+        self, phase: Phase, work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        with self.recorder.phase(phase):
+            return await work(*args, **kwargs)
+
     async def _expanded(self, request: SearchRequest, targets: Sequence[Target]) -> Terms:
         """The words of the query and those spelled almost like them."""
         variants, unread = await self.speller.expand(request.query, targets)
-        terms = await self.terms.of(request.query, targets, variants)
+        terms = await self._timed("probe", self.terms.of, request.query, targets, variants)
         return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     def _ranking(
@@ -264,7 +283,8 @@ class Pipeline:
     ) -> tuple[list[Hit], Reranked | None]:
         if not ranking.rerank:
             return hits, None
-        return await self.rerank.apply(hits, terms.query, partial(self.presenter.gist, terms), left)
+        read = partial(self.presenter.gist, terms)
+        return await self._timed("rerank", self.rerank.apply, hits, terms.query, read, left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; failed collections are looked up anew next time."""
@@ -275,6 +295,7 @@ class Pipeline:
                 worst[status.collection] = status
             if status.state == "failed":
                 self.catalog.forget(status.collection)
+        self.recorder.fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))

@@ -20,6 +20,7 @@ from mcp_server_qdrant.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.datatypes_models import Dense, Inferred
+from mcp_server_qdrant.deadline import within
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
@@ -260,7 +261,8 @@ async def _trips(
             return [error] * len(trip)
 
     trips = engine.trips(targets)
-    tasks = [asyncio.ensure_future(one(trip)) for trip in trips]
+    with within(seconds):
+        tasks = [asyncio.ensure_future(one(trip)) for trip in trips]
     try:
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)

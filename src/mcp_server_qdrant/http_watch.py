@@ -1,0 +1,88 @@
+"""What an operator sees of a server over HTTP: limits, health and figures over one state."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mcp_server_qdrant import http_tracing
+from mcp_server_qdrant.http_health import Health
+from mcp_server_qdrant.http_limits import Load
+from mcp_server_qdrant.http_metrics import CONTENT_TYPE, Metrics
+from mcp_server_qdrant.http_telemetry import Telemetry
+from mcp_server_qdrant.http_tracing import Tracing
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcp_server_qdrant.settings import Settings
+
+
+class Services(Protocol):
+    """What is watched."""
+
+    @property
+    def catalog(self) -> Any:
+        """The collections."""
+
+    @property
+    def encoders(self) -> Any:
+        """The embedding models."""
+
+    @property
+    def pipeline(self) -> Any:
+        """What searches, and tells its `recorder` how."""
+
+    def work(self) -> Mapping[str, int]:
+        """What was written since the start, by kind."""
+
+
+class Watch:
+    """One server's load, figures and health. `background` counts calls whose request is over."""
+
+    def __init__(self, settings: "Settings", background: Callable[[], int] = lambda: 0) -> None:
+        self.load = Load(background)
+        self.metrics = Metrics(self.load, settings.metrics_collections)
+        self.tracing = Tracing() if settings.traced else None
+        self.telemetry = Telemetry(self.metrics, self.tracing)
+
+    def recording(
+        self, open_services: Callable[[], Awaitable[Any]]
+    ) -> Callable[[], Awaitable[Any]]:
+        """The same opening, whose searches are recorded."""
+
+        async def opened() -> Any:
+            services = await open_services()
+            services.pipeline.recorder = self.telemetry
+            return services
+
+        return opened
+
+    def routes(
+        self, opening: "Callable[[], asyncio.Task[Services]]", tools: Iterable[str]
+    ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+        """What is served, by path. `tools` are the names that figures may be told by."""
+        health = Health(opening, lambda: self.load.draining)
+        self.metrics.tools = frozenset(tools)
+
+        async def metrics(_: Request) -> Response:
+            """Figures for Prometheus."""
+            parts = await health.parts()
+            opened = opening()
+            done = opened.done() and not opened.cancelled() and opened.exception() is None
+            work = opened.result().work() if done else {}
+            text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
+            return Response(text, media_type=CONTENT_TYPE)
+
+        return {"/readyz": health.readyz, "/metrics": metrics}
+
+    def start_tracing(self) -> None:
+        """Set up what spans go to. Raises ConfigError."""
+        if self.tracing is not None:
+            http_tracing.start()
+
+    def flush(self) -> None:
+        """Send the spans that were not sent yet."""
+        if self.tracing is not None:
+            http_tracing.flush()

@@ -1,0 +1,62 @@
+"""The names of the collections that an engine has."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.errors import AccessRefused, QdrantMcpError
+from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.client import foreign_errors
+
+UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
+
+
+def is_glob(name: str) -> bool:
+    """Whether a name in the settings or of a call stands for several."""
+    return any(mark in name for mark in "*?[")
+
+
+async def listed(client: AsyncQdrantBase, named: Sequence[str]) -> list[str]:
+    """All names, sorted. `named` are those looked for where the key may not list.
+
+    Raises AccessRefused where it may not look for them either.
+    """
+    try:
+        with foreign_errors():
+            response = await client.get_collections()
+    except AccessRefused as refusal:
+        return await _there(client, sorted(named), refusal)
+    return await _shown(client, [collection.name for collection in response.collections])
+
+
+async def _there(
+    client: AsyncQdrantBase, named: Sequence[str], refusal: AccessRefused
+) -> list[str]:
+    """Those of the names that the key may read: one of some collections only may not list."""
+    if not named:
+        raise AccessRefused(UNLISTED) from refusal
+
+    async def there(name: str) -> bool | None:
+        try:
+            with foreign_errors(name):
+                return bool(await client.collection_exists(name))
+        except AccessRefused:
+            return None
+
+    answers = await asyncio.gather(*map(there, named))
+    if all(answer is None for answer in answers):
+        raise refusal
+    return [name for name, answer in zip(named, answers, strict=True) if answer]
+
+
+async def _shown(client: AsyncQdrantBase, names: Sequence[str]) -> list[str]:
+    """The names, a copy that stands for a collection by that one's; aliases cost a trip."""
+    aliases: dict[str, str] = {}
+    # A key that may read some collections only is refused the aliases.
+    with contextlib.suppress(QdrantMcpError), foreign_errors():
+        if any(map(marks.stands_for, names)):
+            found = (await client.get_aliases()).aliases
+            aliases = {one.alias_name: one.collection_name for one in found}
+    return marks.shown(names, aliases)
