@@ -12,12 +12,11 @@ from functools import partial
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.ingest.chunk import split, tokens
-from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
 from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -27,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.qdrant.points import Points, stored_payload
+from mcp_server_qdrant.qdrant.points import stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -45,9 +44,10 @@ from mcp_server_qdrant.search.word_cache import WordCache
 from mcp_server_qdrant.services_models import (
     blueprint,
     inference_headers,
-    open_choice,
     open_encoders,
 )
+from mcp_server_qdrant.services_shared import Shared
+from mcp_server_qdrant.services_tenants import Tenants, tenant_of_call
 from mcp_server_qdrant.settings import Settings
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
@@ -65,28 +65,46 @@ class Services:
     sync: Sync
     lookup: Lookup
     lexicon: Lexicon
-    filling: asyncio.Task[None] | None
+    shared: Shared
 
-    async def close(self) -> None:
-        """Let engine and models go."""
-        if self.filling is not None:
-            self.filling.cancel()
-            await asyncio.wait([self.filling])
+    @property
+    def filling(self) -> asyncio.Task[None] | None:
+        """What fills pending points."""
+        return self.shared.filling
+
+    def mine(self) -> "Services":
+        """What the caller may use: all of it."""
+        return self
+
+    async def rest(self) -> None:
+        """Stop what goes on in the background."""
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
-        await self.pipeline.rerank.close()
-        await self.encoders.close()
-        await self.client.close()
+
+    async def close(self) -> None:
+        """Let engine and models go."""
+        await self.shared.close([self])
 
 
 async def open_services(settings: Settings) -> Services:
-    """Open the engine that the settings name and begin to load the model.
+    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
+    if settings.tenant_field and settings.tenant_id is None:
+        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
+    return wire(settings, await _client(settings), open_encoders(settings))
+
+
+async def open_for_callers(settings: Settings) -> "Services | Tenants[Services]":
+    """The same for a server, whose callers may be of several tenants."""
+    return assemble(settings, await _client(settings), open_encoders(settings))
+
+
+async def _client(settings: Settings) -> AsyncQdrantBase:
     key = settings.qdrant_api_key
-    client = await open_client(
+    return await open_client(
         url=settings.qdrant_url,
         api_key=key.get_secret_value() if key else None,
         prefer_grpc=settings.qdrant_prefer_grpc,
@@ -94,42 +112,57 @@ async def open_services(settings: Settings) -> Services:
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
     )
-    return wire(settings, client, open_encoders(settings))
+
+
+def assemble(
+    settings: Settings, client: AsyncQdrantBase, encoders: Registry
+) -> Services | Tenants[Services]:
+    """The services over an open engine, for each tenant its own where tenants are kept apart."""
+    if not settings.tenant_field:
+        return wire(settings, client, encoders)
+    shared = Shared(settings, client, encoders, _rerank(settings))
+    return Tenants(
+        partial(tenant_of_call, settings), lambda name: services_of(shared, name), shared.close
+    )
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
-    """The services over an open engine."""
-    default = encoders.default
-    default.start()
-    bm25 = Bm25Encoder(settings.bm25_language)
-    choice = open_choice(settings, encoders)
-    catalog = Catalog(
-        client, choice, default=settings.collection_name, allowed=settings.qdrant_collections
-    )
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    points = Points(client, settings.qdrant_content_fields, fields)
-    backfill = Backfill(catalog, points, encoders)
+    """The services over an open engine, of the one tenant that the settings name, if any."""
+    if settings.tenant_field and settings.tenant_id is None:
+        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
+    tenant = settings.tenant_id if settings.tenant_field else None
+    return services_of(Shared(settings, client, encoders, _rerank(settings)), tenant)
+
+
+def services_of(shared: Shared, tenant: str | None) -> Services:
+    """The services of a tenant; None: of everyone."""
+    settings, view = shared.settings, shared.view(tenant)
+    encoders, bm25 = view.encoders, shared.bm25
+    catalog, points = shared.catalog(view), shared.points(view, view.writer)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
-    lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
-    queries = EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-    pipeline = _pipeline(settings, queries, catalog, encoders, bm25, facets, lexicon)
+    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
+    sampler = Sampler(view.reader, settings.qdrant_content_fields)
+    lexicon = Lexicon(sampler, _word_cache(settings, view.words))
+    embedded = isinstance(shared.client, EdgeClient)
+    queries = (EdgeQueries if embedded else Queries)(view.reader)
+    pipeline = _pipeline(shared, queries, catalog, encoders, facets, lexicon)
     written = partial(_written, pipeline, lexicon)
     store = Store(
         catalog,
         points,
         encoders,
         bm25,
-        blueprint=partial(blueprint, settings, encoders, choice),
+        blueprint=partial(blueprint, settings, encoders, shared.choice),
         split=split,
         payload=stored_payload,
         default=settings.collection_name,
-        pending=backfill.wake,
+        pending=shared.pending,
         written=written,
         title_factor=settings.title_factor,
+        identify=view.identify,
     )
     return Services(
-        client=client,
+        client=view.reader,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
@@ -138,7 +171,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
             Parts(
                 collections=catalog,
                 points=points,
-                files=Files(client),
+                files=Files(view.writer),
                 encoders=encoders,
                 bm25=bm25,
                 ensure=store.ensure,
@@ -147,11 +180,12 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
                 payload=stored_payload,
                 written=written,
                 title_factor=settings.title_factor,
+                identify=view.identify,
             )
         ),
-        lookup=Lookup(catalog, points),
+        lookup=Lookup(catalog, shared.points(view, view.reader)),
         lexicon=lexicon,
-        filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
+        shared=shared,
     )
 
 
@@ -162,23 +196,24 @@ def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Seque
     lexicon.stored(collection, texts)
 
 
-def _word_cache(settings: Settings) -> WordCache | None:
+def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     """Where vocabularies are kept; those of a trial engine are nowhere."""
     if settings.qdrant_url == ":memory:":
         return None
     engine = settings.qdrant_url or str(settings.local_path.resolve())
-    return WordCache(settings.cache_path / "words", engine)
+    return WordCache(settings.cache_path / "words", engine + whose)
 
 
 def _pipeline(
-    settings: Settings,
+    shared: Shared,
     queries: Queries,
     catalog: Catalog,
     encoders: Registry,
-    bm25: Bm25Encoder,
     facets: TagFacets,
     lexicon: Lexicon,
 ) -> Pipeline:
+    settings, bm25 = shared.settings, shared.bm25
+
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
 
@@ -213,7 +248,7 @@ def _pipeline(
             diversity=settings.diversity,
             rerank=settings.rerank,
         ),
-        _rerank(settings),
+        shared.rerank,
     )
 
 

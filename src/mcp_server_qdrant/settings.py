@@ -27,6 +27,7 @@ from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_tenancy import TenancySettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -76,7 +77,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(EmbeddingSettings, WeightSettings, RankingSettings, BaseSettings):
+class Settings(EmbeddingSettings, WeightSettings, RankingSettings, TenancySettings, BaseSettings):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -339,7 +340,7 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (ranking, EmbeddingSettings.model_fields)
+    parts = (TenancySettings.model_fields, ranking, EmbeddingSettings.model_fields)
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

@@ -93,6 +93,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "TOOL_",
         "RERANK",
         "OPENAI_",
+        "TENANT_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env

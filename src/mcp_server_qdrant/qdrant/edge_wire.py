@@ -21,7 +21,7 @@ from typing import Any
 
 from mcp_server_qdrant import errors
 
-WIRE = 4
+WIRE = 5
 BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
 RENDEZVOUS = "engine-host.json"
 LOCK = "engine-host.lock"

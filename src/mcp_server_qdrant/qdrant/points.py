@@ -17,7 +17,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineFailure, RequestError
-from mcp_server_qdrant.notation import name_fault, point_id
+from mcp_server_qdrant.notation import Identify, name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
@@ -54,7 +54,8 @@ class Blueprint:
 class Points:
     """Writes, and the reads that name points. All raise our errors.
 
-    `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
+    `fields` of the metadata are indexed in collections of ours, and `indexes`, beside what this
+    server filters by. `identify` tells the id of a chunk.
     """
 
     def __init__(
@@ -62,10 +63,15 @@ class Points:
         client: AsyncQdrantBase,
         content_fields: Sequence[str],
         fields: Sequence[tuple[str, FieldType]] = (),
+        *,
+        identify: Identify = point_id,
+        indexes: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
-        self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self.identify = identify
+        named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
         self._indexed: set[str] = set()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
@@ -77,7 +83,7 @@ class Points:
             raise RequestError(fault)
         try:
             with foreign_errors(collection):
-                await self._client.create_collection(
+                made = await self._client.create_collection(
                     collection,
                     vectors_config=_dense(blueprint),
                     sparse_vectors_config={
@@ -91,7 +97,8 @@ class Points:
                     return False  # made by another caller since we looked
             raise
         self._indexed.discard(collection)
-        await self.index(collection, ())
+        if made:
+            await self.index(collection, ())
         return True
 
     async def index(self, collection: str, present: Container[str]) -> None:
@@ -132,13 +139,13 @@ class Points:
 
     async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
         """The chunks `first` to `last` (both counted) of a document that we stored, in order."""
-        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
         found = await self.by_id(collection, ids)
         return sorted(found, key=lambda chunk: chunk.chunk)
 
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
-        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
         await self.delete_points(collection, ids)
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:

@@ -1,0 +1,95 @@
+"""What all services over one engine share: the engine, the models, the filling of points."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.ingest.pending import Backfill
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.tenant import Corpus
+from mcp_server_qdrant.services_models import open_choice
+from mcp_server_qdrant.services_tenants import View, view_of
+from mcp_server_qdrant.settings import Settings
+
+
+class Resting(Protocol):
+    """What does things in the background."""
+
+    async def rest(self) -> None:
+        """Stop."""
+
+
+class Shared:
+    """What all services over one engine have in common; nothing of it remembers contents."""
+
+    def __init__(self, settings: Settings, client: Any, encoders: Registry, rerank: Any) -> None:
+        encoders.default.start()
+        self.settings = settings
+        self.client = client
+        self.encoders = encoders
+        self.bm25 = Bm25Encoder(settings.bm25_language)
+        self.choice = open_choice(settings, encoders)
+        self.rerank = rerank
+        remote = settings.qdrant_url not in (None, ":memory:")
+        self.corpus = Corpus(partial(_version, client) if remote else None)
+        self._all = View(client, client, encoders)
+        self._catalog = self._catalog_of(self._all)
+        # It fills points of all tenants, and shows them to nobody.
+        self._backfill = Backfill(self._catalog, self.points(self._all, client), encoders)
+        self.filling: asyncio.Task[None] | None = None
+        if not settings.qdrant_read_only:
+            self.filling = asyncio.ensure_future(self._backfill.run())
+
+    def pending(self) -> None:
+        """Points wait for their vectors."""
+        if self.settings.tenant_field:
+            self._catalog.forget_all()
+        self._backfill.wake()
+
+    def catalog(self, view: View) -> Catalog:
+        """The collections of a view."""
+        return self._catalog if view is self._all else self._catalog_of(view)
+
+    def _catalog_of(self, view: View) -> Catalog:
+        named, allowed = self.settings.collection_name, self.settings.qdrant_collections
+        return Catalog(view.reader, self.choice, default=named, allowed=allowed)
+
+    def points(self, view: View, client: Any) -> Points:
+        """Points by id, through the reader or the writer of a view."""
+        fields = [(field.name, field.field_type) for field in self.settings.filterable_fields]
+        return Points(
+            client,
+            self.settings.qdrant_content_fields,
+            fields,
+            identify=view.identify,
+            indexes=view.indexes,
+        )
+
+    def view(self, tenant: str | None) -> View:
+        """What a tenant works with; where none are kept apart, everyone with everything."""
+        if tenant is None:
+            if self.settings.tenant_field:
+                raise ConfigError("Tenants are kept apart: nobody gets everything.")
+            return self._all
+        return view_of(tenant, self.settings, self.client, self.encoders, self.corpus)
+
+    async def close(self, several: Sequence[Resting]) -> None:
+        """Let engine and models go, and these services before them."""
+        if self.filling is not None:
+            self.filling.cancel()
+            await asyncio.wait([self.filling])
+        for services in several:
+            await services.rest()
+        await self._catalog.close()
+        await self.rerank.close()
+        await self.encoders.close()
+        await self.client.close()
+
+
+async def _version(client: Any) -> str:
+    return str((await client.info()).version)
