@@ -24,6 +24,7 @@ PARTED = (
 )  # in several files: services_models.py
 MAY_IMPORT = {
     "access": set[str](),
+    "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
     "errors": set[str](),
     "notation": {"datatypes"},
@@ -34,10 +35,10 @@ MAY_IMPORT = {
     "qdrant": PLAIN | {"qdrant"},
     "services": PLAIN | {"services", "settings", "encoders", "search", "ingest", "qdrant"},
     "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings"},
+    "http": PLAIN | {"http", "settings", "auth"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "cli"},
+    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
@@ -49,13 +50,14 @@ OWNERS = {  # third party -> the files that may import it
     "fastembed": ("encoders/*",),
     "onnxruntime": ("encoders/*",),
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/*",),
-    "pydantic_settings": ("settings.py", "settings_embedding.py", "settings_weights.py"),
+    "httpx": ("encoders/*", "auth/jwks.py"),
+    "jwt": ("auth/oauth.py",),
+    "pydantic_settings": ("settings.py", "settings_*.py"),
     "ranx": ("evaluate_metrics.py",),
     "pathspec": ("ingest/walk.py",),
     "pypdf": ("ingest/load_pdf.py",),
     "watchfiles": ("ingest/watch.py",),
-    "yaml": ("ingest/load_markdown.py",),
+    "yaml": ("ingest/load_markdown.py", "auth/tokens.py"),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
     *("__init__", "pipeline", "passage", "lift"),
@@ -75,7 +77,16 @@ FILES = {
     file.relative_to(SOURCE).as_posix(): file.read_text(encoding="utf-8")
     for file in sorted(SOURCE.rglob("*.py"))
 }
-HEAVY = ("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc", "numpy")
+HEAVY = (
+    "qdrant_client",
+    "qdrant_edge",
+    "fastembed",
+    "onnxruntime",
+    "tokenizers",
+    "grpc",
+    "numpy",
+    "jwt",
+)
 
 
 def part(path: str) -> str:

@@ -39,7 +39,8 @@ async def test_healthz_answers_without_engine_or_model(transport):
     async def opened():
         raise AssertionError("a health check must not open the engine")
 
-    served = app(make_server(make_settings(), opened), transport, "127.0.0.1")
+    settings = make_settings()
+    served = app(make_server(settings, opened), transport, settings)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=served), base_url="http://127.0.0.1:8000"
     ) as client:

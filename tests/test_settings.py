@@ -195,7 +195,7 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("EMBEDDING_PROVIDER", "acme", "'fastembed'"),
         ("EMBEDDING_THREADS", "0", "must be at least 1"),
         ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
-        ("AUTH_MODE", "token", "'none'"),
+        ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
         ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", '[{"name": "a"}]', "description: Field required"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant import __version__, cli_ingest
+from mcp_server_qdrant import __version__, cli_ingest, cli_token
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def serve(transport: str) -> None:
 
 main.add_command(cli_ingest.ingest)
 main.add_command(cli_ingest.sync)
+main.add_command(cli_token.token)
 
 
 @main.command("eval")

@@ -2,6 +2,7 @@
 
 QdrantMcpError
 ├── ConfigError              a setting is wrong: the operator mends it, the server does not start
+├── Unauthorized             the token is missing, or not one that is let in
 ├── RequestError             the caller can mend it and call again
 │   ├── UnknownCollection    no such collection (names near it are offered)
 │   ├── InvalidFilter        the filter does not say what it seems to say
@@ -13,7 +14,8 @@ QdrantMcpError
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
-    └── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
+    ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
+    └── IssuerUnavailable    tokens cannot be checked: their issuer's keys were never got
 
 No text holds a path, a key or a stack trace.
 """
@@ -27,6 +29,10 @@ class QdrantMcpError(Exception):
 
 class ConfigError(QdrantMcpError):
     """A setting is wrong; the text names the setting and the value it wants."""
+
+
+class Unauthorized(QdrantMcpError):
+    """No valid token; the text says what is wrong with it in words of ours alone."""
 
 
 class RequestError(QdrantMcpError):
@@ -96,3 +102,7 @@ class RerankerUnavailable(BackendError):
         self.tried = tried
         self.retry_after = retry_after
         super().__init__(sentence)
+
+
+class IssuerUnavailable(BackendError):
+    """No key has been got from the issuer yet, so that no token can be checked."""

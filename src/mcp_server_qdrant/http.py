@@ -1,15 +1,20 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
+import logging
 from typing import Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
-from starlette.applications import Starlette
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
 
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.http_edge import protect
+from mcp_server_qdrant.http_guard import WithoutQuery
+from mcp_server_qdrant.settings import Settings
 
 DRAIN_SECONDS = 5
 
@@ -26,25 +31,25 @@ async def healthz(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def app(mcp: MCPServer[Any], transport: HttpTransport, host: str) -> Starlette:
+def app(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
-    On loopback the SDK checks Host and Origin against DNS rebinding.
+    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
     """
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if transport == "sse":
-        return mcp.sse_app(host=host)
-    return mcp.streamable_http_app(host=host)
+        return protect(mcp.sse_app(transport_security=unchecked), settings, "/sse")
+    return protect(mcp.streamable_http_app(transport_security=unchecked), settings, "/mcp")
 
 
-def serve(
-    mcp: MCPServer[Any], transport: HttpTransport, host: str, port: int, log_level: str
-) -> None:
+def serve(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
+    logging.getLogger("uvicorn.access").addFilter(WithoutQuery())
     uvicorn.run(
-        app(mcp, transport, host),
-        host=host,
-        port=port,
-        log_level=log_level.lower(),
+        app(mcp, transport, settings),
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level.lower(),
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
 
@@ -53,8 +58,9 @@ def check_exposure(host: str, auth_mode: str | None) -> None:
     """Raise ConfigError where others could reach the server and nobody said that they may."""
     if auth_mode is None and not is_loopback(host):
         raise ConfigError(
-            f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=none to let everyone "
-            "who can connect search and store, or listen on 127.0.0.1."
+            f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=token or oauth to ask "
+            "who calls, set AUTH_MODE=none to let everyone who can connect search and store, or "
+            "listen on 127.0.0.1."
         )
 
 

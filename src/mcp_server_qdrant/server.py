@@ -20,6 +20,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, http, resources
+from mcp_server_qdrant.access import calling
+from mcp_server_qdrant.http_caller import ForCaller
+from mcp_server_qdrant.http_edge import asks
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tools import Options, make_tools
@@ -58,10 +61,11 @@ class Opening:
             await self._close()
 
     def begin(self) -> "asyncio.Task[Opened]":
-        """Start opening unless that is done or under way."""
+        """Start opening unless that is done or under way; for all, whoever calls first."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._task = asyncio.ensure_future(self._open())
+            with calling(None):
+                task = self._task = asyncio.ensure_future(self._open())
         return task
 
     async def services(self) -> "Services":
@@ -127,8 +131,13 @@ def make_server(
     settings: Settings,
     open_services: Callable[[], Awaitable["Opened"]] | None = None,
     calls: Calls | None = None,
+    *,
+    asking: bool = False,
 ) -> MCPServer[Opening]:
-    """The server, not yet running. `open_services` replaces what the settings would open."""
+    """The server, not yet running. `open_services` replaces what the settings would open.
+
+    `asking`: every message comes over HTTP from a caller, who has scopes.
+    """
     opening = Opening(open_services or (lambda: _opened(settings, "open_for_callers")))
     under_way = calls or Calls()
 
@@ -149,6 +158,8 @@ def make_server(
         finally:
             opening.begin()
 
+    tools = make_tools(opening.services, _options(settings))
+    for_caller = ForCaller({tool.name: tool.scope for tool in tools})
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -156,8 +167,8 @@ def make_server(
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
         lifespan=lifespan,
-        tools=make_tools(opening.services, _options(settings)),
-        middleware=[begin_after_first_message],
+        tools=[*tools],
+        middleware=[begin_after_first_message, *([for_caller] if asking else [])],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)
@@ -190,8 +201,8 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        mcp = make_server(settings)
-        http.serve(mcp, transport, settings.host, settings.port, settings.log_level)
+        mcp = make_server(settings, asking=asks(settings))
+        http.serve(mcp, transport, settings)
 
 
 class SoundLines:

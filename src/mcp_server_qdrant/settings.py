@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
 from mcp_server_qdrant.settings_tenancy import TenancySettings
@@ -77,7 +78,14 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
     return Field(default=default, validation_alias=alias, description=description)
 
 
-class Settings(EmbeddingSettings, WeightSettings, RankingSettings, TenancySettings, BaseSettings):
+class Settings(
+    AuthSettings,
+    EmbeddingSettings,
+    WeightSettings,
+    RankingSettings,
+    TenancySettings,
+    BaseSettings,
+):
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
@@ -185,9 +193,6 @@ class Settings(EmbeddingSettings, WeightSettings, RankingSettings, TenancySettin
     )
     port: int = _variable(
         "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT"
-    )
-    auth_mode: Literal["none"] | None = _variable(
-        "AUTH_MODE", None, "`none` lets everyone who can connect use a server beyond loopback."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = _variable(
         "FASTMCP_LOG_LEVEL",
@@ -340,7 +345,8 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    parts = (TenancySettings.model_fields, ranking, EmbeddingSettings.model_fields)
+    kept_apart = TenancySettings.model_fields
+    parts = (kept_apart, ranking, EmbeddingSettings.model_fields, AuthSettings.model_fields)
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

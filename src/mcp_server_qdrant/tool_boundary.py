@@ -11,6 +11,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 from typing_extensions import override
 
+from mcp_server_qdrant.access import ADMIN, READ, WRITE, caller
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.tool_schema import compact, explain
 
@@ -51,11 +52,21 @@ def guarded(tool: AsyncTool) -> AsyncTool:
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences."""
 
+    @property
+    def scope(self) -> str:
+        """What its caller must be allowed, by what it says it does; saying nothing: all."""
+        hints = self.annotations or ToolAnnotations()
+        if hints.read_only_hint:
+            return READ
+        return WRITE if hints.destructive_hint is False else ADMIN
+
     @override
     async def run(
         self, arguments: dict[str, Any], context: Any, convert_result: bool = False
     ) -> Any:
         """Run the tool; see the base class. An argument that is null is as good as omitted."""
+        if (who := caller()) and self.scope not in who.scopes:
+            return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         known = self.parameters["properties"]
         given = {k: value for k, value in arguments.items() if value is not None or k not in known}
         try:

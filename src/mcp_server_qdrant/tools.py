@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
@@ -296,13 +295,11 @@ class Options:
     store_description: str | None = None
 
 
-def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[Tool]:
+def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[ClosedTool]:
     """The tools to register, in the order in which clients list them."""
     tools = Tools(services, options.default_collection)
     find = with_fields(tools.find, options.fields, keep_filter=options.arbitrary_filter)
-    made: list[Tool] = [
-        ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)
-    ]
+    made = [ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)]
     if not options.read_only:
         description = options.store_description or STORE
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))

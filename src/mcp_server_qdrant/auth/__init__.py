@@ -1,0 +1,1 @@
+"""Tokens: what each kind proves about who calls."""

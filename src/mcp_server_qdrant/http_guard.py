@@ -1,0 +1,148 @@
+"""Which names and web pages a server may be called by, whatever address it listens on.
+
+A page of a foreign site can have its own name point to this server (DNS rebinding): its requests
+then carry that name in Host. So a name has to be listed; IP addresses and localhost cannot be
+taken over like that.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from typing_extensions import override
+
+METHODS = ("GET", "POST", "DELETE")
+EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
+HOST_REFUSED = (
+    "This server is not called by that Host: its operator adds it to FASTMCP_ALLOWED_HOSTS."
+)
+ORIGIN_REFUSED = (
+    "Web pages of that Origin may not call this server: its operator adds it to "
+    "FASTMCP_ALLOWED_ORIGINS."
+)
+
+
+class Guard:
+    """An ASGI application behind checks of Host and Origin, with CORS for the listed origins.
+
+    `open_paths` go to `app` unchecked, all other requests to `inner`: for probes, which know no
+    names, and for what is public.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        inner: ASGIApp,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Sequence[str] = (),
+        open_paths: Iterable[str] = (),
+    ) -> None:
+        self._app = app
+        self._hosts = tuple(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._open = frozenset(open_paths)
+        self._inner = inner if not origins else _with_cors(inner, origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan" or scope.get("path") in self._open:
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        elif refusal := self._refusal(Headers(scope=scope)):
+            await refusal(scope, receive, send)
+        else:
+            await self._inner(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> PlainTextResponse | None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not allowed_host(hosts[0], self._hosts):
+            return PlainTextResponse(HOST_REFUSED, status_code=421)
+        origins = headers.getlist("origin")
+        if any(not self._allowed_origin(origin, hosts[0]) for origin in origins):
+            return PlainTextResponse(ORIGIN_REFUSED, status_code=403)
+        return None
+
+    def _allowed_origin(self, origin: str, host: str) -> bool:
+        """Whether a page may call: a listed one, one of this server itself, one of this machine."""
+        if {"*", origin.lower()} & self._origins:
+            return True
+        return same_site(origin, host)
+
+
+def allowed_host(given: str, allowed: Iterable[str]) -> bool:
+    """Whether a Host header is an IP address, localhost, or listed, with its port or without."""
+    name, port = split_host(given)
+    if name is None:
+        return False
+    if name == "localhost" or _is_address(name):
+        return True
+    spellings = (name, f"{name}:{port}")
+    return any(fnmatchcase(spelling, one) for one in allowed for spelling in spellings)
+
+
+def same_site(origin: str, host: str) -> bool:
+    """Whether a page is of this very server, or both page and server are of this machine."""
+    try:
+        page = urlsplit(origin)
+        page_host = page.hostname
+    except ValueError:
+        return False
+    if page.scheme not in ("http", "https") or not page_host:
+        return False
+    name, _ = split_host(host)
+    return page.netloc.lower() == host.lower() or (_is_local(page_host) and _is_local(name or ""))
+
+
+def split_host(given: str) -> tuple[str | None, str]:
+    """Name (lowercase, IPv6 without brackets) and port of a Host header; no name: malformed."""
+    if not given or any(sign in given for sign in "/?#@\\ ,"):
+        return None, ""
+    try:
+        parts = urlsplit(f"//{given}")
+        name, port = parts.hostname, parts.port
+    except ValueError:
+        return None, ""
+    return (name.rstrip(".") if name else None), "" if port is None else str(port)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_local(name: str) -> bool:
+    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
+
+
+def _with_cors(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    return CORSMiddleware(
+        app,
+        allow_origins=[origin.lower() for origin in origins],
+        allow_methods=METHODS,
+        allow_headers=["*"],
+        expose_headers=EXPOSED,
+    )
+
+
+class WithoutQuery(logging.Filter):
+    """Takes the query off the path in a line of the access log: clients may put anything there."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        args: Any = record.args
+        if isinstance(args, tuple) and len(args) == 5 and isinstance(args[2], str):
+            client, method, path, version, status = args
+            record.args = (client, method, path.split("?")[0], version, status)
+        return True
