@@ -5,7 +5,7 @@ thread, after the handshake.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +41,7 @@ from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
+from mcp_server_qdrant.services_check import CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.services_models import (
     blueprint,
     inference_headers,
@@ -145,7 +146,8 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     lexicon = Lexicon(sampler, _word_cache(settings, view.words))
     embedded = isinstance(shared.client, EdgeClient)
     queries = (EdgeQueries if embedded else Queries)(view.reader)
-    pipeline = _pipeline(shared, queries, catalog, encoders, facets, lexicon)
+    search, look_up = _checked(shared, tenant)
+    pipeline = _pipeline(shared, search, queries, catalog, encoders, facets, lexicon)
     written = partial(_written, pipeline, lexicon)
     store = Store(
         catalog,
@@ -183,9 +185,21 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
                 identify=view.identify,
             )
         ),
-        lookup=Lookup(catalog, shared.points(view, view.reader)),
+        lookup=look_up(catalog, shared.points(view, view.reader)),
         lexicon=lexicon,
         shared=shared,
+    )
+
+
+def _checked(
+    shared: Shared, tenant: str | None
+) -> tuple[Callable[..., Pipeline], Callable[..., Lookup]]:
+    """What searches, and what finds by id: their answers checked where the operator says so."""
+    if shared.check is None or tenant is None:
+        return Pipeline, Lookup
+    return (
+        partial(CheckedPipeline, shared.check, tenant),
+        partial(CheckedLookup, shared.check, tenant),
     )
 
 
@@ -206,6 +220,7 @@ def _word_cache(settings: Settings, whose: str) -> WordCache | None:
 
 def _pipeline(
     shared: Shared,
+    search: Callable[..., Pipeline],
     queries: Queries,
     catalog: Catalog,
     encoders: Registry,
@@ -220,7 +235,7 @@ def _pipeline(
     def title(hit: Hit) -> str | None:
         return title_of(hit.payload)
 
-    return Pipeline(
+    return search(
         catalog,
         queries,
         encoders,

@@ -12,6 +12,7 @@ from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.qdrant.tenant import Corpus
+from mcp_server_qdrant.services_check import HitCheck
 from mcp_server_qdrant.services_models import open_choice
 from mcp_server_qdrant.services_tenants import View, view_of
 from mcp_server_qdrant.settings import Settings
@@ -35,6 +36,7 @@ class Shared:
         self.bm25 = Bm25Encoder(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
         self.rerank = rerank
+        self.check = _check(settings)
         remote = settings.qdrant_url not in (None, ":memory:")
         self.corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client, client, encoders)
@@ -87,8 +89,21 @@ class Shared:
             await services.rest()
         await self._catalog.close()
         await self.rerank.close()
+        if self.check is not None:
+            await self.check.close()
         await self.encoders.close()
         await self.client.close()
+
+
+def _check(settings: Settings) -> HitCheck | None:
+    key = settings.tenant_check_key
+    if settings.tenant_check_url is None:
+        return None
+    return HitCheck(
+        settings.tenant_check_url,
+        key.get_secret_value() if key else None,
+        settings.tenant_check_timeout,
+    )
 
 
 async def _version(client: Any) -> str:
