@@ -80,7 +80,8 @@ class Opening:
             task.cancel()
             await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
-            await task.result().close()
+            with calling(None):
+                await task.result().close()
 
 
 class Calls:

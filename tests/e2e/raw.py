@@ -94,6 +94,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "RERANK",
         "OPENAI_",
         "TENANT_",
+        "AUTH_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env
