@@ -51,7 +51,7 @@ class TenancySettings(BaseModel):
 
     @field_validator("tenant_field", "tenant_shared_field")
     @classmethod
-    def _free(cls, value: str | None) -> str | None:
+    def _free_field(cls, value: str | None) -> str | None:
         if value is None:
             return None
         if not _PATH.fullmatch(value):
@@ -62,27 +62,27 @@ class TenancySettings(BaseModel):
 
     @field_validator("tenant_id")
     @classmethod
-    def _named(cls, value: str | None) -> str | None:
+    def _tenant_named(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
             raise ValueError("is blank; name a tenant, or leave it out")
         return value
 
     @field_validator("tenant_check_timeout")
     @classmethod
-    def _some_time(cls, value: float) -> float:
+    def _check_time(cls, value: float) -> float:
         if value <= 0:
             raise ValueError("must be more than 0")
         return value
 
     @field_validator("tenant_check_url")
     @classmethod
-    def _http(cls, value: str | None) -> str | None:
+    def _check_http(cls, value: str | None) -> str | None:
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("must be a URL such as https://policy.example/check")
         return value
 
     @model_validator(mode="after")
-    def _together(self) -> Self:
+    def _tenancy_whole(self) -> Self:
         field, shared = self.tenant_field, self.tenant_shared_field
         if field is None and (self.tenant_id or self.tenant_claim or self.tenant_check_url):
             raise ValueError(
