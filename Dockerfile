@@ -19,8 +19,9 @@ WORKDIR /data
 
 # In a container 127.0.0.1 is the container itself, so the server listens on all its interfaces.
 # Who can reach it is decided by what you publish: `-p 127.0.0.1:8000:8000` keeps it on this
-# machine. Beyond loopback the server starts only when you say outright that everyone who can connect
-# may use it: `-e AUTH_MODE=none`. The image does not say it for you.
+# machine. Beyond loopback the server starts only when it is told whom to let in: `-e AUTH_MODE=token`
+# with `-e AUTH_TOKEN=...`, or `-e AUTH_MODE=none` for everyone who can connect. The image does not say
+# it for you. Other containers call it by a name that FASTMCP_ALLOWED_HOSTS must hold.
 # The embedded engine keeps its data below XDG_DATA_HOME; with QDRANT_URL set it is not used.
 ENV FASTMCP_HOST=0.0.0.0 \
     FASTMCP_PORT=8000 \

@@ -78,7 +78,7 @@ class Official:
     def __init__(self, python: Path, folder: Path, cache: Path) -> None:
         self.folder = folder
         self.cache = cache
-        self._python = python
+        self.python = python
         self._env = servers.official(python, folder, cache).environment()
 
     def store(self, collection: str, entries: Sequence[dict[str, Any]]) -> None:
@@ -90,7 +90,7 @@ class Official:
         return json.loads(self._run("find", collection, queries))
 
     def _run(self, action: str, collection: str, said: Any) -> str:
-        command = [str(self._python), str(SCRIPT), action, str(self.folder), collection]
+        command = [str(self.python), str(SCRIPT), action, str(self.folder), collection]
         done = subprocess.run(
             command, env=self._env, input=json.dumps(said), capture_output=True, text=True,
             check=False,
@@ -124,7 +124,7 @@ async def theirs_here(checks: Checks, official: Official) -> None:
             best = page.results[0].document
             checks.that(best.text == entry["content"], f"found: {query}", best)
             checks.that((best.metadata or None) == entry["metadata"], "metadata intact", best)
-            got = await services.lookup.get([str(best.id)])
+            got, _ = await services.lookup.get([str(best.id)])
             checks.that(got[0].text == entry["content"], "read by its id", got)
         for new in OURS:
             done = await services.store.store(new, "theirs")

@@ -29,9 +29,10 @@ from fill_ours import NEVER, Notes, fill, notes_of, synthetic_notes
 from processes import Memory, await_end, memory
 from qdrant_client import models
 
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import copy_sparse
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, Rendezvous
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
 
 COUNTS = (1, 4, 16, 64)
 EACH = 1_000
@@ -180,7 +181,7 @@ def large(points: int, real: Notes, *, fresh: bool) -> Path:
 
 def host_and(contestant: servers.Contestant) -> Memory:
     """Memory of the server and of its engine host, whoever started that."""
-    host = Rendezvous.read(contestant.folder)
+    host = Rendezvous.read(service(contestant.folder).rendezvous)
     return memory(contestant.mark, *([host.pid] if host else []))
 
 

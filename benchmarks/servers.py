@@ -67,6 +67,8 @@ def ours(folder: Path, model_cache: Path, arguments: Mapping[str, Any] | None = 
     asked = {"limit": LIMIT, "mode": "full"} if arguments is None else arguments
     command = [sys.executable, "-m", "mcp_server_qdrant"]
     env = {"COLLECTION_NAME": COLLECTION}
+    if path := os.environ.get("PYTHONPATH"):
+        env["PYTHONPATH"] = path  # the very code that the benchmark runs with
     return Contestant("ours", command, folder, model_cache, asked, env)
 
 

@@ -64,11 +64,14 @@ class FakeEncoder:
     def token_limit(self) -> int | None:
         return 128 if self.state == "ready" else None
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         return None
 
-    def knows(self, word: str) -> bool:
-        return self.state == "ready" and word in self.words
+    async def split(self, text: str, limit: int, overlap: int) -> None:
+        return None
+
+    async def common(self, words: Sequence[str]) -> list[str]:
+        return [word for word in words if self.state == "ready" and word in self.words]
 
     def close(self) -> None:
         self.be("idle")

@@ -19,6 +19,8 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import Services, wire
 from mcp_server_qdrant.settings import Settings
@@ -101,6 +103,22 @@ async def memory_engine() -> AsyncIterator[Engine]:
     """qdrant-client's local mode, empty."""
     client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
     try:
+        yield Engine(client)
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def either_engine(kind: str, folder: Path) -> AsyncIterator[Engine]:
+    """The embedded engine ("edge") in a folder that tests may share, or the local mode; empty."""
+    if kind == "memory":
+        async with memory_engine() as engine:
+            yield engine
+        return
+    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+    try:
+        for found in (await client.get_collections()).collections:
+            await client.delete_collection(found.name)
         yield Engine(client)
     finally:
         await client.close()

@@ -13,38 +13,40 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "errors", "notation"}
-PARTED = (
-    "cli",
-    "datatypes",
-    "evaluate",
-    "http",
-    "services",
-    "settings",
-)  # in several files: services_models.py
+PLAIN = {"access", "datatypes", "errors", "lean", "notation"}
+# in several files: services_models.py
+PARTED = ("cli", "datatypes", "evaluate", "http", "projection", "services", "settings", "upkeep")
 MAY_IMPORT = {
     "access": set[str](),
     "auth": PLAIN | {"auth"},
     "datatypes": {"datatypes"},
     "errors": set[str](),
+    "lean": set[str](),
     "notation": {"datatypes"},
     "settings": PLAIN | {"settings"},
-    "encoders": PLAIN | {"encoders"},
+    "hosting": PLAIN | {"hosting"},
+    "encoders": PLAIN | {"encoders", "hosting"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
-    "qdrant": PLAIN | {"qdrant"},
-    "services": PLAIN | {"services", "settings", "encoders", "search", "ingest", "qdrant"},
+    "qdrant": PLAIN | {"qdrant", "hosting"},
+    "model_host": PLAIN | {"hosting", "encoders", "ingest"},
+    "projection": PLAIN | {"projection"},
+    "services": PLAIN
+    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},
+    "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
     "tools": PLAIN | {"tools"},
     "http": PLAIN | {"http", "settings", "auth"},
     "server": PLAIN | {"settings", "services", "tools", "http", "server"},
     "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN | {"settings", "server", "evaluate", "ingest", "auth", "cli"},
+    "cli": PLAIN
+    | {"settings", "server", "services", "evaluate", "ingest", "upkeep", "auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": ("tools.py", "tool_boundary.py", "resources.py", "server.py", "http.py", "http_*.py"),
-    "qdrant_client": ("qdrant/*", "services.py"),
+    "mcp": ("tools.py", "tool_*.py", "resources.py", "server.py", "http.py", "http_*.py"),
+    "PIL": ("projection_image.py",),
+    "qdrant_client": ("qdrant/*", "services.py", "upkeep.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
     "fastembed": ("encoders/*",),
@@ -85,6 +87,7 @@ HEAVY = (
     "tokenizers",
     "grpc",
     "numpy",
+    "PIL",
     "jwt",
 )
 
@@ -226,6 +229,8 @@ PLANTS = [
     ("services.py", "import grpc", "imports grpc"),
     ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
     ("ingest/store.py", "import tokenizers", "imports tokenizers"),
+    ("auth/new.py", "from mcp_server_qdrant.settings import Settings", "auth imports settings"),
+    ("http_auth.py", "import jwt", "imports jwt"),
     ("qdrant/new.py", "import httpx", "imports httpx"),
     ("http.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
     ("http.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),

@@ -86,6 +86,28 @@ async def test_without_one_valid_token_the_answer_is_401_and_names_no_token(head
     assert "A request was refused" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/viz", 200),
+        ("GET", "/viz/app.js", 200),
+        ("POST", "/viz/api/search", 401),
+        ("GET", "/vizier", 401),
+        ("GET", "/mcp/viz", 401),
+        ("GET", "/", 401),
+    ],
+)
+async def test_pages_are_got_without_a_token_and_nothing_else(method, path, status):
+    async def anything(scope, receive, send):
+        await JSONResponse(caller())(scope, receive, send)
+
+    app = Authenticated(anything, Known(), pages=["/viz"])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as client:
+        response = await client.request(method, f"http://127.0.0.1{path}")
+
+    assert response.status_code == status
+
+
 async def test_the_challenge_of_oauth_says_where_the_metadata_are():
     response = await ask(resource=RESOURCE)
 

@@ -34,7 +34,7 @@ class Recording:
 
     def __getattr__(self, name):
         who = caller()
-        if name != "close":
+        if name not in ("close", "background"):
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 
@@ -102,16 +102,21 @@ async def test_every_kind_of_message_is_handled_for_its_own_caller(served, way):
 async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
     address, notes = served
     path, mode, _ = way
-    listed, stored = {}, {}
+    listed, stored, deleted = {}, {}, {}
     for name in ("ana", "wim", "ada"):
         async with client_of(address, TOKENS[name], path=path, mode=mode) as client:
             listed[name] = {tool.name for tool in (await client.list_tools()).tools}
             arguments = {"information": f"Key of {name}", "collection_name": "house"}
             stored[name] = await client.call_tool("qdrant-store", arguments)
+            unwanted = {"ids": ["nobody-has-it"], "collection_name": "house"}
+            deleted[name] = await client.call_tool("qdrant-delete", unwanted)
             assert not (await client.call_tool("qdrant-collections", {})).is_error
 
     assert listed["ana"] == {"qdrant-find", "qdrant-get", "qdrant-collections"}
-    assert listed["wim"] == listed["ada"] == listed["ana"] | {"qdrant-store"}
+    assert listed["wim"] == listed["ana"] | {"qdrant-store"}
+    assert listed["ada"] == listed["wim"] | {"qdrant-delete"}
+    assert said(deleted["wim"]) == "qdrant-delete needs the scope admin, which your token lacks."
+    assert said(deleted["ada"]).startswith("Nothing was deleted: not found")
     assert stored["ana"].is_error
     assert said(stored["ana"]) == "qdrant-store needs the scope write, which your token lacks."
     assert ("store", "ana") not in notes.callers

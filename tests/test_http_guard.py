@@ -4,6 +4,8 @@ import logging
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -56,6 +58,12 @@ def test_addresses_localhost_and_listed_names_are_hosts(host):
 )
 def test_all_other_hosts_are_foreign(host):
     assert not allowed_host(host, ("mcp.example.com", "*.internal", "mcp:8000"))
+
+
+@given(st.text(alphabet="ab.:[]@/?#\\ -_%1", max_size=20))
+def test_whatever_comes_before_it_a_name_that_is_not_listed_is_foreign(text):
+    assert not allowed_host(f"{text}.evil.example", ("mcp.example.com",))
+    assert not same_site(f"http://{text}.evil.example", "localhost:8000")
 
 
 @pytest.mark.parametrize(

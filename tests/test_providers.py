@@ -116,6 +116,10 @@ async def test_without_a_provider_old_collections_are_searched_by_keyword(opened
     assert page.statuses[0].reason == NO_MODEL
 
 
+async def no_refill(name: str) -> None:
+    """No collection is upgraded here."""
+
+
 async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened, stub):
     async with opened() as services:
         await remember(services, "notes", "roses need sun")
@@ -126,7 +130,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         encoder = services.encoders.of(None)
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
-        backfill = Backfill(services.catalog, services.store._points, services.encoders)
+        backfill = Backfill(services.catalog, services.store._points, services.encoders, no_refill)
         filled = await backfill._fill(target)
         found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 

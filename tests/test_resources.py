@@ -8,6 +8,7 @@ from mcp.types import INVALID_PARAMS, ResourceTemplateReference
 
 from mcp_server_qdrant.errors import EngineUnavailable
 from mcp_server_qdrant.resources import INSTRUCTIONS, MAX_COMPLETIONS
+from mcp_server_qdrant.tool_project import APP
 from tests.support import foreign, make_settings, memory_engine, memory_server, served
 
 ALL = "qdrant://collections"
@@ -38,7 +39,7 @@ async def test_the_resources_are_listed():
         resources = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
 
-    assert [str(one.uri) for one in resources] == [ALL]
+    assert [str(one.uri) for one in resources] == [APP, ALL]
     assert [one.uri_template for one in templates] == [ONE]
     assert all(one.description and one.title for one in (*resources, *templates))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.hosted import HostedEncoder
 from mcp_server_qdrant.encoders.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.encoders.openai import OpenAIEncoder
@@ -28,7 +28,7 @@ def encoders(**values):
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ({}, FastEmbedEncoder),
+        ({}, HostedEncoder),
         ({"embedding_provider": "openai"}, OpenAIEncoder),
         ({"embedding_provider": "qdrant", "qdrant_url": SERVER}, InferenceEncoder),
         ({"embedding_provider": "none"}, NoEncoder),
@@ -52,7 +52,7 @@ def test_a_service_that_the_setting_names_for_a_collection_is_used():
     registry = encoders(openai_api_key="sk-x", collection_models="a=openai:m")
 
     assert type(registry.known("openai:m").inner) is OpenAIEncoder
-    assert type(registry.known("fastembed:a/b").inner) is FastEmbedEncoder
+    assert type(registry.known("fastembed:a/b").inner) is HostedEncoder
 
 
 def test_prefixes_are_those_of_the_model_or_of_the_settings():

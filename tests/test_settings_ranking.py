@@ -2,10 +2,11 @@
 
 import pytest
 
-from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
+from mcp_server_qdrant.encoders.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.services import _reranker
+from mcp_server_qdrant.services_host import open_host
 from mcp_server_qdrant.settings import environment_names, load
 from tests.support import make_settings
 
@@ -70,8 +71,8 @@ def test_the_key_is_masked(loaded):
 @pytest.mark.parametrize(
     ("values", "kind", "name"),
     [
-        ({}, FastEmbedReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
-        ({"rerank_provider": "fastembed", "rerank_model": "a/b"}, FastEmbedReranker, "a/b"),
+        ({}, HostedReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
+        ({"rerank_provider": "fastembed", "rerank_model": "a/b"}, HostedReranker, "a/b"),
         ({"rerank_url": "http://host"}, HttpReranker, "the reranker"),
         ({"rerank_url": "http://host", "rerank_provider": "tei"}, HttpReranker, "tei"),
         ({"rerank_provider": "cohere"}, HttpReranker, "rerank-v3.5"),
@@ -79,8 +80,9 @@ def test_the_key_is_masked(loaded):
     ],
 )
 def test_what_reranks_follows_from_the_settings(values, kind, name):
-    reranker = _reranker(make_settings(**values))
+    settings = make_settings(**values)
+    reranker = _reranker(settings, open_host(settings))
 
     assert type(reranker) is kind
     assert reranker.name == name
-    assert _reranker(make_settings(rerank_provider="none")) is None
+    assert _reranker(make_settings(rerank_provider="none"), open_host(settings)) is None

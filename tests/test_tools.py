@@ -398,6 +398,19 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
 
 
 class TestStore:
+    async def test_a_client_that_asks_is_told_how_far_a_very_long_text_is(self):
+        told = []
+
+        async def progress(done: float, of: float | None, message: str | None) -> None:
+            told.append((done, of))
+
+        arguments = {"information": f"{LONG} " * 50, "collection_name": "notes"}
+        async with memory_server() as client:
+            result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
+
+        parts = len(result.structured_content["points"])
+        assert told == [(256, parts), (parts, parts)]
+
     async def test_what_was_done_is_said(self):
         async with memory_server() as client:
             first = await store(client, "roses", id="plan")
@@ -446,7 +459,7 @@ class TestStore:
             names = [tool.name for tool in (await client.list_tools()).tools]
             result = await client.call_tool("qdrant-store", {"information": "x"})
 
-        assert names == ["qdrant-find", "qdrant-get", "qdrant-collections"]
+        assert names == ["qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project"]
         assert "qdrant-store" in refusal(result)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant import __version__, cli_ingest, cli_token
+from mcp_server_qdrant.cli_upkeep import copy, upgrade
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def main(context: click.Context, transport: str) -> None:
     """
     if context.invoked_subcommand is None:
         serve(transport)
+
+
+main.add_command(upgrade)
+main.add_command(copy)
 
 
 def serve(transport: str) -> None:

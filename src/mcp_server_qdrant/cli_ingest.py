@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 BAR_SECONDS = 0.2
 LINE_SECONDS = 10.0
-RETRY_SECONDS = 30.0
 MB = 1_000_000
 
 Command = Callable[..., None]
@@ -162,29 +161,24 @@ async def _once(
 
 async def _watch(sync: "Sync", request: "SyncRequest") -> None:
     """Run, then again at every change, and a while after what failed."""
-    from mcp_server_qdrant.ingest.watch import changes
+    from mcp_server_qdrant.ingest.watch import follow
 
-    bursts = changes(request.sources)
-    change = asyncio.ensure_future(anext(bursts))
-    await asyncio.sleep(0)  # it watches from here on: what changes during a run makes another
-    known: Known | None = None
-    first = True
-    while True:
-        patience = None
-        try:
-            known = await _once(sync, request, known, quiet=not first)
-            if first:
-                _say("Watching for changes; Ctrl-C ends it.")
-            first = False
-        except QdrantMcpError as error:
-            if first and not isinstance(error, BackendError):
-                raise
-            _say(f"mcp-server-qdrant: {error}")
-            known, patience = None, RETRY_SECONDS
-        await asyncio.wait([change], timeout=patience)
-        if change.done():
-            change.result()
-            change = asyncio.ensure_future(anext(bursts))
+    quiet = False
+
+    async def run(known: "Known | None") -> "Known":
+        nonlocal quiet
+        known = await _once(sync, request, known, quiet=quiet)
+        if not quiet:
+            _say("Watching for changes; Ctrl-C ends it.")
+        quiet = True
+        return known
+
+    def failed(error: QdrantMcpError) -> None:
+        if not quiet and not isinstance(error, BackendError):
+            raise error
+        _say(f"mcp-server-qdrant: {error}")
+
+    await follow(request.sources, run, failed)
 
 
 @contextlib.asynccontextmanager

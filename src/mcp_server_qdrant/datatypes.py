@@ -1,10 +1,13 @@
-"""What travels through the server. Everything here is frozen; a stage returns changed copies."""
+"""What travels through the server. Everything here is frozen; a stage returns changed copies.
+
+What a search makes by the hundred is a named tuple: made in a quarter of a dataclass's time.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcp_server_qdrant.datatypes_models import Dense
 
@@ -47,6 +50,7 @@ class Target:
 
     `documents` is N_c, the points that carry the sparse vector (all points without one).
     `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
+    `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
     """
 
     collection: str
@@ -56,6 +60,7 @@ class Target:
     documents: int = 0
     note: str | None = None
     failed: bool = False
+    filling: SparseLeg | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +135,7 @@ class QueryVectors:
     failures: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One point that the fused query returned; payload is None until it is fetched."""
 
     id: PointId
@@ -164,8 +168,7 @@ class Found:
     sparse_searched: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
@@ -191,12 +194,11 @@ class Hit:
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
-        return replace(self, score=self.score * factor, factors=(*self.factors, (step, factor)))
+        return self._replace(score=self.score * factor, factors=(*self.factors, (step, factor)))
 
     def lifted(self, step: str, relevance: float) -> "Hit":
         """A copy that is more relevant, by what is recorded as the step's gain."""
-        return replace(
-            self,
+        return self._replace(
             relevance=relevance,
             score=relevance * math.prod(factor for _, factor in self.factors),
             gains=(*self.gains, (step, relevance - self.relevance)),
@@ -257,8 +259,7 @@ class Why:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
@@ -338,6 +339,7 @@ class Chunk:
     text: str
     start: int
     end: int
+    tokens: int = field(default=0, compare=False)  # special ones not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ QdrantMcpError
     ├── EngineUnavailable    Qdrant or the engine host cannot be reached
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
+    │   └── EngineTooOld     it does not know a call that is needed
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
@@ -80,6 +81,10 @@ class EngineTimeout(BackendError):
 
 class EngineFailure(BackendError):
     """The engine answered with a failure."""
+
+
+class EngineTooOld(EngineFailure):
+    """The server is of a version that cannot do this."""
 
 
 class DiskFull(BackendError):

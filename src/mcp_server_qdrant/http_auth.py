@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -78,15 +79,26 @@ class Authenticated:
     """An ASGI application that only requests with a valid token reach.
 
     Their caller is `access.caller()` inside, and in the scope for what is done in other tasks.
+    What is got below one of `pages` needs none: a browser that opens a page cannot send one.
     """
 
-    def __init__(self, app: ASGIApp, verifier: Verifier, resource: Resource | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        verifier: Verifier,
+        resource: Resource | None = None,
+        pages: Iterable[str] = (),
+    ) -> None:
         self._app = app
         self._verifier = verifier
         self._resource = resource
+        self._pages = tuple(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401, 403 or 503, or hand the request on."""
+        if scope["method"] in ("GET", "HEAD") and self._is_page(scope["path"]):
+            await self._app(scope, receive, send)
+            return
         try:
             who = await self._verifier.caller(bearer(Headers(scope=scope)))
         except Unauthorized as error:
@@ -101,6 +113,9 @@ class Authenticated:
                 return
             response = self._refusal(403, "insufficient_scope", "The token lacks the scope read.")
         await response(scope, receive, send)
+
+    def _is_page(self, path: str) -> bool:
+        return any(path == page or path.startswith(f"{page}/") for page in self._pages)
 
     async def _serve(self, who: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         with calling(who):

@@ -1,5 +1,7 @@
 """What stands before every request, by the settings: the guard, then who calls."""
 
+from collections.abc import Iterable
+
 from mcp.server.auth.routes import cors_middleware
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -15,10 +17,11 @@ from mcp_server_qdrant.settings import Settings
 PROBES = ("/healthz", "/readyz")
 
 
-def protect(app: Starlette, settings: Settings, path: str) -> ASGIApp:
+def protect(app: Starlette, settings: Settings, path: str, pages: Iterable[str] = ()) -> ASGIApp:
     """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
 
-    `path` is that of the MCP endpoint. Raises ConfigError where the tokens' file cannot be used.
+    `path` is that of the MCP endpoint; below `pages` lies what may be got without a token. Raises
+    ConfigError where the tokens' file cannot be used.
     """
     resource = _resource(settings, path)
     names = [*settings.allowed_hosts, settings.host]
@@ -32,7 +35,7 @@ def protect(app: Starlette, settings: Settings, path: str) -> ASGIApp:
     verifier = _verifier(settings)
     return Guard(
         app,
-        Authenticated(app, verifier, resource) if verifier else app,
+        Authenticated(app, verifier, resource, pages) if verifier else app,
         hosts=names,
         origins=settings.allowed_origins,
         open_paths=open_paths,

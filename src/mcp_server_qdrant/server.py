@@ -23,8 +23,10 @@ from mcp_server_qdrant import __version__, http, resources
 from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
+from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
 if TYPE_CHECKING:
@@ -108,6 +110,12 @@ class Calls:
                 await self._idle.wait()
 
 
+def import_services() -> Any:
+    """What takes long to import, as lean as can be."""
+    import_qdrant_client()
+    return importlib.import_module("mcp_server_qdrant.services")
+
+
 async def open_lazily(settings: Settings) -> "Services":
     """The services of a command."""
     services: Services = await _opened(settings, "open_services")
@@ -121,8 +129,13 @@ async def _opened(settings: Settings, how: str) -> Any:
     200,000 objects now and then and hold up every call for a tenth of a second.
     """
     try:
-        module = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services")
-        return await getattr(module, how)(settings)
+        hosts = await asyncio.to_thread(importlib.import_module, "mcp_server_qdrant.services_host")
+        host = hosts.open_host(settings)
+        # The host starts, and loads the model, while this process imports.
+        loading = asyncio.create_task(hosts.load_default(settings, host))
+        loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        module = await asyncio.to_thread(import_services)
+        return await getattr(module, how)(settings, host)
     finally:
         gc.freeze()
         gc.enable()
@@ -170,6 +183,7 @@ def make_server(
         lifespan=lifespan,
         tools=[*tools],
         middleware=[begin_after_first_message, *([for_caller] if asking else [])],
+        extensions=[app()],
     )
     resources.register(mcp, opening.services)
     http.register(mcp)

@@ -6,21 +6,28 @@ thread, after the handshake.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId
+from mcp_server_qdrant.datatypes import Chunk, Document, Hit, Payload, PointId
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.hosted import ModelHost
+from mcp_server_qdrant.encoders.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.rerank_fastembed import FastEmbedReranker
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.errors import ConfigError
+from mcp_server_qdrant.ingest import walk
+from mcp_server_qdrant.ingest.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
@@ -29,6 +36,7 @@ from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.sample import Sampler
+from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.decay import Recency
@@ -42,14 +50,16 @@ from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
 from mcp_server_qdrant.services_check import CheckedLookup, CheckedPipeline
+from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.services_models import (
     blueprint,
     inference_headers,
     open_encoders,
 )
 from mcp_server_qdrant.services_shared import Shared
-from mcp_server_qdrant.services_tenants import Tenants, tenant_of_call
+from mcp_server_qdrant.services_tenants import Tenants, View, tenant_of_call
 from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.upkeep import import_local_mode
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -64,8 +74,11 @@ class Services:
     pipeline: Pipeline
     store: Store
     sync: Sync
+    deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
+    projector: Projector
+    background: Background
     shared: Shared
 
     @property
@@ -79,6 +92,8 @@ class Services:
 
     async def rest(self) -> None:
         """Stop what goes on in the background."""
+        await self.background.close()
+        await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
@@ -88,24 +103,25 @@ class Services:
         await self.shared.close([self])
 
 
-async def open_services(settings: Settings) -> Services:
+async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
     """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
-    if settings.tenant_field and settings.tenant_id is None:
-        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
-    return wire(settings, await _client(settings), open_encoders(settings))
+    _check_named(settings)
+    return wire(settings, await _client(settings), open_encoders(settings, host))
 
 
-async def open_for_callers(settings: Settings) -> "Services | Tenants[Services]":
+async def open_for_callers(
+    settings: Settings, host: ModelHost | None = None
+) -> "Services | Tenants[Services]":
     """The same for a server, whose callers may be of several tenants."""
-    return assemble(settings, await _client(settings), open_encoders(settings))
+    return assemble(settings, await _client(settings), open_encoders(settings, host))
 
 
 async def _client(settings: Settings) -> AsyncQdrantBase:
     key = settings.qdrant_api_key
-    return await open_client(
+    client = await open_client(
         url=settings.qdrant_url,
         api_key=key.get_secret_value() if key else None,
         prefer_grpc=settings.qdrant_prefer_grpc,
@@ -113,6 +129,9 @@ async def _client(settings: Settings) -> AsyncQdrantBase:
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
     )
+    if settings.qdrant_url is None:
+        await import_local_mode(settings, client)
+    return client
 
 
 def assemble(
@@ -121,18 +140,30 @@ def assemble(
     """The services over an open engine, for each tenant its own where tenants are kept apart."""
     if not settings.tenant_field:
         return wire(settings, client, encoders)
-    shared = Shared(settings, client, encoders, _rerank(settings))
+    shared = _shared(settings, client, encoders)
     return Tenants(
-        partial(tenant_of_call, settings), lambda name: services_of(shared, name), shared.close
+        partial(tenant_of_call, settings),
+        lambda name: services_of(shared, name),
+        shared.close,
+        settings.tenant_id,
     )
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine, of the one tenant that the settings name, if any."""
+    _check_named(settings)
+    shared = _shared(settings, client, encoders)
+    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
+
+
+def _check_named(settings: Settings) -> None:
     if settings.tenant_field and settings.tenant_id is None:
         raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
-    tenant = settings.tenant_id if settings.tenant_field else None
-    return services_of(Shared(settings, client, encoders, _rerank(settings)), tenant)
+
+
+def _shared(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Shared:
+    rerank = _rerank(settings, encoders.host or open_host(settings))
+    return Shared(settings, client, encoders, rerank)
 
 
 def services_of(shared: Shared, tenant: str | None) -> Services:
@@ -140,25 +171,37 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = view.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view, view.writer)
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    sampler = Sampler(view.reader, settings.qdrant_content_fields)
-    lexicon = Lexicon(sampler, _word_cache(settings, view.words))
-    embedded = isinstance(shared.client, EdgeClient)
-    queries = (EdgeQueries if embedded else Queries)(view.reader)
-    search, look_up = _checked(shared, tenant)
-    pipeline = _pipeline(shared, search, queries, catalog, encoders, facets, lexicon)
-    written = partial(_written, pipeline, lexicon)
+    lexicon = Lexicon(
+        Sampler(view.reader, settings.qdrant_content_fields), _word_cache(settings, view.words)
+    )
+    pipeline = _pipeline(shared, view, catalog, lexicon)
+    drawer = Drawer(view.reader, settings.qdrant_content_fields)
+    projector = Projector(catalog, drawer, encoders, pipeline.search)
+    written = partial(_written, pipeline, lexicon, projector)
     store = Store(
         catalog,
         points,
         encoders,
         bm25,
         blueprint=partial(blueprint, settings, encoders, shared.choice),
-        split=split,
+        split=cut,
         payload=stored_payload,
         default=settings.collection_name,
         pending=shared.pending,
+        written=written,
+        title_factor=settings.title_factor,
+        identify=view.identify,
+    )
+    parts = Parts(
+        collections=catalog,
+        points=points,
+        files=Files(view.writer),
+        encoders=encoders,
+        bm25=bm25,
+        ensure=store.ensure,
+        split=split,
+        count=tokens,
+        payload=stored_payload,
         written=written,
         title_factor=settings.title_factor,
         identify=view.identify,
@@ -169,45 +212,85 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(
-            Parts(
-                collections=catalog,
-                points=points,
-                files=Files(view.writer),
-                encoders=encoders,
-                bm25=bm25,
-                ensure=store.ensure,
-                split=split,
-                count=tokens,
-                payload=stored_payload,
-                written=written,
-                title_factor=settings.title_factor,
-                identify=view.identify,
-            )
-        ),
-        lookup=look_up(catalog, shared.points(view, view.reader)),
+        sync=Sync(parts),
+        deletion=_deletion(shared, view, catalog, store, partial(_deleted, pipeline, projector)),
+        lookup=_lookup(shared, view, catalog),
         lexicon=lexicon,
+        projector=projector,
+        background=_background(settings, parts, tenant),
         shared=shared,
     )
 
 
-def _checked(
-    shared: Shared, tenant: str | None
-) -> tuple[Callable[..., Pipeline], Callable[..., Lookup]]:
-    """What searches, and what finds by id: their answers checked where the operator says so."""
-    if shared.check is None or tenant is None:
-        return Pipeline, Lookup
-    return (
-        partial(CheckedPipeline, shared.check, tenant),
-        partial(CheckedLookup, shared.check, tenant),
+def _deletion(
+    shared: Shared, view: View, catalog: Catalog, store: Store, deleted: Callable[[str], None]
+) -> Deletion:
+    points = shared.points(view, view.writer)
+    return Deletion(
+        catalog,
+        Lookup(catalog, points),
+        points,
+        Selection(view.writer, shared.settings.qdrant_content_fields),
+        lock=store.lock,
+        deleted=deleted,
+        identify=view.identify,
     )
 
 
-def _written(pipeline: Pipeline, lexicon: Lexicon, collection: str, texts: Sequence[str]) -> None:
+def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
+    """What finds by id; its answers checked where the operator says so."""
+    points = shared.points(view, view.reader)
+    if shared.check is None or view.tenant is None:
+        return Lookup(catalog, points)
+    return CheckedLookup(shared.check, view.tenant, catalog, points)
+
+
+def _background(settings: Settings, parts: Parts, tenant: str | None) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write.
+
+    They are of the tenant that the settings name; no other learns of them.
+    """
+    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    folders = [
+        Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
+        for one in settings.sync_sources
+        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
+    ]
+    alone = settings.qdrant_url == ":memory:"
+    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background.start()
+    return background
+
+
+async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
+    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
+    spans = await encoder.split(text, limit, overlap)
+    if spans is None:
+        tokenizer = await encoder.tokenizer_json()
+        here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+        return await asyncio.to_thread(here, text)
+    return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
+def _written(
+    pipeline: Pipeline,
+    lexicon: Lexicon,
+    projector: Projector,
+    collection: str,
+    texts: Sequence[str],
+) -> None:
     """What a search remembers of a collection follows what was written to it."""
+    projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
     lexicon.stored(collection, texts)
+
+
+def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
+    """And what was deleted is forgotten."""
+    projector.changed(collection)
+    pipeline.terms.forget(collection)
+    pipeline.tags.changed(collection)
 
 
 def _word_cache(settings: Settings, whose: str) -> WordCache | None:
@@ -218,16 +301,15 @@ def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     return WordCache(settings.cache_path / "words", engine + whose)
 
 
-def _pipeline(
-    shared: Shared,
-    search: Callable[..., Pipeline],
-    queries: Queries,
-    catalog: Catalog,
-    encoders: Registry,
-    facets: TagFacets,
-    lexicon: Lexicon,
-) -> Pipeline:
-    settings, bm25 = shared.settings, shared.bm25
+def _pipeline(shared: Shared, view: View, catalog: Catalog, lexicon: Lexicon) -> Pipeline:
+    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    embedded = isinstance(shared.client, EdgeClient)
+    queries = (EdgeQueries if embedded else Queries)(view.reader)
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
+    make: Callable[..., Pipeline] = Pipeline
+    if shared.check is not None and view.tenant is not None:
+        make = partial(CheckedPipeline, shared.check, view.tenant)
 
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
@@ -235,12 +317,12 @@ def _pipeline(
     def title(hit: Hit) -> str | None:
         return title_of(hit.payload)
 
-    return search(
+    return make(
         catalog,
         queries,
         encoders,
         TermWeights(bm25, queries),
-        Speller(bm25.tokens, lexicon, encoders.default.knows),
+        Speller(bm25.tokens, lexicon, encoders.default.common),
         TagIndex(facets, bm25.tokens),
         Titles(title, bm25.tokens, settings.title_factor),
         Presenter(document, bm25.tokens),
@@ -267,9 +349,9 @@ def _pipeline(
     )
 
 
-def _rerank(settings: Settings) -> Rerank:
+def _rerank(settings: Settings, host: ModelHost) -> Rerank:
     """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = _reranker(settings)
+    reranker = _reranker(settings, host)
     if reranker and settings.rerank:
         reranker.start()
     return Rerank(
@@ -278,16 +360,14 @@ def _rerank(settings: Settings) -> Rerank:
     )
 
 
-def _reranker(settings: Settings) -> FastEmbedReranker | HttpReranker | None:
+def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
     provider, key = settings.rerank_provider, settings.rerank_api_key
     if provider == "none":
         return None
     if provider == "fastembed" or (provider is None and settings.rerank_url is None):
-        return FastEmbedReranker(
-            settings.rerank_model,
-            cache_dir=settings.embedding_cache_dir,
-            model_path=settings.rerank_model_path,
-            threads=settings.embedding_threads,
+        model = settings.rerank_model or DEFAULT_MODEL
+        return HostedReranker(
+            host, local_model(settings, model, settings.rerank_model_path, "rerank")
         )
     return HttpReranker(
         settings.rerank_url,

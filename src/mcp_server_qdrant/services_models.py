@@ -13,28 +13,35 @@ from mcp_server_qdrant.encoders.choice import (
     split_provider,
 )
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
+from mcp_server_qdrant.encoders.hosted import ModelHost
 from mcp_server_qdrant.encoders.openai import Bounds
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.inference import key_header
 from mcp_server_qdrant.qdrant.points import Blueprint
+from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.settings import Settings
 
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
-def open_encoders(settings: Settings) -> Registry:
+def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
+    host = host or open_host(settings)
     cache = None
     if settings.embedding_cache_disk:
         cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
     if settings.chosen_provider == "none":
         default = open_encoder("none", model="none", reason=NO_PROVIDER)
     else:
-        default = _encoder(settings, settings.chosen_model)
+        default = _encoder(settings, host, settings.chosen_model)
     return Registry(
-        default, partial(_encoder, settings), prefixes=partial(_prefixes, settings), cache=cache
+        default,
+        partial(_encoder, settings, host),
+        prefixes=partial(_prefixes, settings),
+        cache=cache,
+        host=host,
     )
 
 
@@ -62,40 +69,42 @@ async def blueprint(
     """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
     model = choice.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
-    provider, _ = _split(settings, model)
-    metadata = {
-        MODEL_KEY: encoder.name,
-        PROVIDER_KEY: provider,
-        "created_by": f"mcp-server-qdrant {__version__}",
-    }
-    if encoder.prefixes.passage:
-        metadata[PREFIX_KEY] = encoder.prefixes.passage
+    metadata = described(settings, encoders, model)
+    metadata = {key: said for key, said in metadata.items() if said}
+    metadata["created_by"] = f"mcp-server-qdrant {__version__}"
     if model == "none":
         return Blueprint(None, 0, metadata)
     return Blueprint(encoder.vector_name, await encoder.size(), metadata)
 
 
-def _encoder(settings: Settings, name: str) -> Encoder:
+def described(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
+    """What a collection says of the model that filled it."""
+    encoder = encoders.known(model)
+    return {
+        MODEL_KEY: encoder.name,
+        PROVIDER_KEY: _split(settings, model)[0],
+        PREFIX_KEY: encoder.prefixes.passage,
+    }
+
+
+def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
     provider, model = _split(settings, name)
     default = name == settings.chosen_model
-    options: dict[str, Any] = {"model": model}
     if provider == "fastembed":
-        options |= {
-            "cache_dir": settings.embedding_cache_dir,
-            "model_path": settings.embedding_model_path if default else None,
-            "threads": settings.embedding_threads,
-            "query_cache_size": settings.embedding_cache_size,
-        }
-    elif not settings.serves(provider):
+        spec = local_model(settings, model, settings.embedding_model_path if default else None)
+        return open_encoder(
+            provider, host=host, spec=spec, query_cache_size=settings.embedding_cache_size
+        )
+    options: dict[str, Any] = {"model": model}
+    if not settings.serves(provider):
         reason = (
             f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
             f"or {provider}:{model} in COLLECTION_MODELS."
         )
         return open_encoder("none", model=model, reason=reason)
-    else:
-        options["dimensions"] = settings.embedding_dimensions if default else None
-        options |= _remote(settings) if provider == "openai" else {"tokens": _tokens(settings)}
+    options["dimensions"] = settings.embedding_dimensions if default else None
+    options |= _remote(settings) if provider == "openai" else {"tokens": _tokens(settings)}
     return open_encoder(provider, **options)
 
 

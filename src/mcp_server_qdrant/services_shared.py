@@ -9,6 +9,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.ingest.pending import Backfill
+from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.qdrant.tenant import Corpus
@@ -16,6 +17,7 @@ from mcp_server_qdrant.services_check import HitCheck
 from mcp_server_qdrant.services_models import open_choice
 from mcp_server_qdrant.services_tenants import View, view_of
 from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.upkeep import upgrades_of
 
 
 class Resting(Protocol):
@@ -41,8 +43,10 @@ class Shared:
         self.corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client, client, encoders)
         self._catalog = self._catalog_of(self._all)
+        self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and shows them to nobody.
-        self._backfill = Backfill(self._catalog, self.points(self._all, client), encoders)
+        points = self.points(self._all, client)
+        self._backfill = Backfill(self._catalog, points, encoders, self._refill)
         self.filling: asyncio.Task[None] | None = None
         if not settings.qdrant_read_only:
             self.filling = asyncio.ensure_future(self._backfill.run())
@@ -59,7 +63,16 @@ class Shared:
 
     def _catalog_of(self, view: View) -> Catalog:
         named, allowed = self.settings.collection_name, self.settings.qdrant_collections
-        return Catalog(view.reader, self.choice, default=named, allowed=allowed)
+        return Catalog(
+            view.reader, self.choice, default=named, allowed=allowed, gained=self._upgraded
+        )
+
+    def _upgraded(self, name: str) -> None:
+        """A collection turned out to have been upgraded."""
+        self._backfill.upgraded(name)
+
+    async def _refill(self, name: str) -> None:
+        await self._upgrades.refill(await self._catalog.target(name), self.encoders.of)
 
     def points(self, view: View, client: Any) -> Points:
         """Points by id, through the reader or the writer of a view."""
@@ -82,11 +95,11 @@ class Shared:
 
     async def close(self, several: Sequence[Resting]) -> None:
         """Let engine and models go, and these services before them."""
+        for services in several:
+            await services.rest()
         if self.filling is not None:
             self.filling.cancel()
             await asyncio.wait([self.filling])
-        for services in several:
-            await services.rest()
         await self._catalog.close()
         await self.rerank.close()
         if self.check is not None:

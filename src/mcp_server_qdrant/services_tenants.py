@@ -70,7 +70,7 @@ def tenant_of_call(settings: Settings) -> str:
 
 
 class Tenants(Generic[S]):
-    """The services of each tenant, those used last remembered.
+    """The services of each tenant, those used last remembered, and always those of `fixed`.
 
     All that services remember (names, counts, words, tags) is of one tenant, as they are.
     """
@@ -80,15 +80,22 @@ class Tenants(Generic[S]):
         who: Callable[[], str],
         make: Callable[[str], S],
         close: Callable[[list[S]], Awaitable[None]],
+        fixed: str | None = None,
     ) -> None:
         self._who = who
         self._make = make
         self._close = close
         self._known: OrderedDict[str, S] = OrderedDict()
+        self._fixed = None if fixed is None else (fixed, make(fixed))  # it may sync folders
 
     def mine(self) -> S:
         """Those of the call under way. Raises RequestError where it has no tenant."""
-        name = self._who()
+        return self.of(self._who())
+
+    def of(self, name: str) -> S:
+        """Those of a tenant."""
+        if self._fixed is not None and self._fixed[0] == name:
+            return self._fixed[1]
         services = self._known.pop(name, None) or self._make(name)
         self._known[name] = services
         if len(self._known) > KEPT:
@@ -97,4 +104,5 @@ class Tenants(Generic[S]):
 
     async def close(self) -> None:
         """Let engine and models go."""
-        await self._close(list(self._known.values()))
+        fixed = [] if self._fixed is None else [self._fixed[1]]
+        await self._close([*fixed, *self._known.values()])

@@ -28,6 +28,7 @@ from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_tenancy import TenancySettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
@@ -80,6 +81,7 @@ def _variable(name: str, default: Any, description: str, *others: str) -> Any:
 
 class Settings(
     AuthSettings,
+    SyncSettings,
     EmbeddingSettings,
     WeightSettings,
     RankingSettings,
@@ -103,6 +105,9 @@ class Settings(
     )
     qdrant_api_key: SecretStr | None = _variable(
         "QDRANT_API_KEY", None, "API key of the Qdrant server."
+    )
+    qdrant_other_api_key: SecretStr | None = _variable(
+        "QDRANT_OTHER_API_KEY", None, "API key of a server that `copy` or `upgrade` is told of."
     )
     qdrant_prefer_grpc: bool = _variable(
         "QDRANT_PREFER_GRPC", default=False, description="Speak gRPC to the Qdrant server."
@@ -334,6 +339,17 @@ class Settings(
         return self.qdrant_allow_arbitrary_filter
 
 
+def model_environment() -> str:
+    """What else of the environment bears on how a local model is found and run."""
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(("HF_", "HUGGINGFACE_", "OMP_", "ORT_", "SSL_CERT_"))
+        or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
+    }
+    return json.dumps(told, sort_keys=True)
+
+
 def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first.
 
@@ -345,8 +361,13 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    kept_apart = TenancySettings.model_fields
-    parts = (kept_apart, ranking, EmbeddingSettings.model_fields, AuthSettings.model_fields)
+    parts = (
+        TenancySettings.model_fields,
+        ranking,
+        EmbeddingSettings.model_fields,
+        SyncSettings.model_fields,
+        AuthSettings.model_fields,
+    )
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

@@ -65,7 +65,7 @@ class AuthSettings(BaseModel):
         "FASTMCP_ALLOWED_HOSTS",
         (),
         "Names that clients may call this server by: `mcp.example.com`, `*.internal`, `mcp:8000`. "
-        "IP addresses, localhost and FASTMCP_HOST always may.",
+        "IP addresses, localhost and the names in FASTMCP_HOST and AUTH_RESOURCE_URL always may.",
     )
     allowed_origins: Names = _variable(
         "FASTMCP_ALLOWED_ORIGINS",

@@ -77,11 +77,13 @@ class ClosedTool(Tool):
             return failure(explain(error.__cause__, list(known)))
 
     @classmethod
-    def of(cls, fn: AsyncTool, name: str, description: str, *, write: bool) -> "ClosedTool":
+    def of(
+        cls, fn: AsyncTool, name: str, description: str, *, write: bool, destroys: bool = False
+    ) -> "ClosedTool":
         """The tool that `fn` is, under `name`."""
         annotations = ToolAnnotations(
             read_only_hint=not write,
-            destructive_hint=False if write else None,
+            destructive_hint=destroys if write else None,
             idempotent_hint=True if write else None,
             open_world_hint=False,
         )
@@ -94,5 +96,7 @@ class ClosedTool(Tool):
         model.model_rebuild(force=True)
         tool.parameters = compact(model.model_json_schema(by_alias=True))
         if tool.fn_metadata.output_schema:
-            tool.fn_metadata.output_schema = compact(tool.fn_metadata.output_schema)
+            schema = compact(tool.fn_metadata.output_schema)
+            schema.pop("description", None)  # the tool's own says it
+            tool.fn_metadata.output_schema = schema
         return tool

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from mcp_server_qdrant.errors import ConfigError, RequestError
 
+MAX_QUERY = 8_000  # characters
 # A noncharacter, which no text may hold: stands for what could not be decoded.
 BROKEN = "\uffff"
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel
 
 from mcp_server_qdrant import tool_text
 from mcp_server_qdrant.datatypes import CollectionInfo, Document, Result, SearchPage, Why
+
+MAX_LETTERS = 100
 
 
 class Found(BaseModel):
@@ -97,8 +100,13 @@ def document(one: Document) -> dict[str, Any]:
     return _present(values)
 
 
-def collection(info: CollectionInfo) -> dict[str, Any]:
-    """One collection as structured content."""
+def collection(
+    info: CollectionInfo, sync: str | None = None, dead: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """One collection as structured content, and how it is kept in step with folders.
+
+    `dead` are files that were given up, with the reason; 100 of them are told.
+    """
     values = {
         "name": info.name,
         "points": info.points,
@@ -106,5 +114,7 @@ def collection(info: CollectionInfo) -> dict[str, Any]:
         "model": info.model,
         "updated_at": info.updated_at,
         "note": info.note,
+        "sync": sync,
+        "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,
     }
     return _present(values)

@@ -6,10 +6,14 @@ from typing import Any
 from pydantic import ValidationError
 
 _NAMED = frozenset({"properties", "$defs"})
+_SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
+    *(("default", None), ("default", [])),
+    ("additionalProperties", True),
+)
 
 
 def compact(schema: Any) -> Any:
-    """The schema without what a model need not read: titles, null alternatives, null defaults.
+    """The schema without what a model need not read: titles, null alternatives, empty defaults.
 
     Null and omitted mean the same to every tool, and are still accepted.
     """
@@ -23,7 +27,7 @@ def compact(schema: Any) -> Any:
             kept[key] = {name: compact(item) for name, item in value.items()}
         elif key == "anyOf":
             kept |= _without_null(value)
-        elif key != "title" and not (key == "default" and value in (None, [])):
+        elif key != "title" and (key, value) not in _SAID_ANYWAY:
             kept[key] = compact(value)
     return kept
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
@@ -20,6 +19,7 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.notation import point_id
 
 LINE = 120
+SYNC_LINE = 400
 NAMED = 3
 STEERING = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
@@ -133,7 +133,7 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
     first, *others = found
     shown, notes = [first], []
     if len(first.text) > room:
-        shown = [replace(first, text=first.text[:room], last=None)]
+        shown = [first._replace(text=first.text[:room], last=None)]
         notes.append(
             f"id {first.id} is cut after {room:,} of {len(first.text):,} characters: qdrant-find"
             " shows passages of the rest."
@@ -207,19 +207,23 @@ def stored(done: Stored) -> str:
     return f"{verb} {where}.{kept}{later}"
 
 
-def collections(found: Sequence[CollectionInfo]) -> str:
-    """One line per collection."""
-    if not found:
-        return "There is no collection yet."
-    return "\n".join(map(_collection, found))
+def collections(found: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> str:
+    """One line per collection, and per one that is not there yet but is to be filled."""
+    named = {info.name for info in found}
+    lines = [_collection(info, syncs.get(info.name)) for info in found]
+    lines += [
+        f"{name}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items() if name not in named
+    ]
+    return "\n".join(lines) or "There is no collection yet."
 
 
-def _collection(info: CollectionInfo) -> str:
+def _collection(info: CollectionInfo, sync: str | None) -> str:
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {info.model}" if info.model else ""
     fresh = f", updated {info.updated_at}" if info.updated_at else ""
     note = f" ({info.note})" if info.note else ""
-    return f"{info.name}: {info.points} points, {legs}{model}{fresh}{note}"
+    kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
+    return f"{info.name}: {info.points} points, {legs}{model}{fresh}{note}{kept}"
 
 
 def compact(value: Mapping[str, Any]) -> str:

@@ -1,9 +1,10 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
@@ -21,7 +22,15 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
+from mcp_server_qdrant.tool_delete import (
+    DELETE,
+    DELETE_BY_IDS,
+    Deletion,
+    delete_ids_tool,
+    delete_tool,
+)
 from mcp_server_qdrant.tool_fields import (
+    MAX_QUERY,
     FieldParameter,
     as_text,
     json_object,
@@ -30,8 +39,8 @@ from mcp_server_qdrant.tool_fields import (
     with_fields,
 )
 from mcp_server_qdrant.tool_output import FindOutput
+from mcp_server_qdrant.tool_project import Projector, make_project
 
-MAX_QUERY = 8_000
 MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50
@@ -49,8 +58,15 @@ class Pipeline(Protocol):
 class Store(Protocol):
     """What remembers."""
 
-    async def store(self, new: NewDocument, collection: str, *, create: bool = False) -> Stored:
-        """Write one text."""
+    async def store(
+        self,
+        new: NewDocument,
+        collection: str,
+        *,
+        create: bool = False,
+        progress: Callable[[int, int], Awaitable[None]],
+    ) -> Stored:
+        """Write one text, telling how many of its parts are encoded, of how many."""
 
 
 class Lookup(Protocol):
@@ -77,6 +93,16 @@ class Catalog(Protocol):
         """All visible collections."""
 
 
+class Background(Protocol):
+    """What keeps collections in step with folders."""
+
+    def status(self) -> Mapping[str, str]:
+        """Collection -> how that goes."""
+
+    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
+        """Collection -> the files that were given up, each with the reason."""
+
+
 class Services(Protocol):
     """What the tools call; ready once the engine is open."""
 
@@ -95,6 +121,18 @@ class Services(Protocol):
     @property
     def catalog(self) -> Catalog:
         """What there is."""
+
+    @property
+    def deletion(self) -> Deletion:
+        """Delete."""
+
+    @property
+    def background(self) -> Background:
+        """What keeps collections in step with folders."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -205,6 +243,8 @@ class Tools:
         tags: Tags = None,
         title: Text | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+        *,
+        context: Context,
     ) -> CallToolResult:
         """Remember a text."""
         if not information.strip():
@@ -224,7 +264,9 @@ class Tools:
             tags=None if tags is None else tuple(tags),
             created_at=moment((metadata or {}).get("created_at")),
         )
-        done = await services.store.store(new, collection, create=create)
+        done = await services.store.store(
+            new, collection, create=create, progress=context.report_progress
+        )
         return answer(
             tool_text.stored(done),
             {"collection": done.collection, "id": done.document, "points": list(done.ids)},
@@ -250,11 +292,15 @@ class Tools:
 
     async def collections(self) -> CallToolResult:
         """What can be searched."""
-        infos = await (await self._services()).catalog.describe()
-        return answer(
-            tool_text.collections(infos),
-            {"collections": [tool_output.collection(info) for info in infos]},
-        )
+        services = await self._services()
+        background = services.background
+        syncs, dead = background.status(), background.dead_letters()
+        infos = await services.catalog.describe()
+        described = [
+            tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
+            for info in infos
+        ]
+        return answer(tool_text.collections(infos, syncs), {"collections": described})
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
@@ -305,4 +351,10 @@ def make_tools(services: Callable[[], Awaitable[Services]], options: Options) ->
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    if not options.read_only:
+        delete, description = delete_ids_tool(services), DELETE_BY_IDS
+        if options.arbitrary_filter:
+            delete, description = delete_tool(services, options.default_collection), DELETE
+        made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
+    made.append(make_project(services))
     return made

@@ -1,11 +1,14 @@
 """Named tokens and their file."""
 
+import contextlib
 import json
 import logging
 import os
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_server_qdrant.access import Caller
 from mcp_server_qdrant.auth import tokens
@@ -164,6 +167,15 @@ def test_a_wrong_file_is_one_sentence_without_its_contents(text, fault):
     assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "mqd_" not in str(caught.value)
+
+
+@given(st.text(alphabet="-{}[]:, \n'\"&*!?|>%@#0123456789name:sha256", max_size=60), st.booleans())
+def test_what_stands_in_a_file_by_chance_is_no_token_and_no_crash(text, as_json):
+    found = "()"
+    with contextlib.suppress(ConfigError):
+        found = str(parse(text, as_json=as_json))
+
+    assert found == "()"
 
 
 def test_an_empty_file_holds_no_tokens():

@@ -95,6 +95,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "OPENAI_",
         "TENANT_",
         "AUTH_",
+        "SYNC_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env

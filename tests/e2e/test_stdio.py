@@ -49,6 +49,8 @@ async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp
         "qdrant-store",
         "qdrant-get",
         "qdrant-collections",
+        "qdrant-delete",
+        "qdrant-project",
     ]
     assert found.structured_content["results"][0]["title"] == "Sourdough"
     assert found.structured_content["collections"] == {"homelab": "ok", "recipes": "ok"}

@@ -14,6 +14,7 @@ import pytest
 
 from mcp_server_qdrant.encoders import open_encoder
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.errors import ConfigError, EncoderUnavailable
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -70,8 +71,8 @@ async def test_documents_come_back_in_their_order(encoder):
 @pytest.mark.parametrize(
     ("word", "known"), [("broken", True), ("Drive", True), ("brokn", False), ("wiregaurd", False)]
 )
-def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
-    assert encoder.knows(word) is known
+async def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
+    assert (word in await encoder.common([word])) is known
 
 
 async def test_no_documents_are_no_vectors(encoder):
@@ -114,7 +115,7 @@ async def test_a_query_does_not_wait_for_the_documents(encoder):
 
 
 async def test_its_limits_are_read_from_the_tokenizer(encoder):
-    tokenizer = json.loads(encoder.tokenizer_json())
+    tokenizer = json.loads(await encoder.tokenizer_json())
 
     assert encoder.token_limit() == 128
     assert tokenizer["truncation"] is None
@@ -132,8 +133,8 @@ async def test_the_size_of_a_listed_model_is_known_without_it():
     assert await encoder.size() == 384
     assert encoder.state == "idle"
     assert encoder.token_limit() is None
-    assert encoder.tokenizer_json() is None
-    assert not encoder.knows("broken")
+    assert await encoder.tokenizer_json() is None
+    assert await encoder.common(["broken"]) == []
 
 
 # Loading
@@ -142,8 +143,8 @@ async def test_the_size_of_a_listed_model_is_known_without_it():
 def test_importing_and_constructing_load_no_ml_stack():
     code = (
         "import sys\n"
-        "from mcp_server_qdrant.encoders import open_encoder\n"
-        f"open_encoder('fastembed', model={MODEL!r})\n"
+        "from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder\n"
+        f"FastEmbedEncoder({MODEL!r})\n"
         "assert not {'fastembed', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -275,6 +276,7 @@ STUCK = f"""
 import asyncio, sys
 from pathlib import Path
 from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.errors import EncoderUnavailable
 
 async def main():
@@ -313,7 +315,7 @@ def test_a_stuck_download_blocks_neither_calls_nor_the_end_of_the_process(tmp_pa
 
 
 def test_an_encoder_is_opened_by_its_providers_name():
-    assert isinstance(open_encoder("fastembed", model=MODEL), FastEmbedEncoder)
+    assert isinstance(open_encoder("none", model="none", reason="None."), NoEncoder)
 
 
 def test_an_unknown_provider_is_refused_with_the_known_ones():

@@ -217,7 +217,7 @@ async def test_odd_texts_are_sent_as_valid_json(stub):
 @pytest.mark.parametrize(("tokens", "width", "limit"), [(512, 3.0, 512), (512, 1.5, 256)])
 async def test_the_limit_is_told_in_tokens_of_three_bytes(tokens, width, limit):
     async with opened("http://x", text_tokens=tokens, token_bytes=width) as encoder:
-        assert (encoder.token_limit(), encoder.tokenizer_json()) == (limit, None)
+        assert (encoder.token_limit(), await encoder.tokenizer_json()) == (limit, None)
 
 
 # Faults that pass

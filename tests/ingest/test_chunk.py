@@ -67,6 +67,9 @@ def test_no_chunk_is_longer_than_the_model_reads(kind, tokenizer, tokenizer_json
     assert len(chunks) > 1
     assert max(len(tokenizer.encode(text)) for text in readable) <= LIMIT
     assert max(len(text) for text in readable) <= LIMIT * CHARACTERS_PER_TOKEN
+    assert [chunk.tokens for chunk in chunks] == [
+        len(tokenizer.encode(text, add_special_tokens=False)) for text in readable
+    ]
     check_cover(TEXTS[kind], chunks)
 
 
@@ -75,7 +78,8 @@ async def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     encoder.start()
     assert await encoder.ready(60)
     limit = encoder.token_limit()
-    chunks = split(PROSE, limit=limit, tokenizer_json=encoder.tokenizer_json(), overlap=OVERLAP)
+    tokenizer = await encoder.tokenizer_json()
+    chunks = split(PROSE, limit=limit, tokenizer_json=tokenizer, overlap=OVERLAP)
 
     whole = await encoder.encode_documents([chunk.text for chunk in chunks])
     shorter = await encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.ingest.load import Mark
-from mcp_server_qdrant.ingest.load_markdown import read
+from mcp_server_qdrant.ingest.load_markdown import NESTING, read
 
 NOTE = """\
 ---
@@ -93,6 +93,14 @@ def test_front_matter_that_is_none_stays_text_and_is_noted(front, note):
 
     assert contents.texts[0].text.startswith(f"---\n{front[:10]}")
     assert contents.notes[0].startswith(note)
+
+
+@pytest.mark.parametrize("deep", [NESTING // 4, NESTING + 1, 100_000])
+@pytest.mark.parametrize("sign", ["[", "{? ", "- ", "a: {", "? "])
+def test_front_matter_of_any_depth_is_read_or_noted(sign, deep):
+    contents = read("n/x.md", f"---\n{sign * deep}\n---\ntext")
+
+    assert contents.texts[0].text.endswith("text")
 
 
 @pytest.mark.parametrize("text", ["---\n\n---\ntext", "---\r\n# a comment\r\n---\r\ntext"])

@@ -24,11 +24,16 @@ from tests.support import (
 )
 
 
-def backfill_of(services: Services) -> Backfill:
+async def nothing(name: str) -> None:
+    """No collection was upgraded."""
+
+
+def backfill_of(services: Services, refill=nothing) -> Backfill:
     return Backfill(
         services.catalog,
         Points(services.client, ("document",)),
         services.encoders,  # type: ignore[arg-type]
+        refill,
     )
 
 
@@ -179,3 +184,22 @@ async def test_a_read_only_server_fills_nothing():
         assert services.filling is None
 
         await services.close()
+
+
+async def test_upgraded_collections_are_refilled_until_it_worked():
+    tried, faults = [], [EngineUnavailable("Gone."), None]
+
+    async def refill(name: str) -> None:
+        tried.append(name)
+        if fault := faults.pop(0):
+            raise fault
+
+    async with memory_services() as services:
+        backfill = backfill_of(services, refill)
+        backfill.upgraded("notes")
+        with pytest.raises(EngineUnavailable):
+            await backfill.fill_all()
+        await backfill.fill_all()
+        await backfill.fill_all()
+
+    assert tried == ["notes", "notes"]

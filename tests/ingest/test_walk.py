@@ -44,6 +44,17 @@ def test_a_file_is_told_of_with_its_size_and_time(tmp_path):
     assert one.mtime == 1_700_000_000_123_456_789
 
 
+def test_a_files_stamp_changes_with_who_may_read_it(tmp_path):
+    (file := tmp_path / "key.md").write_text("key")
+    os.utime(file, ns=(1, 1))
+    (before,) = (after,) = walk(sources([tmp_path])[0], Selection()).files
+    while after.stamp == before.stamp:  # a file system's clock ticks slowly
+        file.chmod(file.stat().st_mode ^ 0o044)
+        (after,) = walk(sources([tmp_path])[0], Selection()).files
+
+    assert (before.size, before.mtime) == (after.size, after.mtime)
+
+
 def test_hidden_files_and_what_tools_leave_behind_are_left_out(tmp_path):
     put(tmp_path, ".env", ".git/config", "node_modules/x.js", "a/__pycache__/x.pyc", "a/x.py")
 

@@ -8,12 +8,18 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_server_qdrant.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.errors import UnknownCollection
+from mcp_server_qdrant.ingest.copying import copy
+from mcp_server_qdrant.ingest.upgrade import Upgrades
+from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.services import Services, wire
 from mcp_server_qdrant.settings import Settings
 from tests.fakes import FakeEncoder
+from tests.support import COSINE, dense, foreign
 
 URL = os.environ.get("QDRANT_TEST_URL")
 
@@ -73,3 +79,30 @@ async def test_an_unknown_collection_is_an_error_of_ours(grpc):
     async with on_server(grpc=grpc) as (services, prefix):
         with pytest.raises(UnknownCollection):
             await services.pipeline.search(SearchRequest("q", (f"{prefix}nowhere",)))
+
+
+async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(tmp_path):
+    async with on_server(grpc=False) as (services, prefix):
+        name = f"{prefix}old"
+        texts = {1: "copper bridge", 2: "ember falcon"}
+        await foreign(
+            services.client,
+            name,
+            {point: {"document": text, "metadata": None} for point, text in texts.items()},
+            vectors={"fast-bag-of-words": COSINE},
+            values=lambda point: {"fast-bag-of-words": dense(texts[point])},
+        )
+        bulk = Bulk(services.client, ("document",))
+
+        done = await Upgrades(bulk, Bm25Encoder()).keywords(name)
+        found = await services.pipeline.search(SearchRequest("falcon", (name,)))
+        local = await EdgeClient.open(tmp_path)
+        await copy(bulk, Bulk(local, ("document",)), name)
+        counted = (await local.count(name)).count
+        await local.close()
+        matching = await services.deletion.matching({}, name)
+        gone = await services.deletion.by_filter({}, name, matching.count)
+
+        assert (done.points, counted, gone) == (2, 2, 2)
+        assert found.results[0].document.text == "ember falcon"
+        assert (await services.client.count(name)).count == 0

@@ -20,9 +20,17 @@ from mcp_server_qdrant.errors import (
     EngineUnavailable,
     RequestError,
 )
-from mcp_server_qdrant.qdrant import edge_connect, edge_files, edge_wire
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.connect import connect
+from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.qdrant import edge_files, edge_wire
 from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, Rendezvous
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+
+
+def rendezvous(folder):
+    return edge_wire.service(folder).rendezvous
+
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 SIZE = 8
@@ -33,7 +41,7 @@ async def opened(folder, options=QUICK):
 
 
 def pid_of(folder):
-    return json.loads((folder / edge_wire.RENDEZVOUS).read_text())["pid"]
+    return json.loads(rendezvous(folder).read_text())["pid"]
 
 
 def state(pid):
@@ -103,7 +111,7 @@ async def test_the_host_ends_after_its_last_client_and_all_is_there_again(tmp_pa
     await client.close()
     await until(lambda: not alive(pid))
 
-    assert not (tmp_path / edge_wire.RENDEZVOUS).exists()
+    assert not rendezvous(tmp_path).exists()
     client = await opened(tmp_path)
     assert pid_of(tmp_path) != pid
     assert (await client.get_collection("c")).points_count == 250
@@ -168,7 +176,9 @@ async def test_reads_under_way_are_answered_though_the_host_is_killed(tmp_path):
 
 
 async def test_a_stale_rendezvous_is_passed_over(tmp_path):
-    Rendezvous(str(tmp_path / "gone.sock"), b"k" * 32, 2**22 - 1).write(tmp_path)
+    Rendezvous(str(tmp_path / "gone.sock"), b"k" * 32, 2**22 - 1, edge_wire.WIRE).write(
+        rendezvous(tmp_path)
+    )
     client = await opened(tmp_path)
 
     assert (await client.get_collections()).collections == []
@@ -177,7 +187,7 @@ async def test_a_stale_rendezvous_is_passed_over(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"address": "x"}', '{"wire": 9, "pid": 1}'])
 async def test_a_broken_rendezvous_is_passed_over(tmp_path, text):
-    (tmp_path / edge_wire.RENDEZVOUS).write_text(text)
+    rendezvous(tmp_path).write_text(text)
     client = await opened(tmp_path)
 
     assert (await client.get_collections()).collections == []
@@ -186,8 +196,8 @@ async def test_a_broken_rendezvous_is_passed_over(tmp_path, text):
 
 async def test_a_host_of_another_version_is_named(tmp_path):
     client = await opened(tmp_path)
-    found = Rendezvous.read(tmp_path)
-    Rendezvous(found.address, found.key, found.pid, wire=99).write(tmp_path)
+    found = Rendezvous.read(rendezvous(tmp_path))
+    Rendezvous(found.address, found.key, found.pid, wire=99).write(rendezvous(tmp_path))
     with pytest.raises(EngineUnavailable, match="version"):
         await opened(tmp_path)
     await client.close()
@@ -195,8 +205,8 @@ async def test_a_host_of_another_version_is_named(tmp_path):
 
 async def test_a_client_without_the_key_is_refused(tmp_path):
     client = await opened(tmp_path)
-    found = Rendezvous.read(tmp_path)
-    assert (tmp_path / edge_wire.RENDEZVOUS).stat().st_mode & 0o077 == 0
+    found = Rendezvous.read(rendezvous(tmp_path))
+    assert rendezvous(tmp_path).stat().st_mode & 0o077 == 0
     assert Path(found.address).stat().st_mode & 0o077 == 0
     assert Path(found.address).parent.stat().st_mode & 0o077 == 0
     from multiprocessing import AuthenticationError
@@ -218,7 +228,7 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
 async def opened_late(folder):
     """What a new client learns of a host that hangs, in a second."""
     try:
-        return await asyncio.to_thread(edge_connect.connect, folder, QUICK, 1.0)
+        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK), 1.0)
     except EngineUnavailable as error:
         return error
 
@@ -329,6 +339,18 @@ async def test_a_new_host_opens_what_was_written_to_last_before_it_is_asked(tmp_
     await until(lambda: open_now() == {"c2", "c3", "c4"})
     assert (await client.count("c0")).count == 1
     await client.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there files are read ahead")
+def test_a_tree_is_read_ahead_up_to_so_many_bytes_and_holes_count_nothing(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "one").write_bytes(b"x" * 40_960)
+    with (tmp_path / "two").open("wb") as file:
+        file.truncate(1 << 26)
+
+    assert edge_files.read_ahead(tmp_path, 1 << 30) == 40_960
+    assert edge_files.read_ahead(tmp_path, 8_192) == 8_192
+    assert edge_files.read_ahead(tmp_path / "none", 8_192) == 0
 
 
 @pytest.mark.parametrize(
@@ -476,7 +498,7 @@ def test_importing_the_host_loads_no_heavy_package():
 def test_a_long_folder_name_still_has_a_short_socket(tmp_path):
     deep = tmp_path / ("x" * 200)
 
-    assert len(edge_wire.socket_address(deep)) <= 104
+    assert len(wire.socket_address(deep)) <= 104
 
 
 def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant import edge_wire
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_files import Folder
@@ -20,6 +21,10 @@ from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 SIZE = 64
 OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=3000, quiet_seconds=0.1)
 YELLOW = models.CollectionStatus.YELLOW
+
+
+def rendezvous(folder):
+    return edge_wire.service(folder).rendezvous
 
 
 async def until(condition, seconds=30.0):
@@ -129,7 +134,7 @@ async def test_what_is_written_meanwhile_survives_the_swap(client, tmp_path):
         found = await client.query_points("c", point(4050).vector["d"], using="d", limit=1)
         assert [p.id for p in found.points] == [4050]
         # The second time after a crash.
-        os.kill(edge_wire.Rendezvous.read(tmp_path).pid, signal.SIGKILL)
+        os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
     assert sorted(p.name for p in (tmp_path / "shards").iterdir()) == ["c-c", "c-c.json"]
 
 
@@ -168,7 +173,7 @@ async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
     child = await paused_child(client, tmp_path)
     await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
     os.kill(child, signal.SIGKILL)
-    os.kill(edge_wire.Rendezvous.read(tmp_path).pid, signal.SIGKILL)
+    os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
 
     assert (await client.count("c")).count == 4100
     assert (await client.count("c", tagged("new"))).count == 100
@@ -187,7 +192,7 @@ async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tm
     await until(given_up)
     assert (await client.count("c", tagged("new"))).count == 100
     assert "optimised_points" not in sidecar(tmp_path)
-    assert "given up" in (tmp_path / edge_wire.LOG).read_text()
+    assert "given up" in edge_wire.service(tmp_path).log.read_text()
 
 
 async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):

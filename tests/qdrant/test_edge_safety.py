@@ -17,10 +17,10 @@ from qdrant_client import models
 
 from mcp_server_qdrant import errors
 from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
+from mcp_server_qdrant.hosting import connect, link, wire
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant import (
-    edge_connect,
     edge_files,
-    edge_link,
     edge_optimise,
     edge_shards,
     edge_wire,
@@ -30,8 +30,13 @@ from mcp_server_qdrant.qdrant.edge_files import Folder
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shards
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, Rendezvous
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
+
+
+def rendezvous(folder):
+    return edge_wire.service(folder).rendezvous
+
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -66,27 +71,27 @@ def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_pat
 
 
 def test_an_error_only_the_host_knows_travels_as_its_nearest_known_kind():
-    assert type(edge_wire.error_in(edge_wire.error_out(IndexNeeded("x")))) is errors.RequestError
+    assert type(wire.error_in(wire.error_out(IndexNeeded("x")))) is errors.RequestError
 
     class Strange(Exception):
         pass
 
-    found = edge_wire.error_in(edge_wire.error_out(Strange("x")))
+    found = wire.error_in(wire.error_out(Strange("x")))
     assert (type(found), str(found)) == (EngineFailure, "x")
-    assert type(edge_wire.error_in(("Sequence", ("x",)))) is EngineFailure
-    unknown = edge_wire.error_in(edge_wire.error_out(errors.UnknownCollection("a", ["b"])))
+    assert type(wire.error_in(("Sequence", ("x",)))) is EngineFailure
+    unknown = wire.error_in(wire.error_out(errors.UnknownCollection("a", ["b"])))
     assert (unknown.name, unknown.near) == ("a", ("b",))
 
 
 @pytest.mark.parametrize("frame", [b"nonsense", b"\x80\x05.", b"cno_module\nx\n."])
 async def test_a_frame_that_is_no_message_ends_the_line(frame):
     ours, theirs = multiprocessing.Pipe()
-    line = edge_link._Line(ours, asyncio.get_running_loop())
+    line = link._Line(ours, asyncio.get_running_loop())
     answer = asyncio.get_running_loop().create_future()
     line.send((1, "count", ("c",)), answer, asyncio.get_running_loop().time() + 5)
     theirs.send_bytes(frame)
 
-    with pytest.raises(edge_link._Lost):
+    with pytest.raises(link._Lost):
         await answer
     theirs.close()
 
@@ -94,7 +99,7 @@ async def test_a_frame_that_is_no_message_ends_the_line(frame):
 @posix
 async def test_a_line_that_cannot_send_lets_its_reader_go():
     ours, theirs = socket.socketpair()
-    line = edge_link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
+    line = link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
     line._end()
     for thread in line._threads:
         await asyncio.to_thread(thread.join, 5)
@@ -107,7 +112,7 @@ async def test_a_line_that_cannot_send_lets_its_reader_go():
 
 async def stopped(folder):
     """The host's process id, once it is stopped."""
-    pid = Rendezvous.read(folder).pid
+    pid = Rendezvous.read(rendezvous(folder)).pid
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(0.05)
     return pid
@@ -178,7 +183,7 @@ def upsert(session, number, name):
         session,
         number,
         "upsert",
-        (name, [edge_wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None),
+        (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None),
     )
 
 
@@ -192,7 +197,7 @@ def test_a_failed_flush_fails_the_writes_of_its_collection_only(tmp_path, max_op
     writer._do([upsert(replies, 1, "a"), upsert(replies, 2, "b")])
 
     assert [reply[:2] for reply in replies] == [(1, False), (2, True)]
-    assert "'a' could not be flushed" in str(edge_wire.error_in(replies[0][2]))
+    assert "'a' could not be flushed" in str(wire.error_in(replies[0][2]))
     writer._do([upsert(replies, 3, "b")])
     assert replies[-1][:2] == (3, True), "a failure is told once"
 
@@ -234,26 +239,26 @@ def test_a_sidecar_that_holds_nonsense_is_passed_over(tmp_path, capsys, text):
 
 @posix
 def test_a_rendezvous_others_could_have_written_is_passed_over(tmp_path):
-    Rendezvous("address", b"k" * 32, 1).write(tmp_path)
-    path = tmp_path / edge_wire.RENDEZVOUS
-    assert Rendezvous.read(tmp_path) is not None
+    Rendezvous("address", b"k" * 32, 1, wire=9).write(rendezvous(tmp_path))
+    path = rendezvous(tmp_path)
+    assert Rendezvous.read(rendezvous(tmp_path)) is not None
     path.chmod(0o644)
-    assert Rendezvous.read(tmp_path) is None
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
 
     path.chmod(0o600)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert Rendezvous.read(tmp_path) is None
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
     path.unlink()
     os.mkfifo(path, 0o600)
-    assert Rendezvous.read(tmp_path) is None
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
 
 
 def test_the_rendezvous_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path):
     fields = {"address": "a", "key": "00ff", "pid": 7, "wire": 99, "news": [1]}
-    edge_wire.write_atomically(tmp_path / edge_wire.RENDEZVOUS, json.dumps(fields))
+    wire.write_atomically(rendezvous(tmp_path), json.dumps(fields))
 
-    assert Rendezvous.read(tmp_path) == Rendezvous("a", b"\x00\xff", 7, wire=99)
+    assert Rendezvous.read(rendezvous(tmp_path)) == Rendezvous("a", b"\x00\xff", 7, wire=99)
 
 
 @posix
@@ -275,7 +280,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp
     folder = tmp_path / "data"
     client = await EdgeClient.open(folder, timeout=20, options=QUICK)
     await client.create_collection("c", VECTORS)
-    pid = Rendezvous.read(folder).pid
+    pid = Rendezvous.read(rendezvous(folder)).pid
     if how == "moved":
         folder.rename(tmp_path / "elsewhere")
     else:
@@ -289,7 +294,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp
     ):
         await client.upsert("c", [models.PointStruct(id=1, vector=[1.0, 2.0])])
     async with asyncio.timeout(10):
-        while (found := Rendezvous.read(folder)) is None or found.pid == pid:
+        while (found := Rendezvous.read(rendezvous(folder))) is None or found.pid == pid:
             with contextlib.suppress(EngineFailure, errors.UnknownCollection):
                 await client.count("c")
     await client.create_collection("c", VECTORS)
@@ -299,23 +304,23 @@ async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp
 
 
 def test_a_write_into_a_folder_that_is_gone_is_not_acknowledged(tmp_path):
-    (tmp_path / edge_wire.LOCK).touch()
+    edge_wire.service(tmp_path).lock.touch()
     shards = shards_in(tmp_path, "a")
     replies = Replies()
     writer = Writer(shards, Gate(), EdgeOptions())
     writer._do([upsert(replies, 1, "a")])
-    (tmp_path / edge_wire.LOCK).unlink()
+    edge_wire.service(tmp_path).lock.unlink()
     writer._do([upsert(replies, 2, "a")])
 
     assert [reply[:2] for reply in replies] == [(1, True), (2, False)]
-    assert "was deleted or moved" in str(edge_wire.error_in(replies[1][2]))
+    assert "was deleted or moved" in str(wire.error_in(replies[1][2]))
 
 
 @posix
 async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch):
     tmp_path.chmod(0o500)
     if os.geteuid() == 0:  # nothing is read-only to root, but for a file system that is
-        monkeypatch.setattr(edge_connect.os, "access", lambda path, mode: mode == os.R_OK)
+        monkeypatch.setattr(connect.os, "access", lambda path, mode: mode == os.R_OK)
 
     with pytest.raises(EngineUnavailable, match="cannot be written to: mend its permissions"):
         await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
@@ -324,13 +329,13 @@ async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monk
 
 @posix
 async def test_what_the_host_makes_is_for_its_user_only(tmp_path):
-    (tmp_path / edge_wire.LOG).touch(mode=0o644)
+    edge_wire.service(tmp_path).log.touch(mode=0o644)
     client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
     await client.create_collection("c", VECTORS)
     modes = {p.name: p.stat().st_mode & 0o077 for p in tmp_path.rglob("*")}
     await client.close()
 
-    assert edge_wire.LOG in modes
+    assert edge_wire.service(tmp_path).log.name in modes
     assert set(modes.values()) == {0}
 
 
@@ -338,9 +343,9 @@ def test_a_replaced_file_and_a_swapped_copy_reach_the_disk_before_the_old_goes(
     tmp_path, monkeypatch
 ):
     seen = []
-    monkeypatch.setattr(edge_wire, "sync", lambda path: seen.append(path.name))
+    monkeypatch.setattr(wire, "sync", lambda path: seen.append(path.name))
     monkeypatch.setattr(edge_files, "sync", lambda path: seen.append(path.name))
-    edge_wire.write_atomically(tmp_path / "x", "text")
+    wire.write_atomically(tmp_path / "x", "text")
     folder = Folder(tmp_path, 0)
     folder.prepare()
     (folder.shards / "c-a").mkdir()
@@ -393,7 +398,7 @@ def test_no_frame_follows_half_a_frame():
     ours, theirs = socket.socketpair()
     link = mp.Connection(ours.detach())
     session = Session(link, None, None, None)
-    edge_wire.limit_waits(link, receive=0.0, send=0.1)
+    wire.limit_waits(link, receive=0.0, send=0.1)
     with pytest.raises(OSError):
         session.send([(1, True, "x" * 5_000_000)])
     with pytest.raises(OSError):
@@ -410,9 +415,9 @@ def test_no_frame_follows_half_a_frame():
 def test_a_small_socket_buffer_is_enlarged():
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
-    edge_wire.limit_waits(ours, receive=0.0, send=1.0)
+    wire.limit_waits(ours, receive=0.0, send=1.0)
 
-    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= edge_wire.BUFFER_BYTES
+    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= wire.BUFFER_BYTES
     ours.close()
     theirs.close()
 

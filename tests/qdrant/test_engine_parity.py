@@ -1,7 +1,10 @@
 """The embedded engine answers as Qdrant does: one suite over EdgeClient and the local mode."""
 
 import math
+import os
+import signal
 import uuid
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +13,7 @@ from qdrant_client import AsyncQdrantClient, models
 from mcp_server_qdrant.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from tests.e2e.raw import host_pid
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
@@ -32,6 +36,13 @@ async def client(request, folder):
         for found in (await client.get_collections()).collections:
             await client.delete_collection(found.name)
     client.is_edge = request.param == "edge"
+    yield client
+    await client.close()
+
+
+@asynccontextmanager
+async def edge_on(path, options):
+    client = await EdgeClient.open(path, timeout=20, options=options)
     yield client
     await client.close()
 
@@ -681,3 +692,84 @@ async def test_payload_indexes_are_listed(books):
     assert schema["colour"].points == 30
     phrase = must(field("text", match=models.MatchPhrase(phrase="brown fox")))
     assert (await books.count(NAME, phrase)).count == 30
+
+
+SPARSE = models.SparseVectorNameConfig(
+    sparse=models.SparseVectorConfig(modifier=models.Modifier.IDF)
+)
+DENSE = models.DenseVectorNameConfig(
+    dense=models.DenseVectorConfig(size=2, distance=models.Distance.DOT)
+)
+
+
+async def test_a_vector_is_added_to_points_that_exist_and_is_searched(books):
+    await books.create_vector_name(NAME, "more", SPARSE)
+    await books.create_vector_name(NAME, "new", DENSE)
+    having = {
+        name: models.Filter(must=[models.HasVectorCondition(has_vector=name)])
+        for name in ("more", "new", "d")
+    }
+    assert (await books.count(NAME, having["more"])).count == 0
+
+    updates = [
+        models.PointVectors(
+            id=n,
+            vector={
+                "more": models.SparseVector(indices=[n, 70], values=[1.0, 1.0]),
+                "new": [float(n), 1.0],
+            },
+        )
+        for n in (3, 4)
+    ]
+    await books.update_vectors(NAME, updates)
+
+    counts = {name: (await books.count(NAME, where)).count for name, where in having.items()}
+    assert counts == {"more": 2, "new": 2, "d": 30}
+    words = models.SparseVector(indices=[4], values=[1.0])
+    assert ids(await books.query_points(NAME, words, using="more")) == [4]
+    assert ids(await books.query_points(NAME, [1.0, 0.0], using="new")) == [4, 3]
+    vectors = (await books.get_collection(NAME)).config.params.vectors
+    assert vectors["new"].size == 2
+
+
+async def test_a_vector_that_is_there_is_added_again_without_effect_but_not_another(books):
+    await books.create_vector_name(NAME, "bm25", SPARSE)
+    await books.create_vector_name(NAME, "new", DENSE)
+    await books.create_vector_name(NAME, "new", DENSE)
+
+    assert (await books.count(NAME, must(models.HasVectorCondition(has_vector="bm25")))).count == 25
+    other = models.DenseVectorNameConfig(
+        dense=models.DenseVectorConfig(size=3, distance=models.Distance.DOT)
+    )
+    for name, config in (("new", other), ("d", SPARSE), ("bm25", DENSE), ("a/b", DENSE)):
+        with pytest.raises((RequestError, ValueError)):
+            await books.create_vector_name(NAME, name, config)
+
+
+async def test_a_vector_is_taken_away_and_the_others_stay(books):
+    await books.delete_vector_name(NAME, "bm25")
+    await books.delete_vector_name(NAME, "bm25")
+
+    (record,) = await books.retrieve(NAME, [1], with_vectors=True)
+    assert list(record.vector) == ["d"]
+    assert not (await books.get_collection(NAME)).config.params.sparse_vectors
+    words = models.SparseVector(indices=[4], values=[1.0])
+    with pytest.raises((RequestError, ValueError)):
+        await books.query_points(NAME, words, using="bm25")
+
+
+async def test_an_added_vector_survives_the_engines_end(folder):
+    options = EdgeOptions(idle_seconds=0.05)
+    async with edge_on(folder / "added", options) as client:
+        await client.create_collection("c", {"d": models.VectorParams(size=2, distance="Dot")})
+        await client.upsert("c", [models.PointStruct(id=1, vector={"d": [1.0, 2.0]}, payload={})])
+        await client.create_vector_name("c", "bm25", SPARSE)
+        sparse = models.SparseVector(indices=[5], values=[1.0])
+        await client.update_vectors("c", [models.PointVectors(id=1, vector={"bm25": sparse})])
+        os.kill(host_pid(folder / "added"), signal.SIGKILL)
+
+        (record,) = await client.retrieve("c", [1], with_vectors=True)
+        assert record.vector == {"d": [1.0, 2.0], "bm25": sparse}
+        await client.delete_vector_name("c", "bm25")
+        with pytest.raises(RequestError, match="only vector"):
+            await client.delete_vector_name("c", "d")

@@ -262,9 +262,8 @@ def test_scores_above_1_are_measured_by_the_best():
 
 
 def test_hits_that_a_reranker_has_not_read_stay_behind_those_it_has():
-    from dataclasses import replace
 
-    read = [replace(one, reranked=0.01, score=0.01) for one in SPREAD]
+    read = [one._replace(reranked=0.01, score=0.01) for one in SPREAD]
     rest = [hit("quite another thing", point=9, score=0.5)]
 
     assert [one.id for one in spread([*read, *rest], 0.5, document)] == [1, 3, 2, 9]

@@ -1,7 +1,5 @@
 """What words of the query in tags and titles add to a relevance."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,6 +65,13 @@ def test_without_any_idf_all_terms_count_alike():
     assert share({4}, {}) == 0.0
 
 
+def test_of_near_spellings_a_text_need_hold_one():
+    weights = {1: 3.0, 2: 2.5, 3: 1.0}  # 2 is spelled almost like 1
+
+    assert share({1}, weights, 4.0) == 0.75
+    assert share({1, 2, 3}, weights, 4.0) == 1.0
+
+
 @st.composite
 def calibrated(draw) -> tuple[Hit, float]:
     """A hit as calibrate makes it, and the dense share it was made with."""
@@ -99,7 +104,7 @@ def test_a_larger_part_never_gains_less(made, one, other):
 @given(calibrated(), parts, parts)
 def test_of_two_hits_the_more_relevant_stays_so(made, part, other):
     before, alpha = made
-    less = replace(before, relevance=before.relevance * other, score=before.relevance * other)
+    less = before._replace(relevance=before.relevance * other, score=before.relevance * other)
 
     one, two = (lifted(hit, "tags", part, alpha).relevance for hit in (less, before))
     assert one <= two + 1e-12

@@ -114,7 +114,10 @@ async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
 
 
 async def test_a_word_of_the_language_is_known_though_no_collection_has_it():
-    speller = Speller(tokens, Words(notes={"broke": 3, "boundary": 1}), {"broken"}.__contains__)
+    async def common(words):
+        return {"broken"} & set(words)
+
+    speller = Speller(tokens, Words(notes={"broke": 3, "boundary": 1}), common)
     terms = unknown("broken bondary", "broken", "bondary")
 
     assert (await speller.correct(terms, [BOTH]))[0] == "broken boundary"

@@ -80,7 +80,7 @@ def _load(text: str, *, as_json: bool) -> Any:
 
     try:
         return json.loads(text) if as_json else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         kind = "JSON" if as_json else "YAML"
         raise ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.") from None
 

@@ -18,9 +18,9 @@ def open_encoder(provider: str, **options: Any) -> "Encoder":
 
 
 def _fastembed(**options: Any) -> "Encoder":
-    from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+    from mcp_server_qdrant.encoders.hosted import HostedEncoder
 
-    return FastEmbedEncoder(**options)
+    return HostedEncoder(**options)
 
 
 def _openai(**options: Any) -> "Encoder":

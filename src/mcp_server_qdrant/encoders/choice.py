@@ -1,12 +1,11 @@
 """Which model a collection was filled with, and so must be asked with."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from mcp_server_qdrant.datatypes_models import ModelChoice
-from mcp_server_qdrant.encoders.fastembed import listed_models
+from mcp_server_qdrant.encoders.listed import LISTED
 from mcp_server_qdrant.encoders.openai import SIZES as OPENAI_MODELS
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 
@@ -48,7 +47,7 @@ class Choice:
         if model is None:
             if self._provider == "none":
                 return ModelChoice(None, fault=NO_MODEL)
-            model = self._recorded(metadata) or await self._named(vectors)
+            model = self._recorded(metadata) or self._named(vectors)
         return self._prefixed(model or self._default, metadata, certain=model is not None)
 
     def mapped(self, collection: str) -> str | None:
@@ -71,7 +70,7 @@ class Choice:
             return self._default  # served by another provider, but the same model
         return self._short(f"{provider}:{model}" if provider in PROVIDERS else model)
 
-    async def _named(self, vectors: Sequence[str]) -> str | None:
+    def _named(self, vectors: Sequence[str]) -> str | None:
         """The model that a vector is named after."""
         if self._encoders.default.vector_name in vectors:
             return self._default
@@ -80,10 +79,8 @@ class Choice:
                 return self._default
             if name in OPENAI_MODELS:
                 return self._short(f"openai:{name}")
-            if name.startswith(FAST):
-                listed = await asyncio.to_thread(listed_models)
-                if found := listed.get(name.removeprefix(FAST)):
-                    return self._short(f"fastembed:{found}")
+            if name.startswith(FAST) and (found := LISTED.get(name.removeprefix(FAST))):
+                return self._short(f"fastembed:{found}")
         return None
 
     def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:

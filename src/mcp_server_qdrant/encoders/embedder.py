@@ -1,11 +1,11 @@
 """One encoder as the read and write paths use it: with its prefixes, and passages kept on disk."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
 from mcp_server_qdrant.encoders.cache import asked_by
-from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.encoders.encoder import Encoder, Span
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 
@@ -91,13 +91,17 @@ class Embedder:
         taken = -(-len(self.prefixes.passage.encode()) // 3)
         return None if limit is None else limit - taken
 
-    def tokenizer_json(self) -> str | None:
-        """The model's tokenizer, if it is here."""
-        return self.inner.tokenizer_json()
+    async def tokenizer_json(self) -> str | None:
+        """The model's tokenizer, if it is to be had."""
+        return await self.inner.tokenizer_json()
 
-    def knows(self, word: str) -> bool:
-        """Whether the model's vocabulary has this word whole. False where it is not here."""
-        return self.inner.knows(word)
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:
+        """Where a text is cut, counted by the model's tokenizer. None where that is not here."""
+        return await self.inner.split(text, limit, overlap)
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:
+        """Which of the words the model's vocabulary has whole. None where it is not here."""
+        return await self.inner.common(words)
 
     def close(self) -> Awaitable[None] | None:
         """Let the model go."""

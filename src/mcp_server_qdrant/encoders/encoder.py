@@ -1,8 +1,9 @@
 """What every dense encoder can do, wherever its model runs."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, Protocol
 
+Span = tuple[int, int]  # start and end in characters
 BYTES_PER_TOKEN = 3  # what ingest/chunk.py counts with where there is no tokenizer
 
 
@@ -52,11 +53,14 @@ class Encoder(Protocol):
     def token_limit(self) -> int | None:
         """Tokens a text may have, special ones counted. None where that is not known yet."""
 
-    def tokenizer_json(self) -> str | None:
-        """The model's tokenizer, if it is here."""
+    async def tokenizer_json(self) -> str | None:
+        """The model's tokenizer, if it is to be had."""
 
-    def knows(self, word: str) -> bool:
-        """Whether the model's vocabulary has this word whole. False where it is not here."""
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:
+        """Where a text is cut, counted by the model's tokenizer. None where that is not here."""
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:
+        """Which of the words the model's vocabulary has whole. None where it is not here."""
 
     def close(self) -> Awaitable[None] | None:
         """Let go of what it holds."""

@@ -4,8 +4,8 @@ import asyncio
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +13,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_server_qdrant.encoders.cache import QueryCache, Vector
+from mcp_server_qdrant.encoders.encoder import Span
+from mcp_server_qdrant.encoders.hosted import files_in
 from mcp_server_qdrant.encoders.text import clean
+from mcp_server_qdrant.encoders.turns import Turns
 from mcp_server_qdrant.errors import EncoderUnavailable
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ class FastEmbedEncoder:
         threads: int | None = None,
         query_cache_size: int = QUERY_CACHE_SIZE,
         batch_size: int = BATCH_SIZE,
+        turns: Turns | None = None,
     ) -> None:
         self.name = model
         self.state: State = "idle"
@@ -57,6 +61,7 @@ class FastEmbedEncoder:
         self._source = _Source(model, cache_dir, model_path, threads)
         self._batch_size = batch_size
         self._known = QueryCache(query_cache_size)
+        self._turns = turns or Turns()
         self._loaded: _Loaded | None = None
         self._listed_size: int | None = None
         self._failed_at = 0.0
@@ -92,6 +97,16 @@ class FastEmbedEncoder:
             await asyncio.wait([asyncio.wrap_future(self._settled)], timeout=timeout)
         return self.state == "ready"
 
+    def settle(self, seconds: float) -> None:
+        """Wait in this thread for a load under way."""
+        if self._settled is not None:
+            wait([self._settled], seconds)
+
+    @property
+    def loaded_size(self) -> int | None:
+        """The dimensions. None until ready."""
+        return self._loaded.size if self._loaded else None
+
     async def encode_query(self, text: str) -> Vector:
         """The query's vector; EncoderUnavailable while the model is not ready."""
         model = self._require().model
@@ -99,8 +114,12 @@ class FastEmbedEncoder:
         loop = asyncio.get_running_loop()
         return await self._known.get(
             text,
-            lambda: loop.run_in_executor(self._queries, self._guarded, _embed_query, model, text),
+            lambda: loop.run_in_executor(self._queries, self._query, model, text),
         )
+
+    def encode_now(self, text: str) -> Vector:
+        """The query's vector, made in this thread; EncoderUnavailable while not ready."""
+        return self._query(self._require().model, clean(text))
 
     async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector per text, in order; EncoderUnavailable while the model is not ready."""
@@ -115,9 +134,7 @@ class FastEmbedEncoder:
             places = order[first : first + self._batch_size]
             batch = [cleaned[place] for place in places]
             model = self._require().model
-            rows = await loop.run_in_executor(
-                self._documents, self._guarded, _embed_batch, model, batch
-            )
+            rows = await loop.run_in_executor(self._documents, self._batch, model, batch)
             for place, row in zip(places, rows, strict=True):
                 vectors[place] = row
         return vectors
@@ -145,16 +162,31 @@ class FastEmbedEncoder:
         """Tokens a text may have, special ones counted; the rest is cut. None until ready."""
         return self._loaded.token_limit if self._loaded else None
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
+        """The tokenizer without truncation and padding. None until ready."""
+        return self.tokenizer
+
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
+        """Nowhere: cutting is not what this module knows. The model host does it."""
+        return None
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:
+        """Which of the words the model's vocabulary has whole. None until ready."""
+        return self.whole(words)
+
+    @property
+    def tokenizer(self) -> str | None:
         """The tokenizer without truncation and padding. None until ready."""
         return self._loaded.tokenizer_json if self._loaded else None
 
-    def knows(self, word: str) -> bool:
-        """Whether the model's vocabulary has this word whole, as it has what is common in its
-        language. False until ready.
+    def whole(self, words: Sequence[str]) -> list[str]:
+        """Those of the words that the model's vocabulary has whole, as it has what is common in
+        its language. None until ready.
         """
         counter = self._loaded.counter if self._loaded else None
-        return counter is not None and len(counter.encode(word, add_special_tokens=False)) == 1
+        if counter is None:
+            return []
+        return [word for word in words if len(counter.encode(word, add_special_tokens=False)) == 1]
 
     def close(self) -> None:
         """Let the model go; calls not yet begun fail."""
@@ -165,6 +197,14 @@ class FastEmbedEncoder:
         self._known.clear()
         self._queries.shutdown(wait=False, cancel_futures=True)
         self._documents.shutdown(wait=False, cancel_futures=True)
+
+    def _query(self, model: "TextEmbedding", text: str) -> Vector:
+        with self._turns.query():
+            return self._guarded(_embed_query, model, text)
+
+    def _batch(self, model: "TextEmbedding", texts: list[str]) -> list[list[float]]:
+        self._turns.wait()
+        return self._guarded(_embed_batch, model, texts)
 
     def _guarded(self, embed: Callable[..., T], model: "TextEmbedding", what: Any) -> T:
         """Run the model. onnxruntime and tokenizers raise bare exceptions, of no type of theirs."""
@@ -221,11 +261,7 @@ class _Source:
 
     def files(self) -> str:
         """Names, sizes and times of the files in the model's folder, if it has one."""
-        if self.model_path is None:
-            return ""
-        stats = ((file.name, file.stat()) for file in sorted(self.model_path.glob("*.onnx*")))
-        held = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
-        return f"{self.model_path.resolve()} {' '.join(held)}"
+        return files_in(self.model_path) if self.model_path else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,14 +366,6 @@ def _listed_size(model: str) -> int:
         near = difflib.get_close_matches(model.lower(), known, n=1, cutoff=0.5)
         meant = f" Did you mean {known[near[0]]!r}?" if near else ""
         raise EncoderUnavailable(f"fastembed has no model {model!r}.{meant}") from error
-
-
-def listed_models() -> dict[str, str]:
-    """The models that fastembed serves, by the last part of their names, lowercase."""
-    from fastembed import TextEmbedding
-
-    names = [one["model"] for one in TextEmbedding.list_supported_models()]
-    return {name.split("/")[-1].lower(): name for name in names}
 
 
 def _embed_query(model: "TextEmbedding", text: str) -> Vector:

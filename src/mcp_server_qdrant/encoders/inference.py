@@ -1,9 +1,9 @@
 """Vectors that the Qdrant server makes itself: here a text stands for its vector."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mcp_server_qdrant.datatypes_models import Inferred
-from mcp_server_qdrant.encoders.encoder import vector_name
+from mcp_server_qdrant.encoders.encoder import Span, vector_name
 from mcp_server_qdrant.encoders.text import clean
 from mcp_server_qdrant.errors import EncoderUnavailable
 
@@ -73,13 +73,17 @@ class InferenceEncoder:
         """Tokens that a text may have."""
         return self._tokens
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         """It is not here."""
         return None
 
-    def knows(self, word: str) -> bool:  # noqa: ARG002
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
+        """The tokenizer is not here."""
+        return None
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
         """The vocabulary is not here."""
-        return False
+        return ()
 
     def close(self) -> None:
         """There is nothing to let go of."""

@@ -1,9 +1,9 @@
 """The encoder that is none: keyword search only, or a model that this server may not use."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from mcp_server_qdrant.encoders.encoder import vector_name
+from mcp_server_qdrant.encoders.encoder import Span, vector_name
 from mcp_server_qdrant.errors import EncoderUnavailable
 
 
@@ -52,13 +52,17 @@ class NoEncoder:
         """Not known."""
         return None
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         """Not known."""
         return None
 
-    def knows(self, word: str) -> bool:  # noqa: ARG002
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
+        """The tokenizer is not here."""
+        return None
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
         """The vocabulary is not here."""
-        return False
+        return ()
 
     def close(self) -> None:
         """There is nothing to let go of."""

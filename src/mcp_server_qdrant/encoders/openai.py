@@ -5,14 +5,14 @@ import json
 import logging
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.encoders.breaker import Breaker
 from mcp_server_qdrant.encoders.cache import QueryCache, Vector
-from mcp_server_qdrant.encoders.encoder import counted, vector_name
+from mcp_server_qdrant.encoders.encoder import Span, counted, vector_name
 from mcp_server_qdrant.encoders.http import Endpoint, HttpFault, Kind
 from mcp_server_qdrant.encoders.openai_answer import BadAnswer, Vectors, vectors
 from mcp_server_qdrant.encoders.text import clean
@@ -160,13 +160,17 @@ class OpenAIEncoder:
         """Tokens a text may have, as they are counted without a tokenizer."""
         return counted(self._bounds.text_tokens, self._bounds.token_bytes)
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         """It is with the service."""
         return None
 
-    def knows(self, word: str) -> bool:  # noqa: ARG002
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
+        """The tokenizer is not here."""
+        return None
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
         """The vocabulary is not here."""
-        return False
+        return ()
 
     async def close(self) -> None:
         """Let the connections go."""

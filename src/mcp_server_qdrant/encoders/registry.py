@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.encoders.hosted import ModelHost
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 
@@ -19,7 +20,7 @@ class Registry:
 
     `make` opens an encoder for a model; `wait` is how long in seconds a query waits for a model
     that is being loaded. One that is being downloaded is not waited for. `prefixes` says what a
-    model reads before its texts; `cache` keeps the vectors of passages.
+    model reads before its texts; `cache` keeps the vectors of passages; `host` holds the models.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class Registry:
         *,
         prefixes: Callable[[str], Prefixes] = lambda _: NONE,
         cache: PassageCache | None = None,
+        host: ModelHost | None = None,
         owner: str = "",
     ) -> None:
         self._make = make
         self._wait = wait
         self._prefixes = prefixes
         self._cache = cache
+        self.host = host
         self._owner = owner
         self._encoders = {default.name: default}
         self._embedders: dict[str, Embedder] = {}
@@ -61,6 +64,7 @@ class Registry:
             self._wait,
             prefixes=self._prefixes,
             cache=self._cache,
+            host=self.host,
             owner=owner,
         )
         view._encoders = self._encoders
@@ -89,5 +93,7 @@ class Registry:
             closing = encoder.close()
             if inspect.isawaitable(closing):
                 await closing
+        if self.host is not None:
+            await self.host.close()
         if self._cache is not None:
             await self._cache.close()

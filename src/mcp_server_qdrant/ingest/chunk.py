@@ -47,11 +47,14 @@ def split(
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
     quick = counter.exact if tokenizer_json is None else counter.by_word
     spans = _spans(kind.from_callback(quick, capacity, overlap), readable, limit)
-    if any(counter.exact(readable[start:end]) > capacity for start, end in spans):
+    sizes = [counter.exact(readable[start:end]) for start, end in spans]
+    if any(size > capacity for size in sizes):
         spans = _spans(kind.from_callback(counter.exact, capacity, overlap), readable, limit)
+        sizes = [counter.exact(readable[start:end]) for start, end in spans]
     if len(spans) <= 1:
-        return [Chunk(text, 0, len(text))]
-    return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
+        return [Chunk(text, 0, len(text), sum(sizes))]
+    whole = zip(_whole(spans, len(text)), sizes, strict=True)
+    return [Chunk(text[start:end], start, end, size) for (start, end), size in whole]
 
 
 def tokens(text: str, tokenizer_json: str | None) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
@@ -42,18 +42,34 @@ class Points(Protocol):
 
 
 class Backfill:
-    """Fills pending points in the background, from `run` until it is cancelled."""
+    """Fills pending points in the background, from `run` until it is cancelled.
 
-    def __init__(self, collections: Collections, points: Points, encoders: Encoders) -> None:
+    `refill` gives the points of an upgraded collection what this server did not know to write.
+    """
+
+    def __init__(
+        self,
+        collections: Collections,
+        points: Points,
+        encoders: Encoders,
+        refill: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._collections = collections
         self._points = points
         self._encoders = encoders
+        self._refill = refill
+        self._upgraded: set[str] = set()
         self._wanted = asyncio.Event()
         self._wanted.set()
 
     def wake(self) -> None:
         """There are new pending points."""
         self._wanted.set()
+
+    def upgraded(self, name: str) -> None:
+        """A collection has vectors that this server may have stored points without."""
+        self._upgraded.add(name)
+        self.wake()
 
     async def run(self) -> None:
         """Fill what earlier runs left, then what `wake` tells of."""
@@ -77,6 +93,12 @@ class Backfill:
         for name in await self._collections.names():
             try:
                 filled += await self._fill(await self._collections.target(name))
+            except QdrantMcpError as error:
+                failure = error
+        for name in list(self._upgraded):
+            try:
+                await self._refill(name)
+                self._upgraded.discard(name)
             except QdrantMcpError as error:
                 failure = error
         if failure is not None:

@@ -36,7 +36,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A chunk, what the encoders read of it, and how many tokens that is."""
+    """A chunk, what the encoders read of it, and how many tokens that is, nearly."""
 
     chunk: Document
     text: str
@@ -80,6 +80,14 @@ class Job:
         )
         return KnownFile({self.contents: version})
 
+    @property
+    def torn(self) -> KnownFile:
+        """What there is of the file where only a part was written: nothing of it is complete."""
+        versions = (self.old.versions if self.old else {}) | self.known.versions
+        return KnownFile(
+            {one: replace(version, complete=False) for one, version in versions.items()}
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Same:
@@ -114,20 +122,24 @@ class Preparer:
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
         """What is to be done about a file. Without measures its texts are not cut."""
         try:
-            found, data = self._read(found)
-            contents = Contents(hashlib.sha256(data).hexdigest()[:32], self._model)
-            if known and contents in known.versions and known.versions[contents].complete:
-                for document in known.versions[contents].points.values():
-                    self._owners[document] = found.path
-                return Same(found, contents)
-            loaded = load(found.path, data)
-            texts, notes = self._owned(found, loaded.texts)
-        except UnusableFile as error:
-            return Problem(found.path, str(error))
+            return self._prepare(found, known)
         except FileNotFoundError:
-            return Problem(found.path, "is gone")
+            return Problem(found.path, "is gone", stamp=found.stamp)
         except OSError as error:
-            return Problem(found.path, f"cannot be read: {error.strerror}", kept=True)
+            reason = f"cannot be read: {error.strerror}"
+            return Problem(found.path, reason, kept=True, stamp=found.stamp)
+        except UnusableFile as error:
+            return Problem(found.path, str(error), stamp=found.stamp)
+
+    def _prepare(self, found: Found, known: KnownFile | None) -> Job | Same:
+        found, data = self._read(found)
+        contents = Contents(hashlib.sha256(data).hexdigest()[:32], self._model)
+        if known and contents in known.versions and known.versions[contents].complete:
+            for document in known.versions[contents].points.values():
+                self._owners[document] = found.path
+            return Same(found, contents)
+        loaded = load(found.path, data)
+        texts, notes = self._owned(found, loaded.texts)
         pieces = [piece for text in texts for piece in self._pieces(found, text)]
         notes = [*loaded.notes, *notes]
         return Job(found, contents, pieces, len(texts), known, notes, left=len(pieces))
@@ -168,7 +180,8 @@ class Preparer:
             return
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        reserve = 1 + max(measures.count(title, measures.tokenizer) for title in titles)
+        sizes = {title: measures.count(title, measures.tokenizer) for title in titles}
+        reserve = 1 + max(sizes.values())
         limit = max(measures.limit - reserve, measures.limit // 2)
         chunks = measures.split(
             text.text,
@@ -177,9 +190,9 @@ class Preparer:
             overlap=int(limit * OVERLAP),
             markdown=text.markdown,
         )
-        for chunk in self._documents(found, text, chunks):
-            read = encoded_text(chunk)
-            yield Piece(chunk, read, measures.count(read, measures.tokenizer))
+        for cut, chunk in zip(chunks, self._documents(found, text, chunks), strict=True):
+            heading = sizes.get(shortened(chunk.heading), 0) if chunk.heading else 0
+            yield Piece(chunk, encoded_text(chunk), heading + cut.tokens)
 
     def _documents(self, found: Found, text: Loaded, chunks: Sequence[Chunk]) -> Iterator[Document]:
         document = text.id or found.path

@@ -27,6 +27,7 @@ from mcp_server_qdrant.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
 from mcp_server_qdrant.notation import Identify, as_point_id, point_id
 
 LOAD_SECONDS = 30.0
@@ -53,9 +54,6 @@ class Encoder(Protocol):
 
     def token_limit(self) -> int | None:
         """Tokens that the model reads of a text."""
-
-    def tokenizer_json(self) -> str | None:
-        """The model's tokenizer."""
 
 
 class Encoders(Protocol):
@@ -142,7 +140,7 @@ class Store:
         bm25: Bm25,
         *,
         blueprint: Callable[[str], Awaitable[Any]],
-        split: Callable[..., list[Chunk]],
+        split: Callable[[Any, str, int, int], Awaitable[list[Chunk]]],
         payload: Callable[[Document], Payload],
         default: str | None,
         pending: Callable[[], None],
@@ -166,21 +164,29 @@ class Store:
         self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._now = now
 
-    async def store(self, new: NewDocument, collection: str, *, create: bool = False) -> Stored:
+    async def store(
+        self,
+        new: NewDocument,
+        collection: str,
+        *,
+        create: bool = False,
+        progress: Progress = silent,
+    ) -> Stored:
         """Write one text into one collection, which is made where it is new on purpose.
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
+        `progress` is told of long texts.
         """
         fields.check(new.metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)
-        async with self._lock(collection, document):
+        async with self.lock(collection, document):
             try:
-                done = await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, progress, create=create)
             except UnknownCollection:  # another process deleted it since we looked
                 self._collections.forget(collection)
-                done = await self._store(new, collection, document, create=create)
+                done = await self._store(new, collection, document, progress, create=create)
             if foreign is None:
                 return done
             await self._points.delete_points(collection, [foreign.id])
@@ -201,12 +207,18 @@ class Store:
                 return (known.document, None) if known.document else (new.id, known)
         return new.id, None
 
-    def _lock(self, collection: str, document: str) -> asyncio.Lock:
+    def lock(self, collection: str, document: str) -> asyncio.Lock:
         """One writer per document: parts of two versions must not end up side by side."""
         return self._writing.setdefault((collection, document), asyncio.Lock())
 
     async def _store(
-        self, new: NewDocument, collection: str, document: str, *, create: bool
+        self,
+        new: NewDocument,
+        collection: str,
+        document: str,
+        progress: Progress,
+        *,
+        create: bool,
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target = await self._collections.target(collection)
@@ -221,8 +233,10 @@ class Store:
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
         new, kept = fields.kept(new, before[0] if before else None)
-        chunks = await asyncio.to_thread(self._chunks, new, collection, document, before, encoder)
-        points, pending = await self._encode(target, chunks, encoder)
+        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
+        pieces = await self._split(encoder, new.text, limit, int(limit * OVERLAP))
+        chunks = self._chunks(new, collection, document, before, pieces)
+        points, pending = await self._encode(target, chunks, encoder, progress)
         if pending:
             await self._points.expect_pending(collection)
         await self._write(target, document, points, before[0].chunks if before else 0)
@@ -290,17 +304,10 @@ class Store:
         collection: str,
         document: str,
         before: Sequence[Document],
-        encoder: Encoder,
+        pieces: Sequence[Chunk],
     ) -> list[Document]:
         now = _iso(self._now())
         created = before[0].created_at if before else None
-        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        pieces = self._split(
-            new.text,
-            limit=limit,
-            tokenizer_json=encoder.tokenizer_json(),
-            overlap=int(limit * OVERLAP),
-        )
         return [
             Document(
                 id=self._identify(collection, document, number),
@@ -322,14 +329,14 @@ class Store:
         ]
 
     async def _encode(
-        self, target: Target, chunks: Sequence[Document], encoder: Encoder
+        self, target: Target, chunks: Sequence[Document], encoder: Encoder, progress: Progress
     ) -> tuple[list[StoredPoint], bool]:
         texts = [encoded_text(chunk) for chunk in chunks]
         dense: Sequence[Sequence[float] | None] = [None] * len(texts)
         pending = False
         if target.dense is not None:
             try:
-                dense = await encoder.encode_documents(texts)
+                dense = await encoded(encoder, texts, progress)
             except EncoderUnavailable:
                 if target.dense.vector == "":
                     raise  # an unnamed vector cannot be left out for now

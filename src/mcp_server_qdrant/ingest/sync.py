@@ -6,7 +6,15 @@ on any machine, and two runs at once write the same points.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Container,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Protocol
@@ -16,7 +24,7 @@ from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestE
 from mcp_server_qdrant.ingest import flow
 from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer, Same
 from mcp_server_qdrant.ingest.state import KnownFile, Point, known_files
-from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, walk_all
+from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, Stamp, walk_all
 from mcp_server_qdrant.notation import Identify, point_id
 
 MAX_BYTES = 10_000_000
@@ -39,7 +47,7 @@ class Encoder(flow.Encoder, Protocol):
     def token_limit(self) -> int | None:
         """Tokens that the model reads of a text."""
 
-    def tokenizer_json(self) -> str | None:
+    async def tokenizer_json(self) -> str | None:
         """The model's tokenizer."""
 
 
@@ -90,7 +98,10 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a sync works with. `ensure(collection, create=)` makes a collection, as storing does."""
+    """What a sync works with. `ensure(collection, create=)` makes a collection, as storing does.
+
+    `pace` slows a model down.
+    """
 
     collections: Collections
     points: Points
@@ -103,6 +114,7 @@ class Parts:
     payload: Callable[[Document], Payload]
     written: Callable[[str, Sequence[str]], None]
     title_factor: int = 1
+    pace: Callable[[flow.Encoder], flow.Encoder] = lambda encoder: encoder
     identify: Identify = point_id
 
 
@@ -111,7 +123,7 @@ class SyncRequest:
     """What is to be stored where. `mirror`: what is no longer there is removed.
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's.
+    another's. `dead` files, by path, are left alone while they have this stamp.
     """
 
     sources: tuple[Source, ...]
@@ -122,6 +134,7 @@ class SyncRequest:
     create: bool = False
     empty: bool = False
     max_bytes: int = MAX_BYTES
+    dead: Mapping[str, Stamp] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -139,6 +152,7 @@ class Report:
     unchanged: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    dead: list[str] = field(default_factory=list)
     files: int = 0
     texts: int = 0
     tokens: int = 0
@@ -228,12 +242,14 @@ class _Run:
             if known and known.has(found.size, found.mtime, model):
                 self._report.unchanged += 1
                 owners.update(dict.fromkeys(known.documents, found.path))
+            elif self._request.dead.get(found.path) == found.stamp:
+                self._report.dead.append(found.path)
             else:
                 waiting.append(found)
         self._report.sizes = sum(found.size for found in waiting)
         dry = target is None or self._request.dry_run
         encoder = await self._encoder(model) if model and waiting and not dry else None
-        measures = None if dry else self._measures(encoder)
+        measures = None if dry else await self._measures(encoder)
         name, most = self._request.collection, self._request.max_bytes
         identify = self._parts.identify
         self._preparer = Preparer(name, model, measures, owners, most, identify)
@@ -242,7 +258,7 @@ class _Run:
             async for job in jobs:
                 self._count(job)
         else:
-            await self._flow(target, encoder).run(jobs)
+            await self._flow(target, self._parts.pace(encoder) if encoder else None).run(jobs)
 
     async def _encoder(self, model: str) -> Encoder:
         """The model of the collection, loaded."""
@@ -252,10 +268,10 @@ class _Run:
             raise EncoderUnavailable(encoder.reason or "The embedding model is not there.")
         return encoder
 
-    def _measures(self, encoder: Encoder | None) -> Measures:
+    async def _measures(self, encoder: Encoder | None) -> Measures:
         """How the collection's texts are cut; one without a model takes guessed tokens."""
         limit = encoder.token_limit() if encoder else None
-        tokenizer = encoder.tokenizer_json() if encoder else None
+        tokenizer = await encoder.tokenizer_json() if encoder else None
         split, count = self._parts.split, self._parts.count
         return Measures(limit or FALLBACK_TOKENS, tokenizer, count, split)
 
@@ -291,7 +307,7 @@ class _Run:
         current = replace(version, mtime=same.found.mtime, size=same.found.size)
         self._known[same.found.path] = KnownFile({same.contents: current})
 
-    def _flow(self, target: Target, encoder: Encoder | None) -> flow.Flow:
+    def _flow(self, target: Target, encoder: flow.Encoder | None) -> flow.Flow:
         return flow.Flow(
             target,
             encoder,
@@ -326,8 +342,10 @@ class _Run:
 
     def _failed(self, job: Job, reason: str) -> None:
         reason = f"cannot be stored: {reason}"
-        self._report.problems.append(Problem(job.found.path, reason, kept=True))
-        self._known.pop(job.found.path, None)
+        self._report.problems.append(
+            Problem(job.found.path, reason, kept=True, stamp=job.found.stamp)
+        )
+        self._known[job.found.path] = job.torn
 
     async def remove_the_gone(self) -> None:
         """Remove what the files below the sources no longer hold."""

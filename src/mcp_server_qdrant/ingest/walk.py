@@ -15,6 +15,8 @@ IGNORE_FILE = ".gitignore"
 NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
 BROKEN_NAME = "its name is not UTF-8"
 
+Stamp = tuple[int, ...]  # of two versions of a file these differ
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -54,18 +56,26 @@ class Found:
     file: Path
     size: int
     mtime: int
+    ctime: int = 0
+
+    @property
+    def stamp(self) -> Stamp:
+        """What differs once the file, or who may read it, was changed."""
+        return self.size, self.mtime, self.ctime
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A file that is not, or not wholly, in the collection, and why.
 
-    `kept` says that what was stored of it earlier stays.
+    `kept` says that what was stored of it earlier stays. `stamp` is that of the file, if it is
+    one.
     """
 
     path: str
     reason: str
     kept: bool = False
+    stamp: Stamp = ()
 
 
 @dataclass(slots=True)
@@ -223,7 +233,8 @@ def _look(seen: Seen, source: Source, file: Path, place: str) -> None:
     if fault:
         seen.problems.append(Problem(shown, fault))
     else:
-        seen.files.append(Found(source.name, shown, file, status.st_size, status.st_mtime_ns))
+        size, written, changed = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        seen.files.append(Found(source.name, shown, file, size, written, changed))
 
 
 def _rules_above(root: Path) -> Iterator[_Rules]:

@@ -1,6 +1,7 @@
 """Which collections there are, which of them may be seen, and how each is searched."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
@@ -66,7 +68,8 @@ class Catalog:
     """The collections of one engine, as this server may show them.
 
     `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
-    collection reads like one about a collection that does not exist.
+    collection reads like one about a collection that does not exist. `gained` is told when a
+    collection turns out to have been upgraded since it was looked up before.
     """
 
     def __init__(
@@ -76,10 +79,12 @@ class Catalog:
         *,
         default: str | None = None,
         allowed: Sequence[str] = (),
+        gained: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
+        self._gained = gained
         self._default = default
         self._allowed = tuple(allowed)
         self._clock = clock
@@ -95,9 +100,20 @@ class Catalog:
             return names
         with foreign_errors():
             response = await self._client.get_collections()
-        names = tuple(sorted(c.name for c in response.collections if self.visible(c.name)))
+        known = await self._shown([collection.name for collection in response.collections])
+        names = tuple(name for name in known if self.visible(name))
         self._names = (self._clock() + NAMES_SECONDS, names)
         return names
+
+    async def _shown(self, names: Sequence[str]) -> list[str]:
+        """The names, a copy that stands for a collection by that one's; aliases cost a trip."""
+        aliases: dict[str, str] = {}
+        # A key that may read some collections only is refused the aliases.
+        with contextlib.suppress(QdrantMcpError), foreign_errors():
+            if any(map(marks.stands_for, names)):
+                found = (await self._client.get_aliases()).aliases
+                aliases = {one.alias_name: one.collection_name for one in found}
+        return marks.shown(names, aliases)
 
     def visible(self, name: str) -> bool:
         """Whether the allow-list lets this name be read and named."""
@@ -219,7 +235,10 @@ class Catalog:
     async def _look_up(self, name: str) -> Target:
         with foreign_errors(name):
             info = await self._client.get_collection(name)
-            sparse = _sparse_leg(info)
+            unfinished = marks.filling(info.config.metadata)
+            sparse, filling = _sparse_leg(info, unfinished), None
+            if sparse is None and unfinished:
+                filling = _sparse_leg(info, frozenset())
             points = info.points_count or 0
             documents = points
             if sparse is not None and sparse.idf:
@@ -227,9 +246,18 @@ class Catalog:
                 documents = (await self._client.count(name, count_filter=having)).count
         dense, note = await self._dense_leg(name, info)
         target = Target(
-            name, points=points, dense=dense, sparse=sparse, documents=documents, note=note
+            name,
+            points=points,
+            dense=dense,
+            sparse=sparse,
+            documents=documents,
+            note=note or (marks.UNFINISHED if unfinished else None),
+            filling=filling,
         )
+        before = self._entries.get(name)
         self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
+        if before is not None and _upgraded(before.target, target):
+            self._gained(name)
         return target
 
     def grew(self, name: str, points: int) -> None:
@@ -254,10 +282,12 @@ class Catalog:
     async def _dense_leg(
         self, collection: str, info: models.CollectionInfo
     ) -> tuple[DenseLeg | None, str | None]:
-        vectors = dense_vectors(info)
+        metadata = info.config.metadata or {}
+        unfinished = marks.filling(metadata)
+        vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
         if not vectors:
             return None, "keywords only: it has no dense vector"
-        choice = await self._models.of(collection, info.config.metadata or {}, tuple(vectors))
+        choice = await self._models.of(collection, metadata, tuple(vectors))
         if choice.model is None:
             return None, choice.fault
         named, size = await self._models.shape(choice.model)
@@ -302,11 +332,17 @@ class Catalog:
             points=target.points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=await self._updated(target.collection),
-            note=target.note,
+            updated_at=await self.changed_at(target.collection),
+            note=target.note or self._origin(target.collection),
         )
 
-    async def _updated(self, name: str) -> str | None:
+    def _origin(self, name: str) -> str | None:
+        """What an import wrote down about where the collection comes from."""
+        entry = self._entries.get(name)
+        told = (entry.info.config.metadata or {}).get(marks.IMPORTED_KEY) if entry else None
+        return told if isinstance(told, str) else None
+
+    async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
         entry = self._entries.get(name)
         if entry is None or UPDATED_KEY not in entry.info.payload_schema:
@@ -339,9 +375,17 @@ def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]
     return {"": vectors} if isinstance(vectors, models.VectorParams) else dict(vectors)
 
 
-def _sparse_leg(info: models.CollectionInfo) -> SparseLeg | None:
+def _upgraded(before: Target, now: Target) -> bool:
+    """Whether it has a leg that is searched now and that was not written to before."""
+    gained = now.sparse is not None and before.sparse is None and before.filling is None
+    moved = now.dense and before.dense and now.dense.vector != before.dense.vector
+    return gained or bool(moved)
+
+
+def _sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> SparseLeg | None:
     """Our `bm25` vector, else one that BM25 can be presumed of: it has the IDF modifier."""
     vectors = info.config.params.sparse_vectors or {}
+    vectors = {name: params for name, params in vectors.items() if name not in unfinished}
     for name in sorted(vectors, key=lambda name: (name != SPARSE_NAME, name)):
         idf = vectors[name].modifier == models.Modifier.IDF
         if idf or "bm25" in name.lower():

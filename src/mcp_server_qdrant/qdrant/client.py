@@ -2,10 +2,12 @@
 
 import json
 import logging
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from urllib.parse import urlsplit
 
 import grpc
@@ -27,6 +29,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.lean import without
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 
 LOCAL = ":memory:"
@@ -66,24 +69,41 @@ async def open_client(
         logger.warning(INSECURE)
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
-        return AsyncQdrantClient(
-            url=url.rstrip("/"),
-            api_key=api_key,
-            prefer_grpc=prefer_grpc,
-            timeout=max(1, round(timeout)),
-            check_compatibility=False,
-            cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-            headers=dict(inference or {}) or None,
-        )
+        with without("fastembed"):
+            return AsyncQdrantClient(
+                url=url.rstrip("/"),
+                api_key=api_key,
+                prefer_grpc=prefer_grpc,
+                timeout=max(1, round(timeout)),
+                check_compatibility=False,
+                cloud_inference=inference is not None,  # else qdrant-client would encode texts here
+                headers=dict(inference or {}) or None,
+            )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
+
+
+def open_local_mode(folder: Path) -> AsyncQdrantBase:
+    """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
+
+    Raises EngineUnavailable where another process has it, EngineFailure where it is damaged.
+    """
+    try:
+        return AsyncQdrantClient(path=str(folder))
+    except RuntimeError as error:  # its lock is taken
+        raise EngineUnavailable(
+            "The folder is in use by another process: end it, and try again."
+        ) from error
+    except (ValueError, LookupError, TypeError, OSError, sqlite3.Error, UnpicklingError) as error:
+        raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
 
 
 def _local_client() -> AsyncQdrantClient:
     """qdrant-client's local mode, which warns of each thing that it does more slowly."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
-    return AsyncQdrantClient(location=LOCAL)
+    with without("fastembed"):
+        return AsyncQdrantClient(location=LOCAL)
 
 
 @contextmanager

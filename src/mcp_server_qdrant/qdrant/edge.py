@@ -15,10 +15,11 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.http.models.models import QueryResponse
 
 from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.hosting.link import Link
+from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant import edge_plain as plain
 from mcp_server_qdrant.qdrant.edge_check import plain_payload
-from mcp_server_qdrant.qdrant.edge_link import Link
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, pack
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
 _BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
@@ -36,7 +37,7 @@ class EdgeClient(AsyncQdrantBase):
         cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
     ) -> Self:
         """Open the folder; the host is started when none runs. `timeout`: seconds per call."""
-        link = Link(Path(path), options or EdgeOptions(), timeout)
+        link = Link(service(Path(path), options), timeout)
         await link.open()
         return cls(link)
 
@@ -59,6 +60,10 @@ class EdgeClient(AsyncQdrantBase):
     async def collection_exists(self, collection_name: str, **kwargs: Any) -> bool:  # noqa: ARG002
         """Whether there is such a collection."""
         return collection_name in await self._ask("collections")
+
+    async def get_aliases(self, **kwargs: Any) -> models.CollectionsAliasesResponse:  # noqa: ARG002
+        """There are none here."""
+        return models.CollectionsAliasesResponse(aliases=[])
 
     async def get_collection(
         self,
@@ -117,6 +122,33 @@ class EdgeClient(AsyncQdrantBase):
         if schema is None:
             raise RequestError("An index needs a schema.")
         await self._ask("index", collection_name, field_name, schema, timeout=timeout)
+        return done()
+
+    async def create_vector_name(
+        self,
+        collection_name: str,
+        vector_name: str,
+        vector_name_config: Any,
+        timeout: float | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> models.UpdateResult:
+        """Add a vector, which no point has yet; without effect where it is there already."""
+        declared = plain.plain(vector_name_config)
+        kind = "sparse_vectors" if "sparse" in declared else "vectors"
+        params = declared.get("sparse", declared.get("dense"))
+        arguments = (collection_name, vector_name, kind, params)
+        await self._ask("add_vector", *arguments, timeout=timeout)
+        return done()
+
+    async def delete_vector_name(
+        self,
+        collection_name: str,
+        vector_name: str,
+        timeout: float | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> models.UpdateResult:
+        """Remove a vector from the collection and all its points."""
+        await self._ask("drop_vector", collection_name, vector_name, timeout=timeout)
         return done()
 
     # Points

@@ -21,7 +21,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mcp_server_qdrant.errors import DiskFull
-from mcp_server_qdrant.qdrant.edge_wire import LOCK, sync
+from mcp_server_qdrant.hosting.wire import identity, sync
+from mcp_server_qdrant.qdrant.edge_wire import service
 
 _LONGEST_SLUG = 120
 _BLOCK = 1 << 20
@@ -51,11 +52,12 @@ class Folder:
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
-        self._held = _identity(root / LOCK)
+        self._lock = service(root).lock
+        self._held = identity(self._lock)
 
     def gone(self) -> bool:
         """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
-        return _identity(self.root / LOCK) != self._held
+        return identity(self._lock) != self._held
 
     def prepare(self) -> None:
         """Make the directories and mend what a crash left half done."""
@@ -119,14 +121,6 @@ class Folder:
             )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
@@ -138,6 +132,24 @@ def allocated(path: Path) -> int:
     """Bytes the tree really occupies (holes are free)."""
     found = [file.stat() for file in path.rglob("*") if file.is_file()]
     return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
+
+
+def read_ahead(path: Path, most: int) -> int:
+    """Have the system read up to `most` bytes of a tree into its cache; how many it was asked for.
+
+    The engine maps its files: a page that is not in memory holds up the search that touches it.
+    """
+    asked = 0
+    for file in path.rglob("*"):
+        with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
+            number = handle.fileno()
+            for start, end in _data_ranges(number, os.fstat(number).st_size):
+                length = min(end - start, most - asked)
+                if length <= 0:
+                    return asked
+                os.posix_fadvise(number, start, length, os.POSIX_FADV_WILLNEED)
+                asked += length
+    return asked
 
 
 def sync_tree(path: Path) -> None:

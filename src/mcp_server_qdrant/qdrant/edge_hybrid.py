@@ -1,7 +1,7 @@
 """What a search asks of the engine, of many collections in one call; plain data in and out.
 
 Each function answers one entry per collection, in their order: `(True, answer)`, or
-`(False, error)` as `edge_wire.error_out` writes it, so that one collection's failure is its own.
+`(False, error)` as `hosting.wire.error_out` writes it, so that one collection's failure is its own.
 
 A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
 """
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_ids, check_query
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
-from mcp_server_qdrant.qdrant.edge_wire import error_out
 
 Answer = tuple[bool, Any]
 # Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.

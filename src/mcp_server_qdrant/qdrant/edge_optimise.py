@@ -20,9 +20,10 @@ from pathlib import Path
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError
+from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.qdrant.edge_files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge_gate import Gate
-from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded, log
+from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 

@@ -73,6 +73,25 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
     )
 
 
+def new_vector(name: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOperation:
+    """The update that adds a vector to a shard; `kind` is `vectors` or `sparse_vectors`."""
+    if kind == "sparse_vectors":
+        return edge.UpdateOperation.create_sparse_vector(name, modifier_of(params))
+    return edge.UpdateOperation.create_dense_vector(
+        name,
+        params["size"],
+        distance_of(params["distance"]),
+        multivector_config=multivector_of(params),
+        datatype=datatype_of(params),
+    )
+
+
+def same_vector(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two declarations mean the same to the engine."""
+    told = ("size", "distance", "multivector_config", "datatype", "modifier")
+    return all(one.get(key) == other.get(key) for key in told)
+
+
 def distance_of(name: str) -> edge.Distance:
     """The distance called so."""
     if name not in _DISTANCES:

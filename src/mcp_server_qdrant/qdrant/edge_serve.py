@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
-from mcp_server_qdrant.qdrant import edge_wire as wire
+from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.002  # answers are sent at least so often: the client works on them meanwhile
@@ -29,7 +30,7 @@ READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count"
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 WRITES = frozenset(
     {
-        *("create", "update_metadata", "drop", "index"),
+        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
         *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
     }
 )
@@ -52,7 +53,6 @@ class Session:
 
     def run(self) -> None:
         """Serve until the client goes (EOFError, OSError)."""
-        self.send([("hello", True, wire.WIRE)])
         while True:
             self._frame(wire.unpack(self._link.recv_bytes()))
 
@@ -107,7 +107,7 @@ def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[
 class Writer(threading.Thread):
     """Does every write, in the order they came; starts optimisations when it has nothing to do."""
 
-    def __init__(self, shards: Shards, gate: Gate, options: wire.EdgeOptions) -> None:
+    def __init__(self, shards: Shards, gate: Gate, options: EdgeOptions) -> None:
         super().__init__(name="writer", daemon=True)
         self._gate = gate
         self._folder = shards.folder

@@ -6,7 +6,6 @@ Used by the writer and the readers of the host, one at a time (see `edge_gate`).
 import contextlib
 import json
 import re
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,10 +22,11 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.hosting.log import log
+from mcp_server_qdrant.hosting.wire import sync, write_atomically
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant.edge_files import Folder, slug_of
 from mcp_server_qdrant.qdrant.edge_schema import shard_config
-from mcp_server_qdrant.qdrant.edge_wire import sync, write_atomically
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -250,9 +250,3 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")
     return EngineFailure(f"The collection {name!r} {failure}.")
-
-
-def log(text: str) -> None:
-    """One line in the host's log."""
-    sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
-    sys.stderr.flush()

@@ -7,8 +7,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.datatypes import Candidate, LegQuery, Payload, PointId, Target
 from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge_plain import plain
-from mcp_server_qdrant.qdrant.edge_wire import error_in
 from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too

@@ -1,33 +1,22 @@
-"""What the engine host and its clients agree on: frames, rendezvous file, address, errors.
+"""How the engine host of a folder behaves, and where it is found."""
 
-A frame is a pickled list. Requests are `(id, operation, arguments)`, replies `(id, ok, value)`,
-where a failed reply's value is `(error class name, arguments)`. Only plain data travels.
-"""
-
-import contextlib
 import json
-import math
-import os
-import pickle
-import socket
-import stat
-import struct
-import sys
-import tempfile
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant import errors
+from mcp_server_qdrant.errors import EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.hosting.service import Faults, Service
 
 WIRE = 5
-BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
-RENDEZVOUS = "engine-host.json"
-LOCK = "engine-host.lock"
-LOG = "engine-host.log"
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
+NAME = "engine-host"
+FAULTS = Faults(
+    called="The embedded engine",
+    folder="The data folder",
+    setting="QDRANT_LOCAL_PATH",
+    unavailable=EngineUnavailable,
+    late=EngineTimeout,
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +25,7 @@ class EdgeOptions:
 
     idle_seconds: how long the host outlives its last client. max_open: open shards kept.
     ahead: shards opened at start, before they are asked for.
+    read_ahead: bytes of their files that are read into memory then.
     min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
     (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
     writing before it starts.
@@ -44,6 +34,7 @@ class EdgeOptions:
     idle_seconds: float = 5.0
     max_open: int = 512
     ahead: int = 64
+    read_ahead: int = 1 << 30
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0
@@ -58,156 +49,20 @@ class EdgeOptions:
         return cls(**json.loads(text))
 
 
-@dataclass(frozen=True)
-class Rendezvous:
-    """Where a host listens and the key that opens it."""
-
-    address: str
-    key: bytes
-    pid: int
-    wire: int = WIRE
-
-    def write(self, folder: Path) -> None:
-        """Publish, readable by this user only."""
-        fields = asdict(self) | {"key": self.key.hex()}
-        write_atomically(folder / RENDEZVOUS, json.dumps(fields))
-
-    @classmethod
-    def read(cls, folder: Path) -> "Rendezvous | None":
-        """The published one; None when there is none, no whole one, or others could write it."""
-        try:
-            handle = os.open(folder / RENDEZVOUS, os.O_RDONLY | _NO_LINK)
-            with os.fdopen(handle, encoding="utf-8") as file:
-                if not _private(os.fstat(handle)):
-                    return None
-                fields = json.load(file)
-            key = bytes.fromhex(fields["key"])
-            # What another version adds is passed over: its number is what tells.
-            return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+def service(folder: Path, options: EdgeOptions | None = None) -> Service:
+    """The engine host of a folder."""
+    return Service(
+        module="mcp_server_qdrant.qdrant.edge_host",
+        folder=folder.absolute(),
+        name=NAME,
+        wire=WIRE,
+        options=(options or EdgeOptions()).dumps(),
+        faults=FAULTS,
+        once_only=_once_only,
+    )
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the file as a whole: readers see the old text or the new, also after a crash."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        sync(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-
-
-def sync(folder: Path) -> None:
-    """Make what was created or renamed in the folder safe from a power failure."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _private(found: os.stat_result) -> bool:
-    """Whether only this user can have written or read the file."""
-    if sys.platform == "win32":
-        return True
-    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
-    return own and not found.st_mode & 0o077
-
-
-def socket_address(folder: Path) -> str | None:
-    """A fresh private address for this process; None lets the platform choose (Windows)."""
-    if sys.platform == "win32":
-        return None
-    name = f"{folder_mark(folder)}-{os.getpid()}.sock"
-    base = tempfile.gettempdir()
-    room = _LONGEST_SOCKET_PATH - len(name) - len("/mcpq-") - 8
-    private = _private_dir(Path(base if len(os.fsencode(base)) < room else "/tmp"))  # noqa: S108
-    return str(private / name)
-
-
-def folder_mark(folder: Path) -> str:
-    """A short name of the folder, the same for every process."""
-    return sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-
-
-def _private_dir(base: Path) -> Path:
-    """A directory only this user can enter, even if someone else took the usual name."""
-    if sys.platform == "win32":
-        return base
-    path = base / f"mcpq-{os.getuid()}"
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-    found = path.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-        path.chmod(0o700)
-        return path
-    return Path(tempfile.mkdtemp(prefix="mcpq-", dir=base))
-
-
-def pack(message: Any) -> bytes:
-    """One frame; an object that occurs twice in it travels once."""
-    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-
-
-# What a frame that is no message raises.
-UNREADABLE = (
-    *(pickle.UnpicklingError, ValueError, TypeError),
-    *(AttributeError, LookupError, ImportError),
-)
-
-
-def unpack(frame: bytes) -> Any:
-    """The message of a frame that came over an authenticated connection."""
-    return pickle.loads(frame)  # noqa: S301
-
-
-def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
-    """An error as plain data."""
-    if isinstance(error, errors.UnknownCollection):
-        return "UnknownCollection", (error.name, error.near)
-    for kind in type(error).__mro__:
-        if getattr(errors, kind.__name__, None) is kind:
-            return kind.__name__, (str(error),)
-    return errors.EngineFailure.__name__, (str(error),)
-
-
-def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
-    """The error that `error_out` described."""
-    kind, arguments = plain
-    found = getattr(errors, kind, None)
-    if not (isinstance(found, type) and issubclass(found, errors.QdrantMcpError)):
-        found = errors.EngineFailure
-    error: errors.QdrantMcpError = found(*arguments)
-    return error
-
-
-def hang_up(connection: Any) -> None:
-    """Wake a thread that reads from the connection; merely closing it would not."""
-    if sys.platform == "win32":
-        connection.close()
-        return
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
-        plain.shutdown(socket.SHUT_RDWR)
-
-
-def limit_waits(connection: Any, *, receive: float, send: float) -> None:
-    """Let a receive or send that takes longer (seconds; 0 is for ever) fail with OSError."""
-    if sys.platform == "win32":
-        return
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # macOS gives 8 KB only
-            if plain.getsockopt(socket.SOL_SOCKET, option) < BUFFER_BYTES:
-                plain.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
-        for option, seconds in ((socket.SO_RCVTIMEO, receive), (socket.SO_SNDTIMEO, send)):
-            fraction, whole = math.modf(seconds)
-            packed = struct.pack("ll", int(whole), int(fraction * 1e6))
-            plain.setsockopt(socket.SOL_SOCKET, option, packed)
+def _once_only(operation: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether the operation, done again, could do something else than the first time."""
+    conditional = operation in {"upsert", "update_vectors"} and arguments[2] is not None
+    return operation == "drop" or conditional

@@ -13,11 +13,11 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, QdrantMcpError, RequestError
+from mcp_server_qdrant.hosting.wire import unpack
 from mcp_server_qdrant.qdrant import edge_check as check
 from mcp_server_qdrant.qdrant import edge_schema as schema
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
-from mcp_server_qdrant.qdrant.edge_wire import unpack
 
 PIECE = 100  # points per engine call: about 4 ms
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
@@ -124,6 +124,45 @@ class Writes:
         if isinstance(declared, dict):
             shard.sidecar.setdefault("indexes", {})[field] = declared
             self._shards.save(shard)
+        yield
+
+    def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
+        """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
+
+        Asked for again with the same parameters it changes nothing, as with the server.
+        """
+        shard = self._shards.get(name)
+        known = shard.sidecar[kind].get(vector)
+        if known is not None and not schema.same_vector(known, params):
+            raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
+        if known is not None:
+            return
+        declared = {k: dict(shard.sidecar[k]) for k in ("vectors", "sparse_vectors")}
+        declared[kind][vector] = params
+        check.check_schema(declared["vectors"], declared["sparse_vectors"])
+        self._room()
+        with guarded(name):
+            update = schema.new_vector(vector, kind, params)
+        self.apply(shard, update)
+        # Durable in the engine first: points may bring the vector once the sidecar tells of it.
+        for _ in self.flush():
+            pass
+        shard.sidecar[kind] = declared[kind]
+        shard.sidecar["optimised_points"] = 0  # the new vector is not, yet
+        self._shards.save(shard)
+        yield
+
+    def drop_vector(self, name: str, vector: str) -> Step:
+        """Take a vector, and what the points have of it, away for good."""
+        shard = self._shards.get(name)
+        kind = next((k for k in ("vectors", "sparse_vectors") if vector in shard.sidecar[k]), None)
+        if kind is None:
+            return
+        if len(shard.sidecar["vectors"]) + len(shard.sidecar["sparse_vectors"]) == 1:
+            raise RequestError(f"{vector!r} is the only vector of {name!r}.")
+        shard.sidecar[kind] = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
+        self._shards.save(shard)
+        self.apply(shard, Update.delete_vector_name(vector))
         yield
 
     # Points

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
@@ -150,8 +149,7 @@ def joined(chunks: Sequence[Document], like: Document) -> Document:
         text += chunk.text[max(end - start, 0) :]
         end = max(end, chunk.end or start + len(chunk.text))
     complete = len(chunks) == like.chunks
-    return replace(
-        like,
+    return like._replace(
         text=text,
         start=chunks[0].start,
         end=end,

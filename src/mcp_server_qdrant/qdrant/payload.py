@@ -1,6 +1,6 @@
 """Payload <-> Document: the official format, ours, and whatever other tools wrote."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.datatypes import Document, Payload, PointId
@@ -26,19 +26,19 @@ def read(
     """
     payload = payload or {}
     key = next((k for k in content_fields if isinstance(payload.get(k), str)), None)
-    doc = payload.get("doc") if isinstance(payload.get("doc"), dict) else {}
-    assert isinstance(doc, dict)
-    metadata = payload.get("metadata")
+    doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
+    if not isinstance(doc, dict):
+        doc = {}
     return Document(
         id=point,
         collection=collection,
         text=payload[key] if key else _without_text(payload),
         title=title_of(payload),
-        source=_string(payload, metadata, "source") or _string(payload, metadata, "url"),
+        source=_string(places, "source") or _string(places, "url"),
         metadata=metadata if isinstance(metadata, dict) else _rest(payload, key),
-        tags=_tags(payload, metadata),
-        created_at=_string(payload, metadata, "created_at"),
-        updated_at=_string(payload, metadata, "updated_at"),
+        tags=_tags(places),
+        created_at=_string(places, "created_at"),
+        updated_at=_string(places, "updated_at"),
         document=_id(doc),
         chunk=_number(doc, "chunk", 0),
         chunks=_number(doc, "chunks", 1),
@@ -51,9 +51,14 @@ def read(
 
 def title_of(payload: Payload | None) -> str | None:
     """The title of a point, whoever wrote it."""
-    payload = payload or {}
+    places = _places(payload or {})
+    return _string(places, "title") or _string(places, "name")
+
+
+def _places(payload: Payload) -> Sequence[Mapping[str, Any]]:
+    """Where a point may keep what is known of it."""
     metadata = payload.get("metadata")
-    return _string(payload, metadata, "title") or _string(payload, metadata, "name")
+    return (payload, metadata) if isinstance(metadata, dict) else (payload,)
 
 
 def _without_text(payload: Payload) -> str:
@@ -70,18 +75,17 @@ def _rest(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
     return rest or None
 
 
-def _string(payload: Payload, metadata: Any, key: str) -> str | None:
-    for place in (payload, metadata):
-        if isinstance(place, dict):
-            value = place.get(key)
-            if isinstance(value, str) and value:
-                return value
+def _string(places: Iterable[Mapping[str, Any]], key: str) -> str | None:
+    for place in places:
+        value = place.get(key)
+        if value and isinstance(value, str):
+            return value
     return None
 
 
-def _tags(payload: Payload, metadata: Any) -> tuple[str, ...]:
-    for place in (payload, metadata):
-        tags = place.get("tags") if isinstance(place, dict) else None
+def _tags(places: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    for place in places:
+        tags = place.get("tags")
         if isinstance(tags, str):
             return (tags,)
         if isinstance(tags, list) and tags:

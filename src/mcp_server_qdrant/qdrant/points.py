@@ -240,12 +240,13 @@ def stored_payload(document: Document) -> Payload:
 
 def _vectors(target: Target, point: StoredPoint) -> Any:
     vectors: dict[str, Any] = {}
+    sparse = target.sparse or target.filling
     if target.dense is not None and point.dense is not None:
-        if target.dense.vector == "" and target.sparse is None:
+        if target.dense.vector == "" and sparse is None:
             return _plain(point.dense)
         vectors[target.dense.vector] = _plain(point.dense)
-    if target.sparse is not None and point.sparse.indices:
-        vectors[target.sparse.vector] = models.SparseVector(
+    if sparse is not None and point.sparse.indices:
+        vectors[sparse.vector] = models.SparseVector(
             indices=list(point.sparse.indices), values=list(point.sparse.values)
         )
     return vectors

@@ -10,12 +10,10 @@ that of all searched collections together. Source: DESIGN 3.3, measured there.
 
 from collections.abc import Iterator, Sequence
 
-from mcp_server_qdrant.datatypes import Candidate, Found, Hit, Terms
+from mcp_server_qdrant.datatypes import Found, Hit, Terms, by_score
 
 K1 = 1.2
 ALPHA = 0.5
-
-_Scored = tuple[float, str, Candidate, float | None, float | None]
 
 
 def bound(terms: Terms) -> float:
@@ -43,26 +41,13 @@ def relevance(
 def calibrate(found: Sequence[Found], terms: Terms, alpha: float = ALPHA) -> list[Hit]:
     """All candidates as one ranking, best first; ties by collection and id."""
     limit = bound(terms)
-    scored = [entry for one in found for entry in _scored(one, limit, alpha)]
-    scored.sort(key=lambda entry: (-entry[0], entry[1], str(entry[2].id)))
-    return [
-        Hit(
-            collection=collection,
-            id=candidate.id,
-            relevance=value,
-            score=value,
-            rrf=candidate.rrf,
-            dense=dense,
-            sparse=sparse,
-            payload=candidate.payload,
-        )
-        for value, collection, candidate, dense, sparse in scored
-    ]
+    return by_score(hit for one in found for hit in _hits(one, limit, alpha))
 
 
-def _scored(found: Found, limit: float, alpha: float) -> Iterator[_Scored]:
+def _hits(found: Found, limit: float, alpha: float) -> Iterator[Hit]:
     collection = found.target.collection
-    for candidate in found.candidates:
-        dense = found.dense.get(candidate.id, 0.0) if found.dense_searched else None
-        sparse = found.sparse.get(candidate.id, 0.0) if found.sparse_searched else None
-        yield relevance(dense, sparse, limit, alpha), collection, candidate, dense, sparse
+    for point, rrf, payload in found.candidates:
+        dense = found.dense.get(point, 0.0) if found.dense_searched else None
+        sparse = found.sparse.get(point, 0.0) if found.sparse_searched else None
+        value = relevance(dense, sparse, limit, alpha)
+        yield Hit(collection, point, value, value, rrf, dense, sparse, payload)

@@ -7,7 +7,7 @@ so that age alone never costs more than w. Source: DESIGN 6; decay 0.01 a day is
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -42,11 +42,12 @@ def decay(hits: Sequence[Hit], recency: Recency, now: datetime) -> list[Hit]:
     """
     if recency.weight <= 0:
         return list(hits)
-    return by_score(_aged(hit, recency, now) for hit in hits)
+    steps = list(_steps(recency.fields))
+    return by_score(_aged(hit, steps, recency, now) for hit in hits)
 
 
-def _aged(hit: Hit, recency: Recency, now: datetime) -> Hit:
-    when = timestamp(hit.payload, recency.fields)
+def _aged(hit: Hit, steps: Iterable[Sequence[str]], recency: Recency, now: datetime) -> Hit:
+    when = _first(hit.payload, steps)
     return hit if when is None else hit.rescored("recency", factor(when, recency, now))
 
 
@@ -58,16 +59,22 @@ def factor(when: datetime, recency: Recency, now: datetime) -> float:
 
 def timestamp(payload: Payload | None, fields: Iterable[str]) -> datetime | None:
     """The first time found under `fields`."""
+    return _first(payload, _steps(fields))
+
+
+def _steps(fields: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The ways into a payload where a time may be, in their order."""
     for field in fields:
-        paths = (field,) if "." in field else (field, f"metadata.{field}")
-        for path in paths:
-            when = moment(_value(payload, path))
-            if when is not None:
-                return when
+        yield field.split(".")
+        if "." not in field:
+            yield "metadata", field
+
+
+def _first(payload: Any, ways: Iterable[Sequence[str]]) -> datetime | None:
+    for way in ways:
+        value = payload
+        for step in way:
+            value = value.get(step) if isinstance(value, dict) else None
+        if value is not None and (when := moment(value)) is not None:
+            return when
     return None
-
-
-def _value(payload: Any, path: str) -> Any:
-    for step in path.split("."):
-        payload = payload.get(step) if isinstance(payload, dict) else None
-    return payload

@@ -20,7 +20,6 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from mcp_server_qdrant.datatypes import Document, Hit
@@ -92,7 +91,7 @@ def fold(hits: Sequence[Hit], document: Reader) -> list[Hit]:
             passages.append(passage)
         else:
             also = (*kept[place].also, (hit.collection, hit.id), *hit.also)
-            kept[place] = replace(kept[place], also=also)
+            kept[place] = kept[place]._replace(also=also)
     return kept
 
 

@@ -39,7 +39,13 @@ def weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:
     return terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
 
 
-def share(found: Collection[int], weights: Mapping[int, float]) -> float:
-    """The part of the query, by weight, that these terms are; in [0, 1]."""
-    total = sum(weights.values())
-    return sum(value for term, value in weights.items() if term in found) / total if total else 0.0
+def share(
+    found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
+) -> float:
+    """The part of the query, by weight, that these terms are; in [0, 1].
+
+    Of near spellings a text need hold one only: then the whole is the `ceiling`, not their sum.
+    """
+    total = sum(weights.values()) if ceiling is None else ceiling
+    held = sum(value for term, value in weights.items() if term in found)
+    return min(held / total, 1.0) if total else 0.0

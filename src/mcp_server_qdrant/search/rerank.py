@@ -12,7 +12,7 @@ and the outcome says so.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
@@ -159,7 +159,7 @@ def reordered(hits: Sequence[Hit], scores: Sequence[float], values: Sequence[flo
     Far from 0 the sigmoid maps different logits to one float, hence the first tie-break.
     """
     read = [
-        replace(hit, reranked=value, score=value * math.prod(factor for _, factor in hit.factors))
+        hit._replace(reranked=value, score=value * math.prod(factor for _, factor in hit.factors))
         for hit, value in zip(hits, values, strict=True)
     ]
     order = sorted(range(len(read)), key=lambda place: (-read[place].score, -scores[place]))

@@ -326,7 +326,7 @@ async def hydrate(
         else:
             payloads |= {(name, point): payload for point, payload in answer.items()}
     kept = [
-        hit if hit.payload is not None else replace(hit, payload=payloads[hit.collection, hit.id])
+        hit if hit.payload is not None else hit._replace(payload=payloads[hit.collection, hit.id])
         for hit in hits
         if hit.payload is not None or (hit.collection, hit.id) in payloads
     ]

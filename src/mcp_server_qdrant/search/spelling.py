@@ -9,7 +9,7 @@ least 0.75. Source: DESIGN 3.4.
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Correction, Target, Terms
@@ -38,14 +38,14 @@ class Vocabularies(Protocol):
 class Speller:
     """Corrects and expands queries.
 
-    `tokens` are the BM25 terms of a text, `common` says that a word is one of the language.
+    `tokens` are the BM25 terms of a text, `common` says which words are of the language.
     """
 
     def __init__(
         self,
         tokens: Callable[[str], Collection[int]],
         vocabularies: Vocabularies,
-        common: Callable[[str], bool] = lambda _: False,
+        common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self._tokens = tokens
         self._vocabularies = vocabularies
@@ -62,10 +62,12 @@ class Speller:
         wrong = [
             (start, word)
             for start, word in prose(terms.query)
-            if len(word) >= SHORTEST
-            and self._unknown(word, terms.unknown)
-            and not self._common(word)
-        ][:CORRECTED_WORDS]
+            if len(word) >= SHORTEST and self._unknown(word, terms.unknown)
+        ]
+        if wrong and self._common is not None:
+            common = await self._common([word for _, word in wrong])
+            wrong = [(start, word) for start, word in wrong if word not in common]
+        wrong = wrong[:CORRECTED_WORDS]
         if not wrong:
             return terms.query, ()
         known = await self._vocabularies.of(targets)

@@ -12,7 +12,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -203,13 +203,13 @@ def tagged(
 
     @cache
     def part(tags: tuple[str, ...]) -> float:
-        return share({term for tag in tags for term in tokens(fold(tag))}, counted)
+        return share({term for tag in tags for term in tokens(fold(tag))}, counted, terms.ceiling)
 
     def raised(hit: Hit) -> Hit:
         named = matches.get(hit.collection)
         tags = carried(hit.payload, named, fold) if named else ()
         if not named or not tags:
             return hit
-        return replace(lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha), tags=tags)
+        return lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha)._replace(tags=tags)
 
     return by_score(map(raised, hits))

@@ -170,6 +170,10 @@ class TermWeights:
         if known := self._known.get(collection):
             known.absent.clear()
 
+    def forget(self, collection: str) -> None:
+        """Something was deleted there: terms may be rarer than they were, or gone."""
+        self._known.pop(collection, None)
+
     def _fresh(self, target: Target) -> _Known:
         known = self._known.get(target.collection)
         now = self._clock()

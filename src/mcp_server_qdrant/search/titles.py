@@ -26,13 +26,15 @@ class Titles:
         if self._share <= 0 or alpha >= 1:
             return list(hits)
         counted = weights(terms, self._tokens)
-        return by_score(self._lifted(hit, counted, alpha) for hit in hits)
+        return by_score(self._lifted(hit, counted, terms.ceiling, alpha) for hit in hits)
 
-    def _lifted(self, hit: Hit, counted: Mapping[int, float], alpha: float) -> Hit:
+    def _lifted(
+        self, hit: Hit, counted: Mapping[int, float], ceiling: float | None, alpha: float
+    ) -> Hit:
         title = None if stored_with_title(hit) else self._title(hit)
         if not title:
             return hit
-        part = share(set(self._tokens(title)), counted)
+        part = share(set(self._tokens(title)), counted, ceiling)
         return lifted(hit, "title", self._share * part, alpha)
 
 

@@ -1,9 +1,9 @@
-"""A client's line to the engine host: calls of one loop tick share a frame.
+"""A client's line to a host: calls of one loop tick share a frame.
 
 The event loop never waits for the socket: a thread reads, and whatever might not fit into the
 socket's buffer is sent by another thread. When the host dies it is started again and the calls
-under way are repeated: doing them twice changes no more than doing them once, since points are
-written by id. The others (see `_once_only`) fail, saying that they may have been done.
+under way are repeated: for the engine, doing them twice changes no more than doing them once,
+since points are written by id. The others (`once_only`) fail, saying that they may have been done.
 """
 
 import asyncio
@@ -13,21 +13,18 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.errors import EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.qdrant import edge_wire as wire
-from mcp_server_qdrant.qdrant.edge_connect import connect
+from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.connect import connect, end
+from mcp_server_qdrant.hosting.service import Service
 
 CONNECT_SECONDS = 20.0
 _RETRIES = 2
 _SWEEP_SECONDS = 0.05
 # A socket's buffer holds `wire.BUFFER_BYTES`; a pipe of Windows far less.
 _DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
-
-_CLOSED = "The engine's client is closed."
-_UNSURE = "The embedded engine stopped during this call, which may or may not have been done."
 
 Call = tuple[int, str, tuple[Any, ...]]
 
@@ -39,18 +36,19 @@ class _Lost(Exception):
 class Link:
     """Calls to the host, from one event loop."""
 
-    def __init__(self, folder: Path, options: wire.EdgeOptions, timeout: float) -> None:
-        self._folder, self._options, self._timeout = folder, options, timeout
+    def __init__(self, service: Service, timeout: float) -> None:
+        self._service, self._timeout = service, timeout
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self._line: _Line | None = None
+        self._pid = 0
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
 
     async def open(self) -> None:
         """Find or start the host; whoever asks meanwhile waits for the same connection."""
         if self._closed:
-            raise EngineUnavailable(_CLOSED)
+            raise self._left()
         if self._line is not None and not self._line.ended:
             return
         if self._opening is None or self._opening.done():
@@ -60,11 +58,11 @@ class Link:
         await asyncio.shield(self._opening)
 
     async def _connect(self) -> None:
-        found = await asyncio.to_thread(connect, self._folder, self._options, CONNECT_SECONDS)
+        found, pid = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
         if self._closed:
             found.close()
         else:
-            self._line = _Line(found, self._loop)
+            self._line, self._pid = _Line(found, self._loop), pid
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer."""
@@ -78,16 +76,17 @@ class Link:
                 try:
                     return await self._once(operation, arguments, until)
                 except _Lost:
-                    if _once_only(operation, arguments):
-                        raise EngineUnavailable(_UNSURE) from None
+                    if self._service.once_only(operation, arguments):
+                        unsure = "stopped during this call, which may or may not have been done."
+                        raise self._unavailable(unsure) from None
         except TimeoutError:
-            raise EngineTimeout(f"The engine did not answer within {limit:g} seconds.") from None
-        raise EngineUnavailable("The embedded engine stopped several times during this call.")
+            raise self._late(limit) from None
+        raise self._unavailable("stopped several times during this call.")
 
     async def _once(self, operation: str, arguments: tuple[Any, ...], until: float) -> Any:
         line = self._line
         if line is None:
-            raise EngineUnavailable(_CLOSED)
+            raise self._left()
         number = next(self._numbers)
         answer = self._loop.create_future()
         line.send((number, operation, arguments), answer, until)
@@ -96,19 +95,30 @@ class Link:
         finally:
             line.forget(number)
 
+    def end_host(self) -> None:
+        """End the host at the other end, which hangs: the calls under way go to the next."""
+        if self._line is not None and not self._line.ended:
+            end(self._pid)
+
     async def close(self) -> None:
         """Leave; the host goes on for others."""
         self._closed = True
         line, self._line = self._line, None
         if line is not None:
-            line.fail(lambda: EngineUnavailable(_CLOSED))
+            line.fail(self._left)
             await asyncio.to_thread(line.close)
 
+    def _left(self) -> BackendError:
+        faults = self._service.faults
+        return faults.unavailable(f"{faults.called}'s client is closed.")
 
-def _once_only(operation: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether the operation, done again, could do something else than the first time."""
-    conditional = operation in {"upsert", "update_vectors"} and arguments[2] is not None
-    return operation == "drop" or conditional
+    def _late(self, seconds: float) -> BackendError:
+        faults = self._service.faults
+        return faults.late(f"{faults.called} did not answer within {seconds:g} seconds.")
+
+    def _unavailable(self, what: str) -> BackendError:
+        faults = self._service.faults
+        return faults.unavailable(f"{faults.called} {what}")
 
 
 class _Line:
@@ -125,7 +135,7 @@ class _Line:
         self._sizes: dict[int, int] = {}
         self.ended = False
         self._threads = [
-            threading.Thread(target=target, name=f"edge-{name}", daemon=True)
+            threading.Thread(target=target, name=f"host-{name}", daemon=True)
             for name, target in (("reader", self._read), ("sender", self._send_later))
         ]
         for thread in self._threads:

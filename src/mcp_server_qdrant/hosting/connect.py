@@ -1,0 +1,175 @@
+"""Finding a running host, or starting one. Blocking: call it in a thread."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing import AuthenticationError
+from multiprocessing import connection as mp
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
+
+_HELLO_SECONDS = 5.0
+_SEND_SECONDS = 120.0
+_LONGEST_LOG = 1 << 20
+
+
+class _Mute(Exception):
+    """It took the call and says nothing."""
+
+
+def connect(service: Service, timeout: float) -> tuple[Any, int]:
+    """A connection to the host and its process id; its fault `unavailable` when there is none."""
+    _own(service)
+    until = time.monotonic() + timeout
+    started: subprocess.Popen[bytes] | None = None
+    failures = 0
+    while time.monotonic() < until:
+        found = wire.Rendezvous.read(service.rendezvous)
+        try:
+            if found is not None and (link := _knock(service, found)) is not None:
+                return link, found.pid
+        except _Mute:
+            if service.expendable and found is not None and _held(service):
+                end(found.pid)
+        if started is None:
+            started = _start(service)
+        elif (code := started.poll()) is not None:
+            started = None
+            if code == FULL:
+                raise _not_started(service, "the disk is full")
+            failures += code != LOCKED
+            if failures > 2:
+                raise _unavailable(service, "could not be started; see its log.")
+        time.sleep(0.01)
+    raise _unavailable(service, f"did not answer within {timeout:.0f} seconds.")
+
+
+def end(pid: int) -> None:
+    """End a host that hangs and has nothing to lose."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+
+
+def _held(service: Service) -> bool:
+    """Whether somebody holds the lock: only then the rendezvous is the one of a living host."""
+    lock = FileLock(service.lock, mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _knock(service: Service, found: wire.Rendezvous) -> Any:
+    """A connection to the published host, or None. Raises _Mute."""
+    try:
+        link = _dial(found)
+    except BlockingIOError:
+        raise _Mute from None
+    except (OSError, EOFError, AuthenticationError, ValueError):
+        return None
+    if found.wire == service.wire and _hello(link, service.wire):
+        wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
+        return link
+    link.close()
+    if found.wire != service.wire:
+        raise service.faults.unavailable(
+            "Another version of this server is using the folder; stop it or use the same version."
+        )
+    return None
+
+
+def _dial(found: wire.Rendezvous) -> Any:
+    """Connect and prove to each other that both know the key; a host that hangs is given up."""
+    if sys.platform == "win32":
+        return mp.Client(found.address, authkey=found.key)
+    with socket.socket(socket.AF_UNIX) as plain:
+        plain.settimeout(_HELLO_SECONDS)
+        plain.connect(found.address)
+        plain.setblocking(True)  # noqa: FBT003
+        link = mp.Connection(plain.detach())
+    try:
+        wire.limit_waits(link, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
+        mp.answer_challenge(link, found.key)
+        mp.deliver_challenge(link, found.key)
+    except (OSError, EOFError, AuthenticationError):
+        link.close()
+        raise
+    return link
+
+
+def _hello(link: Any, version: int) -> bool:
+    try:
+        return bool(link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == version)
+    except (OSError, EOFError, *wire.UNREADABLE):
+        return False
+
+
+def _own(service: Service) -> None:
+    """Make the folder; the fault `unavailable` when it is somebody else's."""
+    folder, faults = service.folder, service.faults
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.stat().st_uid
+    except OSError as error:
+        raise _not_started(service, error.strerror or type(error).__name__) from None
+    if sys.platform != "win32" and owner != os.getuid():
+        raise faults.unavailable(
+            f"{faults.folder} belongs to another user; choose one of your own."
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise faults.unavailable(
+            f"{faults.folder} cannot be written to: mend its permissions, or let"
+            f" {faults.setting} name another."
+        )
+
+
+def _unavailable(service: Service, what: str) -> BackendError:
+    return service.faults.unavailable(f"{service.faults.called} {what}")
+
+
+def _not_started(service: Service, reason: str) -> BackendError:
+    return _unavailable(service, f"could not be started: {reason}.")
+
+
+def _log(path: Path) -> BinaryIO:
+    """The host's log, for this user only; begun anew when it has become long."""
+    long = path.exists() and path.stat().st_size > _LONGEST_LOG
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND)
+    file = os.fdopen(os.open(path, flags, 0o600), "wb" if long else "ab")
+    path.chmod(0o600)
+    return file
+
+
+def _start(service: Service) -> "subprocess.Popen[bytes]":
+    """Start a host that outlives this process if others use it."""
+    try:
+        with _log(service.log) as log:
+            process = subprocess.Popen(
+                # -P and cwd: nothing in the directory this process was started in is imported.
+                [
+                    *(sys.executable, "-P", "-m", service.module),
+                    *(str(service.folder), service.options),
+                ],
+                cwd=service.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise _not_started(service, error.strerror or type(error).__name__) from None
+    threading.Thread(target=process.wait, name="host-reaper", daemon=True).start()
+    return process

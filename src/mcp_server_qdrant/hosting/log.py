@@ -1,0 +1,10 @@
+"""What a host says, to be read by an operator."""
+
+import sys
+from datetime import UTC, datetime
+
+
+def log(text: str) -> None:
+    """One line in the host's log."""
+    sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,212 @@
+"""Deleting: documents by ids, or what a filter matches once its exact number is confirmed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp_server_qdrant.datatypes import Document, PointId, Target
+from mcp_server_qdrant.errors import BackendError, QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.notation import Identify, point_id
+
+EXAMPLES = 3
+BATCH = 1_000
+
+
+class Collections(Protocol):
+    """What there is to delete from."""
+
+    async def names(self) -> Sequence[str]:
+        """All visible collections."""
+
+    async def exists(self, name: str) -> bool:
+        """Whether a visible collection has this name."""
+
+    async def near(self, name: str) -> list[str]:
+        """Names that look like it."""
+
+    async def target(self, name: str) -> Target:
+        """How it is searched."""
+
+    def has_document_index(self, name: str) -> bool:
+        """Whether the chunks of a document are found fast."""
+
+    def forget(self, name: str) -> None:
+        """Look it up anew at its next use."""
+
+
+class Lookup(Protocol):
+    """What finds by id."""
+
+    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
+        """Id -> its point, or the first part of the document of that id."""
+
+
+class Points(Protocol):
+    """What removes points."""
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """The named ones."""
+
+    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
+        """Chunks of a document from `first` on."""
+
+
+class Selection(Protocol):
+    """What a filter matches."""
+
+    async def counted(
+        self, collection: str, where: Mapping[str, Any], examples: int
+    ) -> tuple[int, list[Document]]:
+        """The exact number, and some of them."""
+
+    async def ids(self, collection: str, where: Mapping[str, Any], limit: int) -> list[PointId]:
+        """Their ids, at most `limit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The documents of some ids (of each one part, for its title), and the ids that are nowhere."""
+
+    documents: tuple[Document, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What a filter matches in a collection: the exact number of points, and a few of them."""
+
+    collection: str
+    count: int
+    examples: tuple[Document, ...]
+
+
+class Deletion:
+    """Deletes, and has what is remembered of a collection follow at once.
+
+    `lock` keeps the parts of one document together; `deleted` is told which collection changed.
+    """
+
+    def __init__(
+        self,
+        collections: Collections,
+        lookup: Lookup,
+        points: Points,
+        selection: Selection,
+        *,
+        lock: Callable[[str, str], AbstractAsyncContextManager[Any]],
+        deleted: Callable[[str], None],
+        identify: Identify = point_id,
+    ) -> None:
+        self._collections = collections
+        self._lookup = lookup
+        self._points = points
+        self._selection = selection
+        self._lock = lock
+        self._deleted = deleted
+        self._identify = identify
+
+    async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
+        """The documents of these ids; the id of a part stands for its whole document.
+
+        Raises RequestError where an id is in several collections and none was named, BackendError
+        where a collection that may have it could not be looked in.
+        """
+        wanted = list(dict.fromkeys(ids))
+        found = await self._found(wanted, collection)
+        for one in wanted:
+            if len(places := [name for name, named in found.items() if one in named]) > 1:
+                raise RequestError(
+                    f"Nothing was deleted: the id {one!r} is in {' and in '.join(places)}. "
+                    "Name the collection that is meant."
+                )
+        whole: dict[tuple[str, str], Document] = {}
+        for named in found.values():
+            for document in named.values():
+                key = (document.collection, document.document or str(document.id))
+                whole.setdefault(key, document)
+        missing = [one for one in wanted if not any(one in named for named in found.values())]
+        return Named(tuple(whole.values()), tuple(missing))
+
+    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Named) -> None:
+        """Delete the documents of these ids if they are still as they were seen, else nothing."""
+        if await self.named(ids, collection) != seen:
+            raise RequestError(
+                "Nothing was deleted: what these ids name has changed meanwhile. Call again."
+            )
+        for document in seen.documents:
+            await self._delete(document)
+
+    async def _found(
+        self, ids: Sequence[str], collection: str | None
+    ) -> dict[str, dict[str, Document]]:
+        """Collection -> id -> document."""
+        names = await self._collections.names() if collection is None else [collection]
+        if collection is not None:
+            await self._existing(collection)
+        answers = await asyncio.gather(
+            *(self._lookup.named(name, ids) for name in names), return_exceptions=True
+        )
+        found: dict[str, dict[str, Document]] = {}
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, QdrantMcpError):
+                raise BackendError(f"Nothing was deleted: {name} could not be looked in: {answer}")
+            if isinstance(answer, BaseException):
+                raise answer
+            found[name] = answer
+        return found
+
+    async def _existing(self, collection: str) -> None:
+        if not await self._collections.exists(collection):
+            raise UnknownCollection(collection, await self._collections.near(collection))
+
+    async def _delete(self, one: Document) -> None:
+        """A whole document: its chunks by their ids, or by a filter where that is sure or fast."""
+        name, document = one.collection, one.document
+        await self._collections.target(name)
+        try:
+            if document is None:
+                await self._points.delete_points(name, [one.id])
+                return
+            async with self._lock(name, document):
+                chunks = [self._identify(name, document, number) for number in range(one.chunks)]
+                await self._points.delete_points(name, [*chunks, one.id])
+                if self._collections.has_document_index(name) or one.id not in chunks:
+                    await self._points.delete_chunks_from(name, document, 0)
+        finally:
+            self._changed(name)
+
+    async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
+        """What the filter matches, to be confirmed. Raises UnknownCollection, InvalidFilter."""
+        await self._existing(collection)
+        count, examples = await self._selection.counted(collection, where, EXAMPLES)
+        return Matching(collection, count, tuple(examples))
+
+    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
+        """Delete what the filter matches if that is exactly `count` points, else nothing.
+
+        Those very points are deleted: what comes to match meanwhile stays.
+        """
+        await self._existing(collection)
+        ids = await self._selection.ids(collection, where, count + 1)
+        if len(ids) != count:
+            raise RequestError(changed(count, await self.matching(where, collection)))
+        try:
+            for first in range(0, count, BATCH):
+                await self._points.delete_points(collection, ids[first : first + BATCH])
+        finally:
+            self._changed(collection)
+        return count
+
+    def _changed(self, collection: str) -> None:
+        self._collections.forget(collection)
+        self._deleted(collection)
+
+
+def changed(confirmed: int, now: Matching) -> str:
+    """Why a number that was confirmed is not good enough."""
+    return (
+        f"Nothing was deleted: the filter matches {now.count} points of {now.collection}, not "
+        f"{confirmed}. Call again without confirm_count to see them."
+    )

@@ -1,0 +1,304 @@
+"""Whole collections: read and written page by page, given more vectors, put in another's place."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.datatypes_models import Dense
+from mcp_server_qdrant.errors import EngineTooOld, RequestError
+from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.catalog import dense_vectors
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge_plain import sidecar
+from mcp_server_qdrant.qdrant.inference import native
+from mcp_server_qdrant.qdrant.payload import read
+
+TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
+_UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a collection is made, in qdrant-client's models, and what an upgrade left undone."""
+
+    vectors: Mapping[str, models.VectorParams]
+    sparse: Mapping[str, models.SparseVectorParams]
+    metadata: Mapping[str, Any]
+    indexes: Mapping[str, Any]
+
+    @property
+    def filling(self) -> frozenset[str]:
+        """The vectors that not all points have yet."""
+        return marks.filling(self.metadata)
+
+    @property
+    def keywords(self) -> str | None:
+        """The vector that keyword search uses, finished or not; None where there is none."""
+        idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
+        return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
+
+    @property
+    def added(self) -> str | None:
+        """The dense vector that an upgrade to another model added."""
+        vector = self.metadata.get(marks.VECTOR_KEY)
+        return vector if vector in self.vectors else None
+
+    def plan(self) -> dict[str, tuple[Any, ...]]:
+        """Vector name -> what must be equal for points of one collection to fit another."""
+        dense = {
+            n: (p.size, p.distance, bool(p.multivector_config)) for n, p in self.vectors.items()
+        }
+        return dense | {name: (params.modifier,) for name, params in self.sparse.items()}
+
+    def declared(self) -> dict[str, Any]:
+        """The same in the embedded engine's own terms."""
+        return {"name": "", **sidecar(self.vectors, self.sparse, None)}
+
+    def with_vector(self, name: str, size: int | None) -> "Shape":
+        """The same with one vector more: dense of `size`, or sparse."""
+        if size is None:
+            return Shape(self.vectors, {**self.sparse, name: _SPARSE}, self.metadata, self.indexes)
+        params = models.VectorParams(size=size, distance=models.Distance.COSINE)
+        return Shape({**self.vectors, name: params}, self.sparse, self.metadata, self.indexes)
+
+
+_SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
+class Bulk:
+    """The collections of one engine, whole. All calls raise our errors."""
+
+    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+        self._client = client
+        self._content_fields = tuple(content_fields)
+
+    # Collections
+
+    async def names(self) -> list[str]:
+        """All collections, copies that upgrades made among them."""
+        with foreign_errors():
+            return sorted(one.name for one in (await self._client.get_collections()).collections)
+
+    async def aliases(self) -> dict[str, str]:
+        """Alias -> collection."""
+        with foreign_errors():
+            found = await self._client.get_aliases()
+        return {one.alias_name: one.collection_name for one in found.aliases}
+
+    async def shape(self, name: str) -> Shape:
+        """How the collection is made. Raises UnknownCollection."""
+        with foreign_errors(name):
+            info = await self._client.get_collection(name)
+        indexes = {
+            field: one.params if one.params is not None else one.data_type
+            for field, one in info.payload_schema.items()
+        }
+        params = info.config.params
+        return Shape(
+            dense_vectors(info),
+            dict(params.sparse_vectors or {}),
+            dict(info.config.metadata or {}),
+            indexes,
+        )
+
+    async def make(self, name: str, shape: Shape) -> None:
+        """An empty collection of that shape, its payload indexes with it."""
+        if fault := name_fault(name):
+            raise RequestError(fault)
+        vectors: Any = dict(shape.vectors)
+        with foreign_errors(name):
+            await self._client.create_collection(
+                name,
+                vectors_config=vectors[""] if list(vectors) == [""] else vectors,
+                sparse_vectors_config=dict(shape.sparse) or None,
+                metadata=dict(shape.metadata) or None,
+            )
+            for field, index in shape.indexes.items():
+                await self._client.create_payload_index(name, field, index)
+
+    async def drop(self, name: str) -> None:
+        """Delete a collection."""
+        with foreign_errors(name):
+            await self._client.delete_collection(name)
+
+    async def lead(self, alias: str, to: str) -> None:
+        """Let the alias lead to a collection, in one step where it led to another."""
+        changes: list[Any] = []
+        if alias in await self.aliases():
+            changes.append(
+                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
+            )
+        create = models.CreateAlias(collection_name=to, alias_name=alias)
+        changes.append(models.CreateAliasOperation(create_alias=create))
+        with foreign_errors():
+            await self._client.update_collection_aliases(change_aliases_operations=changes)
+
+    # Vectors
+
+    async def begin(self, name: str, vector: str, size: int | None) -> None:
+        """Add a vector, dense of `size` or sparse, which is not searched until `finish`.
+
+        Raises EngineTooOld where the server cannot.
+        """
+        unfinished = (await self.shape(name)).filling
+        await self._mark(name, unfinished | {vector})
+        config: Any = (
+            models.SparseVectorNameConfig(
+                sparse=models.SparseVectorConfig(modifier=models.Modifier.IDF)
+            )
+            if size is None
+            else models.DenseVectorNameConfig(
+                dense=models.DenseVectorConfig(size=size, distance=models.Distance.COSINE)
+            )
+        )
+        try:
+            with foreign_errors(name), _old_servers():
+                await self._client.create_vector_name(name, vector, config, wait=True)
+        except EngineTooOld:
+            await self._mark(name, unfinished)
+            raise
+
+    async def _mark(
+        self, name: str, unfinished: Collection[str], more: Mapping[str, Any] | None = None
+    ) -> None:
+        known = (await self.shape(name)).metadata
+        metadata = {**known, **(more or {}), marks.FILLING_KEY: sorted(unfinished)}
+        with foreign_errors(name):
+            await self._client.update_collection(name, metadata=metadata)
+
+    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+        """Let the vector be searched; `model` is what the collection says of its model from now."""
+        more = {**model, marks.VECTOR_KEY: vector} if model else None
+        unfinished = (await self.shape(name)).filling
+        if vector in unfinished or more:
+            await self._mark(name, unfinished - {vector}, more)
+
+    async def note(self, name: str, imported: str) -> None:
+        """Write down where the collection comes from."""
+        known = (await self.shape(name)).metadata
+        with foreign_errors(name):
+            await self._client.update_collection(
+                name, metadata={**known, marks.IMPORTED_KEY: imported}
+            )
+
+    async def take(self, name: str, vector: str) -> None:
+        """Remove a vector from the collection."""
+        with foreign_errors(name):
+            await self._client.delete_vector_name(name, vector, wait=True)
+
+    async def lacking(
+        self, name: str, vector: str, limit: int, offset: PointId | None
+    ) -> tuple[list[Document], PointId | None]:
+        """A page of the points without that vector, and where the next begins."""
+        with foreign_errors(name):
+            records, following = await self._client.scroll(
+                name, _without(vector), limit=limit, offset=offset, with_payload=True
+            )
+        return [self._document(name, record) for record in records], following  # type: ignore[return-value]
+
+    async def lack(self, name: str, vector: str) -> int:
+        """How many points are without that vector."""
+        return await self.count(name, _without(vector))
+
+    async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
+        """The points as they are now; missing ones are left out."""
+        return [self._document(name, record) for record in await self.fetch(name, ids)]
+
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
+        """Write one vector of points that exist; the rest of them stays as it is."""
+        updates = [
+            models.PointVectors(id=point, vector={vector: _foreign(value)})
+            for point, value in vectors.items()
+        ]
+        with foreign_errors(name):
+            await self._client.update_vectors(name, updates, wait=True)
+
+    # Points
+
+    async def count(self, name: str, where: models.Filter | None = None) -> int:
+        """How many points there are, exactly."""
+        with foreign_errors(name):
+            found = await self._client.count(name, count_filter=where, exact=True)
+        return found.count
+
+    async def page(
+        self, name: str, limit: int, offset: PointId | None
+    ) -> tuple[dict[PointId, Payload], PointId | None]:
+        """The payloads of a page of points by id, and where the next begins."""
+        with foreign_errors(name):
+            records, following = await self._client.scroll(
+                name, limit=limit, offset=offset, with_payload=True
+            )
+        return {record.id: record.payload or {} for record in records}, following  # type: ignore[misc,return-value]
+
+    async def fetch(
+        self, name: str, ids: Sequence[PointId], *, vectors: bool = False
+    ) -> list[models.Record]:
+        """The points of these ids that exist, with payload, and with vectors where wanted."""
+        with foreign_errors(name):
+            return await self._client.retrieve(
+                name, list(ids), with_payload=True, with_vectors=vectors
+            )
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of these points by id."""
+        return {record.id: record.payload or {} for record in await self.fetch(name, ids)}  # type: ignore[misc]
+
+    async def put(self, name: str, points: Sequence[Any]) -> None:
+        """Write points as `fetch` returned them."""
+        structs = [
+            models.PointStruct(
+                id=point.id,
+                vector=point.vector if point.vector is not None else {},
+                payload=point.payload or {},
+            )
+            for point in points
+        ]
+        with foreign_errors(name):
+            await self._client.upsert(name, structs, wait=True)
+
+    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
+        """Delete these points."""
+        with foreign_errors(name):
+            await self._client.delete(name, models.PointIdsList(points=list(ids)), wait=True)
+
+    def _document(self, name: str, record: models.Record) -> Document:
+        return read(name, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
+
+    async def close(self) -> None:
+        """Leave the engine."""
+        await self._client.close()
+
+
+def _without(vector: str) -> models.Filter:
+    return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
+
+
+def _foreign(value: Sparse | Dense) -> Any:
+    if isinstance(value, Sparse):
+        return models.SparseVector(indices=list(value.indices), values=list(value.values))
+    made = native(value)
+    return made if isinstance(made, models.Document) else list(made)
+
+
+@contextmanager
+def _old_servers() -> Iterator[None]:
+    """Turn a server's not knowing of a call into EngineTooOld."""
+    try:
+        yield
+    except UnexpectedResponse as error:
+        if error.status_code not in _UNKNOWN_CALL:
+            raise
+        raise EngineTooOld(TOO_OLD) from error
+    except grpc.aio.AioRpcError as error:
+        if error.code() != grpc.StatusCode.UNIMPLEMENTED:
+            raise
+        raise EngineTooOld(TOO_OLD) from error

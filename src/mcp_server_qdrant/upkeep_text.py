@@ -1,0 +1,38 @@
+"""What upgrading and copying did, for a person."""
+
+from collections.abc import Sequence
+
+from mcp_server_qdrant.ingest.upgrade import Upgraded
+
+
+def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | None = None) -> str:
+    """What an upgrade did, in a sentence or some; `mapped` is the collection's in the settings."""
+    got = f"the vectors of {model}" if model else "keywords"
+    said = [f"{done.collection}: all points had {got} already."]
+    if done.points:
+        said = [f"{done.collection}: {done.points:,} points got {got} in {seconds:.1f} s."]
+    if done.textless:
+        have = "has" if done.textless == 1 else "have"
+        said.append(f"{done.textless:,} {have} no text to make them of.")
+    if done.copied:
+        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
+    if done.kept:
+        said.append(
+            f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
+        )
+    if done.dropped:
+        said.append(f"Removed: {_names(done.dropped)}.")
+    if model and mapped and mapped != model:
+        said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
+    return " ".join(said)
+
+
+def _names(vectors: Sequence[str]) -> str:
+    return ", ".join(name or "(unnamed)" for name in vectors)
+
+
+def copied(name: str, written: int, total: int, seconds: float) -> str:
+    """What a copy did, in a sentence."""
+    if not written:
+        return f"{name}: both hold the same {total:,} points."
+    return f"{name}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."

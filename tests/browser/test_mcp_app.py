@@ -1,0 +1,304 @@
+"""The map in the chat: the MCP App in a real browser, in a sandbox, before a host of our own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.tool_project import APP
+from tests.browser.app_host import Host, Server
+from tests.support import corpus
+
+WIDE, NARROW = {"width": 900, "height": 900}, {"width": 360, "height": 800}
+
+
+async def fill(client: Any) -> None:
+    for number, text in enumerate(corpus(40)):
+        await client.call_tool(
+            "qdrant-store",
+            {
+                "information": f"{text} <b>bold</b>",
+                "collection_name": "notes" if number % 4 else "letters",
+                "title": f"Title {number} <img src=x onerror=alert(1)>",
+                "metadata": {"source": f"https://example.org/{number}"},
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(fill) as running:
+        yield running
+
+
+@pytest.fixture
+def host(browser: Any, server: Server) -> Iterator[Any]:
+    """Opens the app before a host; at the end nothing may have gone wrong in it."""
+    opened: list[Host] = []
+
+    def open_(view: Any = WIDE, **context: Any) -> Host:
+        page = browser.new_context(viewport=view).new_page()
+        host = Host(page, server, {"serverTools": {}, "openLinks": {}}, context)
+        opened.append(host)
+        host.open(server.read(APP).text)
+        return host
+
+    yield open_
+    for one in opened:
+        one.page.context.close()
+        assert one.faults == []
+
+
+def drawn(host: Host) -> int:
+    """How many pixels of the canvas are not empty."""
+    frame = host.page.frames[1]
+    count: int = frame.evaluate(
+        """() => { const c = document.getElementById("map");
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n; }"""
+    )
+    return count
+
+
+def spot(host: Host, which: str) -> dict[str, float]:
+    """Where on the page a point of the app lies: `which` gives it, in the app's own terms."""
+    frame = host.page.frames[1]
+    x, y = frame.evaluate(f"() => spot(({which}).at.concat(0, 0))")
+    box = host.app.locator("#map").bounding_box()
+    return {"x": box["x"] + x, "y": box["y"] + y}
+
+
+def test_the_result_is_drawn_with_its_hits_in_their_order(host):
+    app = host()
+    result = app.show({"query": "copper ember"})
+
+    hits = result["structuredContent"]["hits"]
+    items = app.app.locator("#hits li")
+    items.first.wait_for()
+    assert items.count() == len(hits) > 3
+    for number, hit in enumerate(hits):
+        assert items.nth(number).inner_text().startswith(f"{number + 1}. {hit['title'][:60]}")
+    assert "40 of 40 points" in app.app.locator("#share").inner_text()
+    assert app.app.get_by_label("Search on the map").input_value() == "copper ember"
+    assert drawn(app) > 500
+    assert app.calls == []
+
+
+def test_the_host_is_told_the_size(host):
+    app = host()
+    app.show({})
+    app.page.wait_for_function(
+        "window.sent.some(one => one.method === 'ui/notifications/size-changed'"
+        " && one.params.height > 400)"
+    )
+
+
+def test_a_result_without_points_makes_the_app_ask_for_them(host):
+    app = host()
+    app.show({"collections": ["notes"], "limit": 12}, points=False)
+
+    app.app.get_by_text("12 of 30 points").wait_for()
+    assert app.calls == [
+        ("qdrant-project", {"collections": ["notes"], "limit": 12, "points": True})
+    ]
+
+
+def test_a_search_inside_goes_through_the_host(host):
+    app = host()
+    app.show({"collections": ["notes"], "query": "ember"})
+    box = app.app.get_by_label("Search on the map")
+    box.fill("falcon bridge")
+    box.press("Enter")
+
+    app.app.get_by_role("listitem").filter(has_text="1. Title 22").wait_for()
+    assert app.calls == [
+        ("qdrant-project", {"collections": ["notes"], "query": "falcon bridge", "points": True})
+    ]
+    box.fill("")
+    app.app.get_by_role("button", name="Search", exact=True).click()
+    app.app.locator("#hits:empty").wait_for(state="attached")
+    assert app.calls[1] == ("qdrant-project", {"collections": ["notes"], "points": True})
+
+
+def test_hover_shows_title_and_excerpt_and_a_click_reads_the_text(host):
+    app = host()
+    app.show({"query": "copper ember"})
+    app.app.locator("#hits li").first.wait_for()
+    place = spot(app, "map.hits[0]")
+    app.page.mouse.move(**place)
+
+    tip = app.app.locator("#tip")
+    tip.wait_for()
+    assert "1. Title" in tip.inner_text()
+    assert "<img src=x onerror=alert(1)>" in tip.inner_text()  # a text, never an element
+    assert "copper" in tip.inner_text()
+    app.page.mouse.click(**place)
+    text = app.app.get_by_label("Text of a point")
+    text.get_by_text("<b>bold</b>").wait_for()
+    (name, arguments) = app.calls[0]
+    assert name == "qdrant-get"
+    assert arguments["collection_name"] in ("notes", "letters")
+    text.get_by_role("button", name="Close").click()
+    assert text.is_hidden()
+
+
+def test_a_point_that_is_no_hit_is_read_by_its_id(host):
+    app = host()
+    app.show({"collections": ["letters"]})
+    app.app.get_by_text("10 of 10 points").wait_for()
+    app.page.mouse.click(**spot(app, "points[3]"))
+
+    app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
+    assert app.calls[0][1]["ids"] == [app.page.frames[1].evaluate("points[3].id")]
+
+
+def test_the_source_is_opened_by_the_host(host):
+    app = host()
+    app.show({"query": "copper"})
+    app.app.locator("#hits button").first.click()
+    app.app.get_by_role("button", name="Open the source").click()
+    app.page.wait_for_function("window.sent.some(one => one.method === 'ui/open-link')")
+
+    assert app.links[0].startswith("https://example.org/")
+
+
+def test_the_map_can_be_zoomed_moved_and_shown_whole_again(host):
+    app = host()
+    app.show({})
+    app.app.get_by_text("40 of 40 points").wait_for()
+    canvas = app.app.locator("#map")
+    whole = canvas.screenshot()
+    canvas.hover()
+    app.page.mouse.wheel(0, -600)
+    zoomed = canvas.screenshot()
+    canvas.press("ArrowLeft")
+    moved = canvas.screenshot()
+    app.app.get_by_role("button", name="Show all").click()
+    app.page.mouse.move(1, 1)
+
+    assert len({whole, zoomed, moved}) == 3
+    assert canvas.screenshot() == whole
+
+
+def test_three_dimensions_turn_when_dragged(host):
+    app = host()
+    app.show({"dimensions": 3})
+    app.app.get_by_text("40 of 40 points").wait_for()
+    before = spot(app, "points[0]")
+    box = app.app.locator("#map").bounding_box()
+    app.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    app.page.mouse.down()
+    app.page.mouse.move(box["x"] + 320, box["y"] + 240)
+    app.page.mouse.up()
+
+    assert spot(app, "points[0]") != before
+    assert app.page.frames[1].evaluate("look.turn") != 0
+
+
+def test_a_collection_can_be_hidden(host):
+    app = host()
+    app.show({})
+    button = app.app.get_by_role("button", name="letters (10 of 10)")
+    button.wait_for()
+    before = drawn(app)
+    button.click()
+
+    assert button.get_attribute("aria-pressed") == "false"
+    assert drawn(app) < before
+
+
+def test_what_lies_beside_the_hits_is_dimmed_to_forty_percent(host):
+    app = host()
+    app.show({"query": "copper ember"})
+    app.app.locator("#hits li").first.wait_for()
+    alphas = app.page.frames[1].evaluate(
+        """() => { const seen = new Set(), fill = pen.fill.bind(pen);
+        pen.fill = () => { seen.add(pen.globalAlpha); fill(); }; draw(); pen.fill = fill;
+        return [...seen]; }"""
+    )
+
+    assert sorted(round(alpha, 2) for alpha in alphas) == [0.4, 1]
+
+
+def test_an_error_is_told_and_the_map_stays(host):
+    app = host()
+    app.show({"collections": ["notes"]})
+    app.app.get_by_text("30 of 30 points").wait_for()
+    app.broken = "The engine is gone."
+    app.app.get_by_role("button", name="Search", exact=True).click()
+
+    app.app.get_by_role("status").filter(has_text="The engine is gone.").wait_for()
+    assert drawn(app) > 500
+    app.broken = None
+    app.tell(
+        "ui/notifications/tool-result", app.server.call("qdrant-project", {"collections": ["x"]})
+    )
+    app.app.get_by_role("status").filter(has_text="There is no collection 'x'").wait_for()
+    app.tell("ui/notifications/tool-cancelled", {"reason": "The person stopped it."})
+    app.app.get_by_role("status").filter(has_text="The person stopped it.").wait_for()
+
+
+def test_the_host_decides_whether_it_is_dark(host):
+    app = host(theme="dark", styles={"variables": {"--color-text-primary": "rgb(1, 2, 3)"}})
+    app.show({})
+    frame = app.page.frames[1]
+    frame.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+    style = "getComputedStyle(document.body)"
+    assert frame.evaluate(f"{style}.backgroundColor") == "rgb(22, 24, 28)"
+    assert frame.evaluate(f"{style}.color") == "rgb(1, 2, 3)"
+    app.tell("ui/notifications/host-context-changed", {"theme": "light"})
+    frame.wait_for_function(f"{style}.backgroundColor === 'rgb(255, 255, 255)'")
+
+
+def test_it_fits_a_narrow_screen(host):
+    app = host(NARROW)
+    app.show({"query": "copper"})
+    app.app.locator("#hits li").first.wait_for()
+
+    root = "document.documentElement"
+    assert app.page.frames[1].evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+
+
+def test_the_app_answers_ping_and_farewell_and_refuses_the_rest(host):
+    app = host()
+    for number, method in enumerate(("ping", "ui/resource-teardown", "other"), 900):
+        app.page.evaluate(
+            "message => window.tell(message)", {"id": number, "method": method, "params": {}}
+        )
+    app.page.wait_for_function("window.sent.filter(one => one.id >= 900).length === 3")
+    answers = app.page.evaluate("window.sent.filter(one => one.id >= 900)")
+
+    assert [one.get("result") for one in answers] == [{}, {}, None]
+    assert answers[2]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(host, theme):
+    axe = pytest.importorskip(
+        "axe_playwright_python.base", reason="pip install axe-playwright-python"
+    )
+    app = host(theme=theme)
+    app.show({"query": "copper"})
+    app.app.locator("#hits button").first.click()
+    app.app.get_by_label("Text of a point").get_by_text("<b>bold</b>").wait_for()
+    frame = app.page.frames[1]
+    frame.evaluate(axe.AXE_FILE_PATH.read_text())
+    found = frame.evaluate("axe.run()")["violations"]
+
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] != "minor"] == []
+
+
+def test_nothing_stored_is_told(browser):
+    async def nothing(_: Any) -> None:
+        pass
+
+    with Server(nothing) as empty:
+        page = browser.new_context(viewport=WIDE).new_page()
+        app = Host(page, empty, {"serverTools": {}}, {})
+        app.open(empty.read(APP).text)
+        app.show({})
+        app.app.get_by_role("status").filter(has_text="There is nothing to draw yet.").wait_for()
+        page.context.close()
+
+    assert app.faults == []

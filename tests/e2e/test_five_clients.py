@@ -1,0 +1,176 @@
+"""Five assistants on one folder, each with a server process of its own."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.raw import RawServer, host_pid, text_of
+
+CLIENTS = 5
+ROUNDS = 20
+ML = ("onnxruntime", "tokenizers", "fastembed", "huggingface_hub", "py_rust_stemmers")
+
+
+def model_host_pid(cache: Path) -> int | None:
+    """The model host of a cache folder, by what it published; None where it has gone."""
+    for path in (cache / "hosts").glob("model-host-*.json"):
+        try:
+            pid = int(json.loads(path.read_text())["pid"])
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            continue
+        return pid
+    return None
+
+
+def at_once(servers: list[RawServer], call) -> list:
+    """`call(number, server)` for each, at the same time."""
+    found: list = [None] * len(servers)
+
+    def run(number: int) -> None:
+        found[number] = call(number, servers[number])
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(servers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def store(server: RawServer, key: str) -> bool:
+    new = {"information": f"What {key} knows.", "collection_name": "facts", "id": key}
+    return not server.call("qdrant-store", **new, create=True).get("isError")
+
+
+def find(server: RawServer, query: str = "what is known") -> dict:
+    return server.call("qdrant-find", query=query, collections=["facts"])
+
+
+@pytest.mark.parametrize("engine", ["folder", "server"])
+def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, engine):
+    if engine == "server":
+        del env["QDRANT_LOCAL_PATH"]
+        env |= {"QDRANT_URL": ":memory:"}
+    server = RawServer(env, tmp_path)
+
+    assert store(server, "one")
+    assert find(server)["structuredContent"]["collections"] == {"facts": "ok"}
+    long = "A sentence of some words that is said again and again.\n\n" * 200
+    stored = server.call("qdrant-store", information=long, collection_name="facts")
+    assert not stored.get("isError")
+    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    assert [name for name in ML if f"/{name}/" in maps or f"/{name}." in maps] == []
+    assert model_host_pid(tmp_path / "cache") is not None
+    server.close()
+
+
+def test_five_clients_share_two_hosts_and_all_find_and_store_at_once(env, tmp_path):
+    servers = [RawServer(env, tmp_path) for _ in range(CLIENTS)]
+    stored = at_once(
+        servers, lambda number, server: [store(server, f"{number}-{n}") for n in range(4)]
+    )
+    hosts = {host_pid(tmp_path / "engine"), model_host_pid(tmp_path / "cache")}
+    found = at_once(servers, lambda _, server: find(server))
+    ids = [f"{number}-{n}" for number in range(CLIENTS) for n in range(4)]
+    got = at_once(
+        servers, lambda _, server: server.call("qdrant-get", ids=ids, collection_name="facts")
+    )
+
+    assert stored == [[True] * 4] * CLIENTS
+    assert [one["structuredContent"]["collections"] for one in found] == [{"facts": "ok"}] * CLIENTS
+    assert [one["structuredContent"]["missing"] for one in got] == [[]] * CLIENTS
+    assert hosts == {host_pid(tmp_path / "engine"), model_host_pid(tmp_path / "cache")}
+    assert None not in hosts
+    for server in servers:
+        assert server.close() == (0, "")
+
+
+def test_every_acknowledged_store_survives_20_kills_of_both_hosts(env, tmp_path):
+    servers = [RawServer(env, tmp_path) for _ in range(CLIENTS)]
+    assert store(servers[0], "first")
+    killed = 0
+    acknowledged = ["first"]
+    for round_ in range(ROUNDS):
+
+        def work(number: int, server: RawServer, round_: int = round_) -> list[str]:
+            keys = [f"r{round_}-{number}-{n}" for n in range(2)]
+            return [key for key in keys if store(server, key)] + ([] if find(server) else keys)
+
+        strike = threading.Timer(0.02 * (round_ % 5), lambda: kill(env, tmp_path))
+        strike.start()
+        for done in at_once(servers, work):
+            acknowledged += done
+        strike.join()
+        killed += 1
+
+    again = at_once(servers, lambda _, server: find(server))
+    missing: list[str] = []
+    for first in range(0, len(acknowledged), 50):
+        wanted = acknowledged[first : first + 50]
+        got = servers[0].call("qdrant-get", ids=wanted, collection_name="facts")
+        missing += got["structuredContent"]["missing"]
+    assert killed == ROUNDS
+    assert len(acknowledged) > ROUNDS * CLIENTS * 2 * 0.9
+    assert missing == []
+    assert [one["structuredContent"]["collections"] for one in again] == [{"facts": "ok"}] * CLIENTS
+    for server in servers:
+        assert server.close()[0] == 0
+
+
+def kill(env: dict[str, str], tmp_path: Path) -> None:
+    for pid in (host_pid(Path(env["QDRANT_LOCAL_PATH"])), model_host_pid(tmp_path / "cache")):
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_two_servers_of_different_settings_work_side_by_side(env, tmp_path):
+    one = RawServer(env, tmp_path)
+    other = RawServer(env | {"EMBEDDING_THREADS": "1", "HF_HUB_OFFLINE": "0"}, tmp_path)
+
+    assert at_once([one, other], lambda number, server: store(server, str(number))) == [True] * 2
+    assert find(one)["structuredContent"]["collections"] == {"facts": "ok"}
+    assert find(other)["structuredContent"]["collections"] == {"facts": "ok"}
+    assert len(list((tmp_path / "cache" / "hosts").glob("model-host-*.json"))) == 2
+    one.close()
+    other.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
+def test_a_full_disk_leaves_keyword_search_and_is_told_in_a_sentence(env, tmp_path):
+    del env["QDRANT_LOCAL_PATH"]
+    memory = env | {"QDRANT_URL": ":memory:", "EMBEDDING_CACHE_DISK": "0"}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # What is started meanwhile can write no byte into a file, as on a disk without room.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        server = RawServer(memory, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    stored = server.call("qdrant-store", information="Filter order 4711.", collection_name="facts")
+    found = server.call("qdrant-find", query="4711", collections=["facts"])
+    server.close()
+
+    assert "Found by keywords now, by meaning once the model is there." in text_of(stored)
+    assert "The model host could not be started: the disk is full." in text_of(found)
+    assert "4711" in found["structuredContent"]["results"][0]["text"]
+    assert found["structuredContent"]["collections"]["facts"].startswith("degraded")
+
+
+def test_a_server_starts_in_a_fraction_of_a_second():
+    """Counted in processor time of the process up to the handshake's code."""
+    code = (
+        "import resource, mcp_server_qdrant.server;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert float(done.stdout) < 1.0

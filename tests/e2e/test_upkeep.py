@@ -1,0 +1,215 @@
+"""Importing, upgrading and copying with real processes, which are killed in the middle."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from tests.e2e.raw import RawServer, clean_environment, host_pid
+from tests.local_mode import files, leave
+from tests.support import corpus
+
+MANY = corpus(3_000)
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory) -> Path:
+    """A folder that local mode wrote, of 3,000 points."""
+    folder = tmp_path_factory.mktemp("official")
+    asyncio.run(leave(folder, texts=MANY, vector="fast-all-minilm-l6-v2", size=384))
+    return folder
+
+
+def command(env: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(env),
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def run(env: dict[str, str], *arguments: str) -> tuple[int, str, str]:
+    process = command(env, *arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def kill_at_line(process: "subprocess.Popen[str]", line: int, *folders: Path) -> None:
+    """Kill the command, and the hosts of its folders, once it has told so much."""
+    for _ in range(line):
+        assert process.stderr.readline()
+    for folder in folders:
+        if pid := host_pid(folder):
+            os.kill(pid, signal.SIGKILL)
+    process.kill()
+    process.communicate()
+
+
+def points(folder: Path, name: str = "notes") -> dict[Any, Any]:
+    """All points of the embedded engine's collection."""
+
+    async def read() -> dict[Any, Any]:
+        client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
+        records, _ = await client.scroll(name, limit=10_000, with_payload=True, with_vectors=True)
+        await client.close()
+        return {record.id: record for record in records}
+
+    return asyncio.run(read())
+
+
+def complete(folder: Path, *, keywords: bool) -> None:
+    """The collection in the folder is all of the official one's."""
+    found = points(folder)
+    assert sorted(found) == list(range(1, len(MANY) + 1))
+    for point, record in found.items():
+        assert record.payload["document"] == MANY[point - 1]
+        assert ("bm25" in record.vector) == keywords
+
+
+def test_a_folder_of_the_official_server_is_imported_whole_however_often_it_is_killed(
+    env, tmp_path, official
+):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    subprocess.run(["cp", "-r", str(official), str(folder)], check=True)
+    before = files(folder)
+    for round_ in range(ROUNDS):
+        server = RawServer(env, tmp_path)
+        server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
+        while not (folder / "imported.json").exists():
+            pass
+        threading.Event().wait(round_ * 0.05)  # a later moment each time
+        if pid := host_pid(folder):
+            os.kill(pid, signal.SIGKILL)
+        server.kill()
+
+    server = RawServer(env, tmp_path)
+    listed = server.call("qdrant-collections")["structuredContent"]["collections"]
+    server.close()
+
+    assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
+        ("notes", len(MANY), "bm25")
+    ]
+    assert listed[0]["note"].startswith("3000 points imported from local mode on ")
+    assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
+    assert files(folder) == before
+    complete(folder, keywords=True)
+
+
+def test_a_copy_is_completed_however_often_it_is_killed(env, tmp_path, official):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    before = files(official)
+    for line in range(1, ROUNDS + 1):
+        process = command(env, "copy", "notes", "--from", str(official))
+        kill_at_line(process, line, folder)
+
+    code, out, _ = run(env, "copy", "notes", "--from", str(official))
+
+    assert code == 0
+    assert out.startswith("notes: ")
+    assert out.strip().endswith("both hold 3,000.")
+    complete(folder, keywords=False)
+    assert run(env, "copy", "notes", "--from", str(official))[:2] == (
+        0,
+        "notes: both hold the same 3,000 points.\n",
+    )
+    assert files(official) == before
+
+
+def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
+    env, tmp_path, official
+):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
+    server = RawServer(env, tmp_path)
+    expected = search(server)
+    answers: list[Any] = []
+    done = threading.Event()
+
+    def keep_searching() -> None:
+        while not done.is_set():
+            answers.append(search(server))
+
+    searching = threading.Thread(target=keep_searching)
+    searching.start()
+    try:
+        for line in range(1, ROUNDS + 1):
+            kill_at_line(command(env, "upgrade", "notes"), line)
+        code, out, err = run(env, "upgrade", "notes")
+    finally:
+        done.set()
+        searching.join()
+    server.close()
+
+    assert (code, err.count("Traceback")) == (0, 0)
+    assert "points got keywords in" in out
+    assert len(answers) > ROUNDS
+    assert [answer for answer in answers if answer["failed"]] == []
+    assert answers[0]["ids"] == expected["ids"]
+    complete(folder, keywords=True)
+    fresh = RawServer(env, tmp_path)
+    listed = fresh.call("qdrant-collections")["structuredContent"]["collections"]
+    fresh.close()
+    assert listed[0]["legs"] == ["dense", "bm25"]
+
+
+def search(server: RawServer) -> dict[str, Any]:
+    """The ids found, and whether the search failed in any way."""
+    result = server.call("qdrant-find", query=MANY[1234], collections=["notes"], explain=True)
+    found = result.get("structuredContent") or {}
+    states = found.get("collections", {})
+    failed = bool(result.get("isError")) or any(
+        state.startswith(("failed", "timeout")) for state in states.values()
+    )
+    return {"ids": [one["id"] for one in found.get("results", [])], "failed": failed}
+
+
+def test_wrong_requests_end_with_2_and_one_sentence(env, tmp_path):
+    for arguments, sentence in (
+        (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
+        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
+        (("upgrade", "notes", "--at", str(tmp_path)), "it is no engine's folder."),
+        (("copy", "notes"), "--from and --to must differ."),
+        (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
+        (("upgrade",), "Missing argument"),
+    ):
+        code, out, err = run(env, *arguments)
+        assert (code, out) == (2, ""), err
+        assert sentence in err.splitlines()[-1]
+
+
+def test_an_engine_that_is_not_there_ends_with_1(env):
+    code, out, err = run(env, "upgrade", "notes", "--at", "http://127.0.0.1:9")
+
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "cannot be reached" in err
+
+
+def test_the_allow_list_holds_for_commands_too(env, official):
+    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
+
+    code, _, err = run(env | {"QDRANT_COLLECTIONS": "other*"}, "upgrade", "notes")
+
+    assert code == 2
+    assert "QDRANT_COLLECTIONS" in err
+
+
+def test_read_only_holds_for_commands_too(env, official):
+    env |= {"QDRANT_READ_ONLY": "true"}
+    for arguments in (("upgrade", "notes"), ("copy", "notes", "--from", str(official))):
+        code, out, err = run(env, *arguments)
+        assert (code, out) == (2, "")
+        assert "QDRANT_READ_ONLY is set" in err
