@@ -66,3 +66,22 @@ make_model() {
         || say "Building the embedding model (once) ..."
     "$PY" scripts/build_model.py "$MODEL" >/dev/null || die "The embedding model could not be built."
 }
+
+# A browser for the tests of what a person sees; without one they are skipped, visibly.
+make_browser() {
+    local name
+    for name in chromium chromium-browser google-chrome-stable google-chrome; do
+        command -v "$name" >/dev/null 2>&1 && return
+    done
+    "$PY" -c 'import os, playwright.sync_api as p
+with p.sync_playwright() as r: raise SystemExit(not os.path.exists(r.chromium.executable_path))' \
+        2>/dev/null && return
+    say "Installing Chromium for the tests in a browser (once) ..."
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        (apt-get update && apt-get install -y --no-install-recommends chromium fonts-liberation) \
+            >/dev/null 2>&1 && return
+    elif timeout 300 "$PY" -m playwright install chromium >/dev/null 2>&1; then
+        return
+    fi
+    say "There is no Chromium: tests/browser is skipped. As root: apt-get install chromium."
+}

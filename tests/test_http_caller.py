@@ -112,7 +112,8 @@ async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
             deleted[name] = await client.call_tool("qdrant-delete", unwanted)
             assert not (await client.call_tool("qdrant-collections", {})).is_error
 
-    assert listed["ana"] == {"qdrant-find", "qdrant-get", "qdrant-collections"}
+    reading = {"qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project"}
+    assert listed["ana"] == reading
     assert listed["wim"] == listed["ana"] | {"qdrant-store"}
     assert listed["ada"] == listed["wim"] | {"qdrant-delete"}
     assert said(deleted["wim"]) == "qdrant-delete needs the scope admin, which your token lacks."

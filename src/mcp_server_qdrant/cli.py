@@ -64,11 +64,7 @@ def serve(transport: str) -> None:
 
     try:
         read = settings.load()
-        logging.basicConfig(
-            level=read.log_level,
-            stream=sys.stderr,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        )
+        _log(read.log_level)
         from mcp_server_qdrant.server import run
 
         run(read, transport)  # type: ignore[arg-type]
@@ -77,6 +73,38 @@ def serve(transport: str) -> None:
     except ConfigError as error:
         click.echo(f"mcp-server-qdrant: {error}", err=True)
         sys.exit(2)
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
+@click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
+def viz(port: int, browse: bool) -> None:  # noqa: FBT001
+    """Look at the collections in a browser: a page for this machine only, that writes nothing."""
+    from mcp_server_qdrant import settings
+
+    def ready(address: str) -> None:
+        click.echo(address)
+        if browse:
+            click.launch(address)
+
+    try:
+        read = settings.load()
+        _log(read.log_level)
+        from mcp_server_qdrant.server import run_page
+
+        run_page(read, port, ready)
+        os._exit(0)
+    except ConfigError as error:
+        click.echo(f"mcp-server-qdrant: {error}", err=True)
+        sys.exit(2)
+
+
+def _log(level: str) -> None:
+    logging.basicConfig(
+        level=level,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
 
 
 main.add_command(cli_ingest.ingest)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import socket
 from typing import Any, Literal
 
 import uvicorn
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.http_edge import protect
 from mcp_server_qdrant.http_guard import WithoutQuery
+from mcp_server_qdrant.http_viz import PAGE
 from mcp_server_qdrant.settings import Settings
 
 DRAIN_SECONDS = 5
@@ -39,7 +41,8 @@ def app(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> AS
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if transport == "sse":
         return protect(mcp.sse_app(transport_security=unchecked), settings, "/sse")
-    return protect(mcp.streamable_http_app(transport_security=unchecked), settings, "/mcp")
+    served = mcp.streamable_http_app(transport_security=unchecked)
+    return protect(served, settings, "/mcp", pages=[PAGE])
 
 
 def serve(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> None:
@@ -52,6 +55,25 @@ def serve(mcp: MCPServer[Any], transport: HttpTransport, settings: Settings) -> 
         log_level=settings.log_level.lower(),
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise ConfigError(f"Port {port} cannot be used: {error.strerror}.") from error
+
+
+def serve_on(listener: socket.socket, mcp: MCPServer[Any], settings: Settings) -> None:
+    """Serve on a socket that listens already, as `serve` does."""
+    logging.getLogger("uvicorn.access").addFilter(WithoutQuery())
+    config = uvicorn.Config(
+        app(mcp, "streamable-http", settings),
+        log_level=settings.log_level.lower(),
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -19,10 +20,11 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-from mcp_server_qdrant import __version__, http, resources
+from mcp_server_qdrant import __version__, http, http_viz, resources
 from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.http_caller import ForCaller
 from mcp_server_qdrant.http_edge import asks
+from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
 from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
@@ -39,6 +41,7 @@ NAME = "mcp-server-qdrant"
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
+LOOPBACK = "127.0.0.1"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -147,10 +150,12 @@ def make_server(
     calls: Calls | None = None,
     *,
     asking: bool = False,
+    page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes.
+    `asking`: every message comes over HTTP from a caller, who has scopes. `page` adds /viz, for a
+    transport that keeps the services open between clients.
     """
     opening = Opening(open_services or (lambda: _opened(settings, "open_for_callers")))
     under_way = calls or Calls()
@@ -187,7 +192,34 @@ def make_server(
     )
     resources.register(mcp, opening.services)
     http.register(mcp)
+    if page:
+        http_viz.register(mcp, _desk(settings, opening))
     return mcp
+
+
+def _desk(settings: Settings, opening: Opening) -> Desk:
+    """What the page asks: the tools, the filter by tags beside the operator's own."""
+    options = _options(settings)
+    defaults = Defaults(
+        version=__version__,
+        limit=settings.qdrant_search_limit,
+        priority=settings.priority,
+        priority_order=settings.priority_order,
+        recency=settings.recency_weight,
+        fuzzy=settings.fuzzy_weight,
+        alpha=settings.hybrid_alpha,
+        correct=settings.correct_typos,
+        rerank=settings.rerank,
+        filters=tuple(asdict(field) for field in options.fields),
+    )
+    options = replace(options, arbitrary_filter=True, read_only=True)
+    notepad: Any = Notepad()
+
+    async def noting() -> Any:
+        return notepad
+
+    tools, noted = make_tools(opening.services, options), make_tools(noting, options)
+    return Desk(tools, noted, opening.services, defaults)
 
 
 def _options(settings: Settings) -> Options:
@@ -216,8 +248,20 @@ def run(settings: Settings, transport: Transport) -> None:
             pass  # the client went without waiting for its answer
     else:
         http.check_exposure(settings.host, settings.auth_mode)
-        mcp = make_server(settings, asking=asks(settings))
+        mcp = make_server(settings, asking=asks(settings), page=transport == "streamable-http")
         http.serve(mcp, transport, settings)
+
+
+def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page on loopback, on any free port where it is 0, until SIGINT or SIGTERM.
+
+    `ready` is told its address. Raises ConfigError where the port is taken. Nothing is written.
+    """
+    alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
+    with http.listening(LOOPBACK, port) as listener:
+        mcp = make_server(alone, asking=asks(alone), page=True)
+        ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
+        http.serve_on(listener, mcp, alone)
 
 
 class SoundLines:

@@ -77,6 +77,7 @@ class Services:
     deletion: Deletion
     lookup: Lookup
     lexicon: Lexicon
+    facets: TagFacets
     projector: Projector
     background: Background
     shared: Shared
@@ -174,7 +175,9 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     lexicon = Lexicon(
         Sampler(view.reader, settings.qdrant_content_fields), _word_cache(settings, view.words)
     )
-    pipeline = _pipeline(shared, view, catalog, lexicon)
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
+    pipeline = _pipeline(shared, view, catalog, facets, lexicon)
     drawer = Drawer(view.reader, settings.qdrant_content_fields)
     projector = Projector(catalog, drawer, encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
@@ -216,6 +219,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         deletion=_deletion(shared, view, catalog, store, partial(_deleted, pipeline, projector)),
         lookup=_lookup(shared, view, catalog),
         lexicon=lexicon,
+        facets=facets,
         projector=projector,
         background=_background(settings, parts, tenant),
         shared=shared,
@@ -301,12 +305,12 @@ def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     return WordCache(settings.cache_path / "words", engine + whose)
 
 
-def _pipeline(shared: Shared, view: View, catalog: Catalog, lexicon: Lexicon) -> Pipeline:
+def _pipeline(
+    shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
+) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
     embedded = isinstance(shared.client, EdgeClient)
     queries = (EdgeQueries if embedded else Queries)(view.reader)
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     make: Callable[..., Pipeline] = Pipeline
     if shared.check is not None and view.tenant is not None:
         make = partial(CheckedPipeline, shared.check, view.tenant)

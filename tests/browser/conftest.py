@@ -1,11 +1,29 @@
-"""A real browser; tests that need one are skipped, and say so, where there is none."""
+"""The page in a real browser, over the demo's collections."""
 
+import asyncio
+import contextlib
+import json
 import shutil
-from collections.abc import Iterator
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
+from tests.e2e.raw import clean_environment
+
+DEMO = Path(__file__).parent.parent.parent / "demo"
+COLLECTIONS = ("homelab", "meetings", "recipes")
+WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 WANTED = "no browser: apt-get install chromium (as root), and pip install playwright"
 
@@ -13,6 +31,87 @@ WANTED = "no browser: apt-get install chromium (as root), and pip install playwr
 def browser_path() -> str | None:
     """The browser of the system."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+@dataclass
+class Served:
+    """A server of its own, whose engine and process a test may end."""
+
+    env: dict[str, str]
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
+            env=clean_environment(self.env | {"FASTMCP_PORT": str(self.port)}),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{self.address}/healthz", timeout=5).close()
+                return
+        pytest.fail("the server did not answer")
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=30)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def fill(address: str) -> None:
+    """Store the demo's texts, as an agent would."""
+    async with Client(f"{address}/mcp") as client:
+        for name in COLLECTIONS:
+            for line in (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+                one = json.loads(line)
+                done = await client.call_tool(
+                    "qdrant-store",
+                    {
+                        "information": one["text"],
+                        "collection_name": name,
+                        "id": one["id"],
+                        "title": one["title"],
+                        "tags": one["tags"],
+                        "metadata": {**one["metadata"], "created_at": one["created_at"]},
+                    },
+                )
+                assert not done.is_error, done.content
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[Served]:
+    """The demo's collections on the embedded engine, one preferred."""
+    folder = tmp_path_factory.mktemp("page")
+    env = {
+        "QDRANT_LOCAL_PATH": str(folder / "engine"),
+        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        "EMBEDDING_MODEL_PATH": str(model_dir),
+        "QDRANT_COLLECTION_PRIORITY_ORDER": "meetings",
+    }
+    server = Served(env, folder, free_port())
+    server.start()
+    try:
+        with ThreadPoolExecutor() as threads:  # this one belongs to Playwright's loop
+            threads.submit(asyncio.run, fill(server.address)).result()
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +130,42 @@ def browser() -> Iterator[Any]:
             pytest.skip(f"{WANTED} ({error.message.splitlines()[0]})")
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
+    """Opens the page in a window of its own; at the end nothing may have gone wrong in it.
+
+    `page.faults` are console errors and requests to other hosts; a test that makes them on
+    purpose clears them.
+    """
+    opened = []
+
+    def open_(address: str | None = None, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": WIDE, "accept_downloads": True} | options)
+        page = context.new_page()
+        page.faults = []
+        page.on("console", lambda said: _note(page, said.type == "error", said.text))
+        page.on("pageerror", lambda error: page.faults.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: _note(page, not _ours(asked.url, served.address), asked.url),
+        )
+        opened.append(page)
+        page.goto(f"{address or served.address}/viz")
+        return page
+
+    yield open_
+    for page in opened:
+        faults = page.faults
+        page.context.close()
+        assert faults == []
+
+
+def _note(page: Any, is_fault: bool, text: str) -> None:
+    if is_fault:
+        page.faults.append(text)
+
+
+def _ours(url: str, address: str) -> bool:
+    return url.startswith((address, "blob:", "data:"))

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -163,14 +162,3 @@ def test_a_full_disk_leaves_keyword_search_and_is_told_in_a_sentence(env, tmp_pa
     assert "The model host could not be started: the disk is full." in text_of(found)
     assert "4711" in found["structuredContent"]["results"][0]["text"]
     assert found["structuredContent"]["collections"]["facts"].startswith("degraded")
-
-
-def test_a_server_starts_in_a_fraction_of_a_second():
-    """Counted in processor time of the process up to the handshake's code."""
-    code = (
-        "import resource, mcp_server_qdrant.server;"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert float(done.stdout) < 1.0

@@ -1,0 +1,412 @@
+// The search settings: what a search asks for beside its words.
+
+import { h, sized, plural } from "./dom.js";
+import { balanced, LEGS, total } from "./weights.js";
+
+const ALGORITHMS = {
+  hybrid: "Meaning and keywords together",
+  semantic: "Meaning only, by embedding",
+  keyword: "The words themselves, BM25",
+  fuzzy: "Keywords and near spellings",
+};
+const PRIORITIES = { natural: "natural (off)", soft: "soft", medium: "medium", hard: "hard" };
+const NAMES = {
+  semantic_weight: "Meaning",
+  keyword_weight: "Keywords",
+  fuzzy_weight: "Spelling",
+};
+const LIMITS = [5, 10, 20, 50, 100];
+const POINTS = [500, 1000, 3000, 10000];
+const TAGS_SHOWN = 14;
+
+/** One of several, as buttons in a row. */
+export function segmented(holder, name, choices, chosen, changed) {
+  holder.replaceChildren(
+    ...Object.entries(choices).map(([value, label]) =>
+      h(
+        "label",
+        {},
+        h("input", {
+          type: "radio",
+          name,
+          value,
+          checked: value === String(chosen),
+          onchange: () => changed(value),
+        }),
+        h("span", {}, label),
+      ),
+    ),
+  );
+}
+
+export class Controls {
+  /** `changed` is called after any setting of a search did, `redraw` where the map's own did. */
+  constructor(form, changed, redraw) {
+    this.form = form;
+    this.changed = changed;
+    this.redraw = redraw;
+    this.algorithm = "hybrid";
+    this.automatic = true;
+    this.weights = { semantic_weight: 0.5, keyword_weight: 0.4, fuzzy_weight: 0.1 };
+    this.chosen = null; // names of collections; null: not known yet
+    this.tags = new Set();
+    this.values = { limit: null, priority: null, recency_decay: null, correct: true, rerank: false };
+    this.filters = {};
+    this.points = 1000;
+    form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  /** The settings of the server, and its collections. */
+  build(setup, colours) {
+    const { defaults, collections } = setup;
+    this.setup = setup;
+    this.colours = colours;
+    const names = collections.map(({ name }) => name);
+    const known = this.known ?? [];
+    // A collection that is new since is chosen; what was unchosen stays so.
+    this.chosen = new Set(names.filter((name) => !known.includes(name) || this.chosen.has(name)));
+    this.known = names;
+    if (this.values.priority === null) {
+      Object.assign(this.values, {
+        priority: defaults.priority,
+        recency_decay: defaults.recency,
+        correct: defaults.correct,
+        rerank: defaults.rerank,
+      });
+      const share = defaults.alpha ?? 0.5;
+      const rest = 1 - defaults.fuzzy;
+      const meaning = Math.round(share * rest * 100) / 100;
+      this.weights = {
+        semantic_weight: meaning,
+        keyword_weight: Math.round((rest - meaning) * 100) / 100,
+        fuzzy_weight: defaults.fuzzy,
+      };
+    }
+    this.form.replaceChildren(
+      this.algorithms(),
+      this.weighting(),
+      this.collections(),
+      (this.tagHolder = h("fieldset", { class: "tags", hidden: true })),
+      this.ranking(defaults),
+      this.operators(defaults.filters),
+      this.mapping(),
+    );
+    this.showTags(this.allTags ?? {});
+  }
+
+  /** What a search asks for, beside its words, as the server wants it. */
+  asked() {
+    const { values } = this;
+    const asked = {
+      algorithm: this.algorithm,
+      collections: this.named(),
+      limit: values.limit,
+      priority: values.priority,
+      recency_decay: values.recency_decay,
+      correct: values.correct,
+      rerank: values.rerank,
+      tags: [...this.tags],
+    };
+    if (!this.automatic) Object.assign(asked, this.weights);
+    for (const [name, value] of Object.entries(this.filters)) if (value !== "") asked[name] = value;
+    return asked;
+  }
+
+  /** The chosen collections; `["*"]` for all. */
+  named() {
+    return this.chosen.size === this.known.length ? ["*"] : [...this.chosen].sort();
+  }
+
+  algorithms() {
+    const holder = h("div", { class: "segmented wide" });
+    const about = h("p", { class: "hint" }, ALGORITHMS[this.algorithm]);
+    const choices = Object.fromEntries(Object.keys(ALGORITHMS).map((name) => [name, name]));
+    segmented(holder, "algorithm", choices, this.algorithm, (value) => {
+      this.algorithm = value;
+      about.textContent = ALGORITHMS[value];
+      this.enable();
+      this.changed();
+    });
+    return h("fieldset", {}, h("legend", {}, "Algorithm"), holder, about);
+  }
+
+  weighting() {
+    this.sliders = {};
+    this.sum = h("p", { class: "hint sum", id: "sum" });
+    this.meter = h("div", { class: "meter", "aria-hidden": "true" }, LEGS.map((leg) => h("i", { class: leg })));
+    const automatic = h("input", {
+      type: "checkbox",
+      id: "automatic",
+      checked: this.automatic,
+      onchange: () => {
+        this.automatic = automatic.checked;
+        this.enable();
+        this.changed();
+      },
+    });
+    const rows = LEGS.map((leg) => {
+      const output = h("output", { htmlFor: leg });
+      const input = h("input", {
+        type: "range",
+        id: leg,
+        min: 0,
+        max: 1,
+        step: 0.05,
+        "aria-describedby": "sum",
+        oninput: () => {
+          this.weights = balanced(this.weights, leg, Number(input.value));
+          this.showWeights();
+          this.changed();
+        },
+      });
+      this.sliders[leg] = { input, output };
+      return h("div", { class: "slider" }, h("label", { htmlFor: leg }, NAMES[leg]), input, output);
+    });
+    const field = h(
+      "fieldset",
+      {},
+      h("legend", {}, "Weights"),
+      h("label", { class: "check" }, automatic, "Automatic"),
+      (this.weightRows = h("div", { class: "rows" }, this.meter, rows, this.sum)),
+    );
+    this.showWeights();
+    this.enable();
+    return field;
+  }
+
+  showWeights() {
+    for (const leg of LEGS) {
+      const { input, output } = this.sliders[leg];
+      input.value = this.weights[leg];
+      output.textContent = this.weights[leg].toFixed(2);
+    }
+    LEGS.forEach((leg, place) => sized(this.meter.children[place], "width", `${this.weights[leg] * 100}%`));
+    this.sum.textContent = `Together ${total(this.weights).toFixed(2)}, at most 1: the others give way.`;
+  }
+
+  /** Weights that the algorithm does not use cannot be moved. */
+  enable() {
+    if (!this.sliders) return;
+    this.weightRows.hidden = this.automatic;
+    for (const leg of LEGS) {
+      this.sliders[leg].input.disabled = this.algorithm !== "hybrid" && leg !== "fuzzy_weight";
+    }
+  }
+
+  collections() {
+    const boxes = this.setup.collections.map((one) => {
+      const box = h("input", {
+        type: "checkbox",
+        name: "collection",
+        value: one.name,
+        checked: this.chosen.has(one.name),
+        onchange: () => {
+          this.chosen[box.checked ? "add" : "delete"](one.name);
+          this.showTags(this.allTags ?? {});
+          this.redraw();
+          this.changed();
+        },
+      });
+      const swatch = sized(h("i", { class: "swatch" }), "background", this.colours(one.name));
+      const about = [one.legs.join(" + ") || "not searchable", one.model, one.note].filter(Boolean);
+      return h(
+        "label",
+        { class: "check", title: about.join(" · ") },
+        box,
+        swatch,
+        h("span", { class: "name" }, one.name),
+        h("span", { class: "count" }, one.points.toLocaleString("en")),
+      );
+    });
+    const all = (checked) => () => {
+      this.chosen = new Set(checked ? this.known : []);
+      for (const label of boxes) label.firstChild.checked = checked;
+      this.showTags(this.allTags ?? {});
+      this.redraw();
+      this.changed();
+    };
+    return h(
+      "fieldset",
+      { class: "collections" },
+      h("legend", {}, "Collections"),
+      h(
+        "div",
+        { class: "both" },
+        h("button", { type: "button", class: "link", onclick: all(true) }, "All"),
+        h("button", { type: "button", class: "link", onclick: all(false) }, "None"),
+      ),
+      h("div", { class: "list" }, boxes),
+    );
+  }
+
+  /** The tags of the chosen collections, the most widespread first. */
+  showTags(tags) {
+    this.allTags = tags;
+    if (!this.tagHolder) return;
+    const spread = new Map();
+    for (const name of this.chosen) {
+      for (const tag of tags[name] ?? []) spread.set(tag, (spread.get(tag) ?? 0) + 1);
+    }
+    for (const tag of this.tags) if (!spread.has(tag)) this.tags.delete(tag);
+    const names = [...spread.keys()].sort((a, b) => spread.get(b) - spread.get(a) || a.localeCompare(b));
+    const chips = (shown) =>
+      shown.map((tag) => {
+        const box = h("input", {
+          type: "checkbox",
+          name: "tag",
+          value: tag,
+          checked: this.tags.has(tag),
+          onchange: () => {
+            this.tags[box.checked ? "add" : "delete"](tag);
+            this.changed();
+          },
+        });
+        return h("label", { class: "chip" }, box, h("span", {}, tag));
+      });
+    const first = names.filter((tag, place) => place < TAGS_SHOWN || this.tags.has(tag));
+    const list = h("div", { class: "chips" }, chips(first));
+    const more = h(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        onclick: () => {
+          list.replaceChildren(...chips(names));
+          more.remove();
+        },
+      },
+      `${names.length - first.length} more`,
+    );
+    this.tagHolder.hidden = !names.length;
+    this.tagHolder.replaceChildren(
+      h("legend", {}, "Tags"),
+      h("p", { class: "hint" }, "Only texts with one of these."),
+      list,
+      names.length > first.length ? more : "",
+    );
+  }
+
+  ranking(defaults) {
+    const order = defaults.priority_order;
+    const recency = h("output", { htmlFor: "recency" }, this.values.recency_decay.toFixed(2));
+    const age = h("input", {
+      type: "range",
+      id: "recency",
+      min: 0,
+      max: 1,
+      step: 0.05,
+      value: this.values.recency_decay,
+      oninput: () => {
+        this.values.recency_decay = Number(age.value);
+        recency.textContent = this.values.recency_decay.toFixed(2);
+        this.changed();
+      },
+    });
+    const check = (name, label) => {
+      const box = h("input", {
+        type: "checkbox",
+        id: name,
+        checked: this.values[name],
+        onchange: () => {
+          this.values[name] = box.checked;
+          this.changed();
+        },
+      });
+      return h("label", { class: "check" }, box, label);
+    };
+    return h(
+      "fieldset",
+      {},
+      h("legend", {}, "Ranking"),
+      h(
+        "div",
+        { class: "pair" },
+        h("label", { htmlFor: "priority" }, "Priority"),
+        this.select("priority", PRIORITIES, this.values.priority),
+      ),
+      h(
+        "p",
+        { class: "hint" },
+        order.length ? `Preferred: ${order.join(", then ")}.` : "No collection is preferred by this server.",
+      ),
+      h("div", { class: "slider" }, h("label", { htmlFor: "recency" }, "Recency"), age, recency),
+      h(
+        "div",
+        { class: "pair" },
+        h("label", { htmlFor: "limit" }, "Results"),
+        this.select(
+          "limit",
+          { "": "as many as fit", ...Object.fromEntries(LIMITS.map((n) => [n, `up to ${n}`])) },
+          this.values.limit ?? "",
+          (value) => (value ? Number(value) : null),
+        ),
+      ),
+      check("correct", "Correct typing errors"),
+      check("rerank", "Rerank with a second model (slower)"),
+    );
+  }
+
+  select(name, choices, chosen, read = (value) => value) {
+    const element = h(
+      "select",
+      {
+        id: name,
+        onchange: () => {
+          this.values[name] = read(element.value);
+          this.changed();
+        },
+      },
+      // "" sorts first only when it is written first
+      Object.entries(choices)
+        .sort(([a], [b]) => (a === "" ? -1 : b === "" ? 1 : 0))
+        .map(([value, label]) => h("option", { value, selected: value === String(chosen) }, label)),
+    );
+    return element;
+  }
+
+  /** The filters that the operator of the server configured. */
+  operators(filters) {
+    if (!filters.length) return "";
+    const rows = filters.map(({ name, description, field_type: type, condition, required }) => {
+      const many = condition === "any" || condition === "except";
+      const read = (text) => {
+        if (text === "") return "";
+        const one = (part) =>
+          type === "integer" || type === "float" ? Number(part) : type === "boolean" ? part === "true" : part;
+        return many ? text.split(",").map((part) => one(part.trim())) : one(text);
+      };
+      const input = h("input", {
+        id: `filter-${name}`,
+        type: "text",
+        required,
+        placeholder: many ? "by comma" : type === "boolean" ? "true or false" : "",
+        onchange: () => {
+          this.filters[name] = read(input.value.trim());
+          this.changed();
+        },
+      });
+      return h("div", { class: "pair", title: description }, h("label", { htmlFor: input.id }, name), input);
+    });
+    return h("fieldset", {}, h("legend", {}, "Filters"), rows);
+  }
+
+  mapping() {
+    const select = h(
+      "select",
+      {
+        id: "points-drawn",
+        onchange: () => {
+          this.points = Number(select.value);
+          this.redraw();
+        },
+      },
+      POINTS.map((n) => h("option", { value: n, selected: n === this.points }, plural(n, "point"))),
+    );
+    return h(
+      "fieldset",
+      {},
+      h("legend", {}, "Map"),
+      h("div", { class: "pair" }, h("label", { htmlFor: "points-drawn" }, "Sample"), select),
+    );
+  }
+}

@@ -1,0 +1,298 @@
+// The card with the map: its panels, what is pointed at, the same points as a table.
+
+import { call } from "./api.js";
+import { segmented } from "./controls.js";
+import { $, announce, fixed, h, percent, plural, sized } from "./dom.js";
+import { decode, signature } from "./mapdata.js";
+import { Plot } from "./plot.js";
+
+const PAGE = 100; // rows of the table at a time
+const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
+
+export class MapCard {
+  /** `on`: open(point), point(hit or null); `colour(collection)`. */
+  constructor(colour, on) {
+    this.colour = colour;
+    this.on = on;
+    this.plots = [];
+    this.map = null;
+    this.placed = { hits: [], queries: [] };
+    this.dimensions = 2;
+    this.view = "map";
+    this.texts = new Map();
+    segmented($("#dimensions"), "dimensions", { 2: "2-D", 3: "3-D" }, 2, (value) => {
+      this.dimensions = Number(value);
+      for (const plot of this.plots) plot.flatten(this.dimensions);
+      this.showVariance();
+    });
+    segmented($("#views"), "view", { map: "Map", table: "Table" }, "map", (value) => {
+      this.view = value;
+      this.showView();
+    });
+    const button = (label, name, act) =>
+      h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
+    $("#zoom").replaceChildren(
+      button("−", "Zoom out", () => this.plots.forEach((plot) => plot.scaleBy(1 / 1.4))),
+      button("+", "Zoom in", () => this.plots.forEach((plot) => plot.scaleBy(1.4))),
+      button("⟲", "Show everything again", () => this.plots.forEach((plot) => plot.reset())),
+    );
+    document.addEventListener("theme", () => this.plots.forEach((plot) => plot.restyle()));
+  }
+
+  busy(busy) {
+    $("#map").setAttribute("aria-busy", String(busy));
+  }
+
+  /** Draws the collections anew, with the search on them if there is one. */
+  async load(collections, points, search, signal) {
+    this.busy(true);
+    try {
+      const answer = await call("map", { collections, points, search }, signal);
+      this.asked = { collections, points };
+      this.show(decode(answer));
+    } finally {
+      this.busy(false);
+    }
+  }
+
+  /** Places a search on the points that are drawn already; draws anew where those have changed. */
+  async place(search, signal) {
+    if (!this.map) return this.load(this.asked?.collections, this.asked?.points, search, signal);
+    const answer = await call("map", { ...this.asked, search, places: true }, signal);
+    if (signature(answer) !== signature(this.map)) {
+      return this.load(this.asked.collections, this.asked.points, search, signal);
+    }
+    this.showPlaces(answer);
+  }
+
+  /** Takes the search off the map. */
+  unplace() {
+    this.showPlaces({ hits: [], queries: [], notes: this.map?.notes ?? [] });
+  }
+
+  show(map) {
+    this.map = map;
+    for (const plot of this.plots) plot.destroy();
+    const holders = map.panels.map((panel) => {
+      const holder = h("div", { class: "canvas" });
+      return h("figure", { class: "panel" }, this.caption(panel, map.panels.length), holder);
+    });
+    $("#panels").replaceChildren(...holders);
+    $("#panels").dataset.panels = holders.length;
+    this.plots = map.panels.map((panel, place) => {
+      const colours = panel.groups.map((group) => this.colour(group.collection));
+      const plot = new Plot($(".canvas", holders[place]), panel, colours, {
+        hover: (found, x, y) => this.hover(plot, found, x, y),
+        pick: (found) => this.on.open(this.about(plot, found)),
+        step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
+      });
+      if (this.dimensions === 3) plot.flatten(3);
+      return plot;
+    });
+    if (!map.panels.length) {
+      $("#panels").replaceChildren(h("p", { class: "empty" }, map.notes[0] ?? "There is nothing to draw."));
+    }
+    this.showPlaces(map);
+  }
+
+  showPlaces(answer) {
+    this.placed = { hits: answer.hits, queries: answer.queries };
+    this.plots.forEach((plot, place) => {
+      const hits = answer.hits
+        .filter((hit) => hit.panel === place)
+        .map((hit) => ({ ...hit, colour: this.colour(hit.collection) }));
+      plot.show(hits, answer.queries.find((query) => query.panel === place) ?? null);
+    });
+    this.notes = answer.notes;
+    this.rows = null;
+    this.showVariance();
+    this.showView();
+  }
+
+  caption(panel, count) {
+    const keys = panel.groups.map((group) =>
+      h(
+        "li",
+        {},
+        sized(h("i", { class: "swatch" }), "background", this.colour(group.collection)),
+        group.collection,
+        h("span", { class: "count" }, group.count < group.total ? `${group.count} of ${group.total}` : group.count),
+      ),
+    );
+    return h(
+      "figcaption",
+      {},
+      count > 1 && h("p", { class: "model" }, panel.model),
+      h("ul", { class: "key" }, keys),
+    );
+  }
+
+  /** How much of the differences between the points is seen. */
+  showVariance() {
+    if (!this.map) return;
+    const lines = this.map.panels.map((panel) => {
+      const shares = panel.explained.slice(0, this.dimensions);
+      const all = shares.reduce((sum, share) => sum + share, 0);
+      return h(
+        "div",
+        { class: "variance" },
+        h(
+          "div",
+          { class: "meter", "aria-hidden": "true" },
+          shares.map((share, axis) => sized(h("i", { class: `axis${axis}` }), "width", `${share * 100}%`)),
+        ),
+        h(
+          "p",
+          {},
+          `${percent(all)} of the variance is seen`,
+          this.map.panels.length > 1 ? ` of ${panel.model}` : "",
+          ": ",
+          shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", "),
+          `. ${plural(panel.count, "point")}.`,
+        ),
+      );
+    });
+    $("#map-notes").replaceChildren(
+      ...lines,
+      ...(this.notes ?? []).map((note) => h("p", { class: "hint" }, note)),
+    );
+  }
+
+  showView() {
+    const table = this.view === "table";
+    $("#panels").hidden = table;
+    $("#points").hidden = !table;
+    $("#zoom").hidden = table;
+    $("#tip").hidden = true;
+    if (table && this.map) this.showTable();
+  }
+
+  /** Every point as a row: the results first, then collection by collection. */
+  showTable() {
+    this.rows ??= this.listed();
+    const body = h("tbody");
+    const more = h("button", { type: "button", class: "more" });
+    const grow = () => {
+      const from = body.children.length;
+      body.append(...this.rows.slice(from, from + PAGE).map((row) => this.row(row)));
+      const left = this.rows.length - body.children.length;
+      more.hidden = left <= 0;
+      more.textContent = `Show ${Math.min(left, PAGE)} more of ${left.toLocaleString("en")}`;
+    };
+    more.addEventListener("click", grow);
+    const head = ["Rank", "Title", "Collection", "Relevance", "PC 1", "PC 2", "PC 3"];
+    $("#points").replaceChildren(
+      h(
+        "div",
+        { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Points of the map" },
+        h(
+          "table",
+          {},
+          h("caption", { class: "sr" }, "Points of the map, the results of the search first"),
+          h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
+          body,
+        ),
+      ),
+      more,
+    );
+    grow();
+  }
+
+  listed() {
+    const hits = new Set(this.placed.hits.map((hit) => `${hit.collection}\n${hit.id}`));
+    const rows = this.placed.hits.map((hit) => ({ ...hit }));
+    for (const panel of this.map.panels) {
+      for (let n = 0; n < panel.count; n++) {
+        const [id, collection] = [panel.idOf(n), panel.collectionOf(n)];
+        if (hits.has(`${collection}\n${id}`)) continue;
+        rows.push({ id, collection, title: panel.titles[n], at: panel.xyz.subarray(n * 3, n * 3 + 3) });
+      }
+    }
+    return rows;
+  }
+
+  row(one) {
+    const open = h("button", { type: "button", class: "open", onclick: () => this.on.open(one) }, one.title || one.id);
+    return h(
+      "tr",
+      { class: one.rank ? "ranked" : "" },
+      h("td", { class: "number" }, one.rank ?? ""),
+      h("td", {}, open),
+      h("td", {}, sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)), one.collection),
+      h("td", { class: "number" }, one.rank ? fixed(one.relevance) : ""),
+      [0, 1, 2].map((axis) => h("td", { class: "number" }, one.at ? fixed(one.at[axis], 3) : "–")),
+    );
+  }
+
+  /** What was pointed at: a result, or a point of the panel. */
+  about(plot, { hit, point }) {
+    if (hit) return hit;
+    const { panel } = plot;
+    return {
+      id: panel.idOf(point),
+      collection: panel.collectionOf(point),
+      title: panel.titles[point],
+      snippet: panel.snippets[point],
+    };
+  }
+
+  hover(plot, found, x, y) {
+    clearTimeout(this.waiting);
+    const tip = $("#tip");
+    if (!found) {
+      tip.hidden = true;
+      this.on.point(null);
+      return;
+    }
+    const one = this.about(plot, found);
+    this.on.point(found.hit ?? null);
+    const excerpt = h("p", { class: "excerpt" }, one.snippet ?? this.texts.get(one.id) ?? "…");
+    tip.replaceChildren(
+      h("strong", {}, one.title || one.id),
+      h(
+        "p",
+        { class: "where" },
+        sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)),
+        one.collection,
+        one.rank ? ` · no. ${one.rank}, relevance ${fixed(one.relevance)}` : "",
+      ),
+      excerpt,
+    );
+    tip.hidden = false;
+    this.putTip(plot, x, y);
+    if (excerpt.textContent === "…") {
+      this.waiting = setTimeout(() => this.fetchExcerpt(one, excerpt), EXCERPT_DELAY);
+    }
+  }
+
+  putTip(plot, x, y) {
+    const tip = $("#tip");
+    const card = $("#map").getBoundingClientRect();
+    const canvas = plot.canvas.getBoundingClientRect();
+    const [left, top] = [canvas.left - card.left + x, canvas.top - card.top + y];
+    const across = Math.max(8, Math.min(left + 16, card.width - tip.offsetWidth - 8));
+    const below = top + 16 + tip.offsetHeight < card.height;
+    sized(tip, "left", `${across}px`);
+    sized(tip, "top", `${below ? top + 16 : Math.max(8, top - tip.offsetHeight - 16)}px`);
+  }
+
+  /** Large maps travel without excerpts: the one that is pointed at is asked for. */
+  async fetchExcerpt({ id, collection }, holder) {
+    try {
+      const { documents } = await call("text", { id, collection });
+      const text = documents[0].text.slice(0, 160);
+      this.texts.set(id, text);
+      holder.textContent = text;
+    } catch {
+      holder.textContent = ""; // the title stands there; a click says what is wrong
+    }
+  }
+
+  /** Marks a result on the map, from the list. */
+  highlight(result) {
+    for (const plot of this.plots) {
+      const same = (hit) => hit.id === result?.id && hit.collection === result?.collection;
+      plot.highlight(result ? (plot.hits.find(same) ?? null) : null);
+    }
+  }
+}

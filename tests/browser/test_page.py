@@ -1,0 +1,541 @@
+"""What a person sees and does on the page /viz."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.evaluate_labels import read
+from tests.browser.conftest import PHONE, Served, free_port
+from tests.e2e.raw import clean_environment
+
+SHOTS = os.environ.get("MCP_SCREENSHOTS")  # a folder, for somebody who wants to look
+QUERY = "certificate ran out and nobody noticed"
+FIRST = "Review of the outage of 5 April"
+
+
+def shot(page, name, **options):
+    if SHOTS:
+        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), **options)
+
+
+def settled(page):
+    """Nothing is under way, and a change of the settings has been searched for."""
+    page.wait_for_selector("#progress", state="hidden")
+
+
+def ask(page, query=QUERY):
+    page.get_by_role("searchbox", name="Query").fill(query)
+    with page.expect_response("**/viz/api/map"):
+        page.keyboard.press("Enter")
+    page.wait_for_selector(".hit .bar")
+    settled(page)
+
+
+def change(page, act):
+    """Do something to the settings; the body of the search that follows."""
+    with page.expect_response("**/viz/api/map"), page.expect_request("**/viz/api/search") as asked:
+        act()
+    settled(page)
+    return asked.value.post_data_json
+
+
+def titles(page):
+    return page.locator(".hit h3").all_inner_texts()
+
+
+def canvas(page, name):
+    return page.locator("canvas").first.get_attribute(f"data-{name}")
+
+
+@pytest.fixture
+def start(open_page):
+    """The page, its map drawn."""
+
+    def open_(**options):
+        page = open_page(**options)
+        page.wait_for_selector("canvas")
+        settled(page)
+        return page
+
+    return open_
+
+
+@pytest.fixture
+def page(start):
+    return start()
+
+
+def test_a_search_shows_results_their_reasons_and_their_places(page):
+    assert canvas(page, "points") == "111"
+    assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
+    shot(page, "start")
+    ask(page)
+
+    assert titles(page)[0] == FIRST
+    assert "results in" in page.locator("#results-about").inner_text()
+    assert page.locator(".hit").count() == int(canvas(page, "hits"))
+    assert canvas(page, "rest-opacity") == "0.4"
+    reason = page.locator(".bar").first.get_attribute("aria-label")
+    assert reason.startswith("meaning 0.")
+    assert "is relevance 0.54" in reason
+    assert "times recency 0." in reason
+    assert "gives score 0." in reason
+    assert FIRST in page.locator(".hit h3").first.inner_text()
+    assert "results in" in page.locator("#status").inner_text()
+    assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
+
+
+def test_the_order_is_that_of_the_server(page):
+    with page.expect_response("**/viz/api/search") as answered:
+        ask(page)
+    results = answered.value.json()["results"]
+
+    assert page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)") == [
+        one["id"] for one in results
+    ]
+
+
+def test_another_algorithm_searches_anew(page):
+    ask(page)
+    asked = change(page, lambda: page.get_by_role("radio", name="keyword").check())
+
+    assert asked["algorithm"] == "keyword"
+    assert titles(page)
+    assert "meaning 0.00" in page.locator(".parts").first.inner_text()
+
+
+def test_sliders_keep_the_sum_of_the_weights(page):
+    ask(page)
+    page.get_by_label("Automatic").uncheck()
+    meaning = page.get_by_role("slider", name="Meaning")
+
+    def move():
+        meaning.focus()
+        page.keyboard.press("End")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowLeft")
+
+    asked = change(page, move)
+
+    given = [asked[f"{leg}_weight"] for leg in ("semantic", "keyword", "fuzzy")]
+    assert given[0] == 0.9
+    assert 0 <= sum(given) <= 1.0 + 1e-9
+    assert "at most 1" in page.locator("#sum").inner_text()
+    page.get_by_role("radio", name="semantic").check()
+    assert meaning.is_disabled()
+
+
+@pytest.mark.parametrize("moves", [[("semantic_weight", 0.95), ("fuzzy_weight", 0.3)]])
+def test_the_weights_give_way_in_proportion(page, moves):
+    script = """async moves => {
+        const { balanced } = await import('/viz/weights.js');
+        let weights = { semantic_weight: 0.5, keyword_weight: 0.4, fuzzy_weight: 0.1 };
+        const seen = [];
+        for (const [leg, value] of moves) seen.push(weights = balanced(weights, leg, value));
+        return seen;
+    }"""
+    first, second = page.evaluate(script, moves)
+
+    assert first == {"semantic_weight": 0.95, "keyword_weight": 0.04, "fuzzy_weight": 0.01}
+    assert second == {"semantic_weight": 0.67, "keyword_weight": 0.02, "fuzzy_weight": 0.3}
+
+
+def test_collections_and_tags_restrict_the_search(page):
+    ask(page)
+    asked = change(page, lambda: page.get_by_label("meetings").uncheck())
+    where = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.collection)")
+
+    assert asked["collections"] == ["homelab", "recipes"]
+    assert "meetings" not in where
+    page.wait_for_function("document.querySelector('canvas').dataset.points === '80'")
+    asked = change(page, page.locator(".chip", has_text="backup").first.click)
+    assert asked["tags"] == ["backup"]
+    assert 0 < len(titles(page)) < len(where)
+
+
+def test_priority_recency_and_limit_are_sent(page):
+    ask(page)
+    asked = change(page, lambda: page.get_by_label("Priority").select_option("hard"))
+    assert asked["priority"] == "hard"
+    assert "priority \N{MULTIPLICATION SIGN} 1.50" in page.locator(".hits").inner_text()
+    recency = page.get_by_role("slider", name="Recency")
+    asked = change(page, lambda: (recency.focus(), page.keyboard.press("Home")))
+    assert asked["recency_decay"] == 0
+    assert "recency" not in page.locator(".hits").inner_text()
+    asked = change(page, lambda: page.locator("#limit").select_option("5"))
+    assert asked["limit"] == 5
+    assert len(titles(page)) == 5
+
+
+def test_a_point_tells_what_it_is_and_opens(page):
+    ask(page)
+    plot = page.get_by_role("application")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+
+    tip = page.locator("#tip")
+    assert FIRST in tip.inner_text()
+    assert "07:52" in tip.inner_text()
+    assert page.locator(".hit.pointed h3").inner_text() == FIRST
+    assert FIRST in page.locator("#status").inner_text()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_role("heading").inner_text() == FIRST
+    dialog.get_by_text("Certbot had renewed it").wait_for()
+    shot(page, "passage")
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+
+
+def test_the_mouse_points_and_clicks(page):
+    """Where the first point lies is asked of a second plot of the same size."""
+    box = page.locator("canvas").bounding_box()
+    spot = page.evaluate(
+        """async () => {
+            const { decode } = await import('/viz/mapdata.js');
+            const { call } = await import('/viz/api.js');
+            const { Plot } = await import('/viz/plot.js');
+            const panel = decode(await call('map', { collections: ['*'] })).panels[0];
+            const holder = document.querySelector('.canvas').cloneNode();
+            document.querySelector('.panel').append(holder);
+            const plot = new Plot(holder, panel, ['red', 'red', 'red'], { hover() {} });
+            plot.resize(); plot.paint();
+            const spot = [plot.place[0], plot.place[1], panel.titles[0], panel.idOf(0)];
+            plot.destroy(); holder.remove();
+            return spot;
+        }"""
+    )
+    page.mouse.move(box["x"] + spot[0], box["y"] + spot[1])
+    page.locator("#tip").wait_for()
+    assert page.locator("#tip strong").inner_text()
+    page.mouse.click(box["x"] + spot[0], box["y"] + spot[1])
+    page.locator("dialog .text").wait_for()
+    assert page.locator("dialog dl").inner_text().count("-") >= 4
+
+
+def test_a_title_opens_the_text_with_its_details(page):
+    ask(page)
+    page.get_by_role("button", name=FIRST, exact=True).click()
+
+    dialog = page.get_by_role("dialog")
+    dialog.locator(".text").wait_for()
+    assert "meetings" in dialog.locator("dl").inner_text()
+    assert "outage" in dialog.locator("dl").inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    assert not dialog.is_visible()
+
+
+def test_three_dimensions_and_the_table(page):
+    ask(page)
+    page.get_by_role("radio", name="3-D").check()
+    assert canvas(page, "dimensions") == "3"
+    assert "PC 3" in page.locator("#map-notes").inner_text()
+    plot = page.get_by_role("application")
+    plot.focus()
+    for key in ("Shift+ArrowLeft", "Shift+ArrowUp", "+", "-", "0"):
+        page.keyboard.press(key)
+    shot(page, "three")
+    page.get_by_role("radio", name="Table").check()
+
+    rows = page.locator("#points tbody tr")
+    assert rows.count() == 100
+    assert FIRST in rows.first.inner_text()
+    page.get_by_role("button", name="Show 11 more of 11").click()
+    assert rows.count() == 111
+
+
+def test_the_algorithms_are_compared_with_precision_from_thumbs(page):
+    ask(page)
+    page.get_by_role("button", name=f"Answers the query: {FIRST}").click()
+    page.get_by_role("button", name="Does not answer the query:").nth(1).click()
+    page.get_by_role("button", name="Compare").click()
+    table = page.get_by_role("table")
+    table.wait_for()
+
+    rows = table.locator("tbody tr")
+    assert rows.locator("th").all_inner_texts() == ["hybrid", "semantic", "keyword", "fuzzy"]
+    cells = rows.first.locator("td").all_inner_texts()
+    assert cells[3] == "100 %"
+    assert cells[4] == "50 % (1 of 2)"
+    assert cells[5] == FIRST
+    shot(page, "light", full_page=True)
+
+
+def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
+    ask(page)
+    page.get_by_role("button", name=f"Answers the query: {FIRST}").click()
+    page.get_by_role("button", name="Does not answer the query:").nth(1).click()
+    ask(page, "the lentil dish we cooked for the team lunch")
+    page.get_by_role("button", name="Answers the query:").first.click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export for mcp-server-qdrant eval").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+
+    labels = read(path)
+    assert [label.query for label in labels] == [
+        QUERY,
+        "the lentil dish we cooked for the team lunch",
+    ]
+    assert len(labels[0].ids) == 1
+    assert labels[0].collections == ("*",)
+    assert sorted(json.loads(path.read_text())[0]["expect"]["ids"].values()) == [0, 1]
+    pytest.importorskip("ranx")
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_server_qdrant", "eval", "--queries", str(path)],
+        env=clean_environment(served.env),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hybrid" in done.stdout
+
+
+def test_the_last_thumb_can_be_taken_back(page):
+    ask(page)
+    up = page.get_by_role("button", name=f"Answers the query: {FIRST}")
+    up.click()
+    assert up.get_attribute("aria-pressed") == "true"
+    up.click()
+    assert up.get_attribute("aria-pressed") == "false"
+    assert "No thumbs given yet." in page.locator("#judgements").inner_text()
+
+
+def test_a_server_that_is_gone_is_one_sentence_and_the_page_recovers(start, served, tmp_path):
+    page = start()
+    ask(page)
+    served.stop()
+    page.get_by_role("searchbox").fill("backup of the photos")
+    page.keyboard.press("Enter")
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+
+    assert "The server does not answer." in alert.inner_text()
+    assert titles(page)[0] == FIRST
+    shot(page, "error")
+    served.start()
+    page.locator(".hit h3", has_text="Backups: restic").wait_for(timeout=30_000)
+    assert not alert.is_visible()
+    page.faults.clear()  # that the server was away stands in the browser's log
+
+
+def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(start):
+    page = start()
+    sentence = "Qdrant cannot be reached: look whether it runs."
+    page.route(
+        "**/viz/api/search",
+        lambda route: route.fulfill(status=422, json={"error": sentence}),
+    )
+    page.get_by_role("searchbox").fill(QUERY)
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").filter(has_text=sentence).wait_for()
+    page.unroute("**/viz/api/search")
+    page.get_by_role("button", name="Try again").click()
+
+    page.wait_for_selector(".hit .bar")
+    assert not page.get_by_role("alert").is_visible()
+    page.faults.clear()
+
+
+def test_no_collection_chosen_is_said(page):
+    page.get_by_role("button", name="None").click()
+    page.get_by_role("searchbox").fill(QUERY)
+    page.keyboard.press("Enter")
+
+    page.get_by_role("alert").filter(has_text="Choose at least one collection.").wait_for()
+
+
+def test_a_query_that_finds_nothing_says_what_to_do(page):
+    page.get_by_role("radio", name="keyword").check()
+    page.get_by_role("searchbox").fill("zzqqxxy")
+    page.keyboard.press("Enter")
+    page.locator("#notes", has_text="Nothing found").wait_for()
+
+    assert page.locator(".hit").count() == 0
+
+
+def test_a_server_that_wants_a_token_gets_it(start):
+    page = start()
+    refusal = {"error": "invalid_token", "error_description": "No token."}
+    seen = []
+
+    def guard(route):
+        seen.append(route.request.headers.get("authorization"))
+        if seen[-1] == "Bearer secret":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json=refusal)
+
+    page.route("**/viz/api/*", guard)
+    page.reload()
+    page.get_by_label("Token", exact=True).fill("secret")
+    page.get_by_role("button", name="Use it").click()
+    page.wait_for_selector("canvas")
+
+    assert "Bearer secret" in seen
+    assert page.evaluate("Object.values(localStorage).includes('secret')") is False
+    settled(page)
+    page.faults.clear()
+
+
+def test_dark_follows_the_system_and_the_toggle(start):
+    page = start(color_scheme="dark")
+    root = page.locator("html")
+
+    assert root.get_attribute("data-theme") == "dark"
+    ask(page)
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("table").wait_for()
+    shot(page, "dark", full_page=True)
+    page.get_by_role("button", name="Switch to the light theme").click()
+    assert root.get_attribute("data-theme") == "light"
+    page.reload()
+    assert root.get_attribute("data-theme") == "light"
+    settled(page)
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways(start):
+    page = start(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
+    ask(page)
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("table").wait_for()
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert titles(page)[0] == FIRST
+    shot(page, "phone", full_page=True)
+    page.get_by_text("Search settings").click()
+    assert page.get_by_role("radio", name="keyword").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(start, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    page = start(color_scheme=scheme)
+    ask(page)
+    page.get_by_label("Automatic").uncheck()
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("table").wait_for()
+    settled(page)
+
+    assert serious(axe, page) == []
+    page.get_by_role("radio", name="Table").check()
+    assert serious(axe, page) == []
+    page.get_by_role("button", name=FIRST, exact=True).first.click()
+    page.locator("dialog .text").wait_for()
+    assert serious(axe, page) == []
+
+
+def serious(axe, page):
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        (one["id"], [node["target"] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_everything_can_be_reached_with_the_keyboard(page):
+    page.keyboard.press("Shift+Tab")
+    page.get_by_role("link", name="Skip to the results").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "results"
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type(QUERY)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".hit .bar")
+    seen = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.className || document.activeElement.id"))
+
+    assert {"open", "icon thumb", "compare-run"} <= seen
+    settled(page)
+
+
+def test_ten_thousand_points_are_drawn(start, monkeypatch):
+    """How long a frame takes is told, not judged: the machine may be busy."""
+    page = start()
+    page.evaluate(
+        """async () => {
+            const { Plot } = await import('/viz/plot.js');
+            const count = 10000, xyz = new Float32Array(count * 3).map(() => Math.random() - 0.5);
+            const panel = { count, xyz, groupOf: new Uint16Array(count).map((_, n) => n % 3),
+                groups: ['a', 'b', 'c'].map(collection => ({ collection })), titles: [],
+                explained: [0.2, 0.1, 0.05], collectionOf: n => 'abc'[n % 3], idOf: String };
+            const holder = document.querySelector('.canvas');
+            holder.replaceChildren();
+            const plot = new Plot(holder, panel, ['#4269d0', '#efb118', '#ff725c'], { hover() {} });
+            plot.resize();
+            plot.flatten(3);
+            globalThis.plot = plot;
+        }"""
+    )
+    frames = page.evaluate(
+        """() => new Promise(done => { const all = []; const next = () => {
+            plot.rotate(0.05, 0); plot.paint(); all.push(Number(plot.canvas.dataset.frame));
+            all.length < 20 ? requestAnimationFrame(next) : done(all); }; next(); })"""
+    )
+    drawn = page.evaluate(
+        """() => { const c = plot.canvas; const d = c.getContext('2d')
+            .getImageData(0, 0, c.width, c.height).data;
+            let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }"""
+    )
+    print(f"\n10,000 points: {sorted(frames)[10]} ms a frame")
+    assert drawn > 10_000
+
+
+def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, model_dir):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcp_server_qdrant", "viz"],
+        env=clean_environment(served.env),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_selector("canvas", timeout=30_000)
+        page.close()
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+def test_a_port_that_is_taken_is_one_sentence(served, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_server_qdrant", "viz", "--port", str(served.port)],
+        env=clean_environment(served.env),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert f"Port {served.port} cannot be used" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_without_any_collection_it_says_how_to_begin(browser, model_dir, tmp_path):
+    env = {"QDRANT_LOCAL_PATH": str(tmp_path / "engine"), "EMBEDDING_MODEL_PATH": str(model_dir)}
+    empty = Served(env, tmp_path, free_port())
+    empty.start()
+    try:
+        page = browser.new_page()
+        page.goto(f"{empty.address}/viz")
+        page.get_by_text("No collections yet").wait_for(timeout=30_000)
+        shot(page, "empty")
+        page.close()
+    finally:
+        empty.stop()
