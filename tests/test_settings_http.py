@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.errors import ConfigError
-from mcp_server_qdrant.services import _cluster
+from mcp_server_qdrant.services_models import cluster
 from mcp_server_qdrant.settings import environment_names, load
 
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -79,7 +79,7 @@ def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, senten
 
 
 def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
-    made = _cluster(
+    made = cluster(
         loaded(
             QDRANT_URL="http://localhost:6333",
             QDRANT_TIMEOUT="4.5",

@@ -17,6 +17,7 @@ QdrantMcpError
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
+    ├── CheckUnavailable     nobody could be asked whether hits may be shown: none are
     └── IssuerUnavailable    tokens cannot be checked: their issuer's keys were never got
 
 No text holds a path, a key or a stack trace.
@@ -97,6 +98,15 @@ class DiskFull(BackendError):
 
 class EncoderUnavailable(BackendError):
     """No vector can be made: the model is not there, or not yet."""
+
+
+class CheckUnavailable(BackendError):
+    """The operator's check of who sees what gave no sound answer in time."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing is shown: the check of who may see what (TENANT_CHECK_URL) did not answer."
+        )
 
 
 class RerankerUnavailable(BackendError):

@@ -30,9 +30,8 @@ class Services(Protocol):
     def encoders(self) -> Any:
         """The embedding models."""
 
-    @property
-    def pipeline(self) -> Any:
-        """What searches, and tells its `recorder` how."""
+    def record(self, recorder: Any) -> None:
+        """Tell it how searches go."""
 
     def work(self) -> Mapping[str, int]:
         """What was written since the start, by kind."""
@@ -54,7 +53,7 @@ class Watch:
 
         async def opened() -> Any:
             services = await open_services()
-            services.pipeline.recorder = self.telemetry
+            services.record(self.telemetry)
             return services
 
         return opened

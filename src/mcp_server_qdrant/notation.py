@@ -3,13 +3,17 @@
 import math
 import re
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.datatypes import PointId
 
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
+
+Identify = Callable[[str, str, int], str]
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
 
 
@@ -23,9 +27,14 @@ def name_fault(name: str) -> str | None:
     )
 
 
-def point_id(collection: str, document: str, chunk: int) -> str:
+def point_id(collection: str, document: str, chunk: int, namespace: uuid.UUID = NAMESPACE) -> str:
     """uuid5 of (collection, document id, chunk index): the same text is the same point."""
-    return str(uuid.uuid5(NAMESPACE, f"{collection}\x00{document}\x00{chunk}"))
+    return str(uuid.uuid5(namespace, f"{collection}\x00{document}\x00{chunk}"))
+
+
+def point_ids_of(tenant: str) -> Identify:
+    """The same within one tenant: two that store one text, or use one id, have two points."""
+    return partial(point_id, namespace=uuid.uuid5(NAMESPACE, tenant))
 
 
 def as_point_id(text: str) -> PointId | None:

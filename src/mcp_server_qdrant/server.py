@@ -35,6 +35,9 @@ from mcp_server_qdrant.tools import Options, make_tools
 if TYPE_CHECKING:
     from mcp_server_qdrant.http_watch import Watch
     from mcp_server_qdrant.services import Services
+    from mcp_server_qdrant.services_tenants import Tenants
+
+    Opened = Services | Tenants[Services]
 
 NAME = "mcp-server-qdrant"
 # After the end of input: for the last line to become a call, and for the calls' answers.
@@ -49,9 +52,9 @@ Transport = Literal["stdio", "sse", "streamable-http"]
 class Opening:
     """Opens the services once, in the background; a failure is tried again at the next call."""
 
-    def __init__(self, open_services: Callable[[], Awaitable["Services"]]) -> None:
+    def __init__(self, open_services: Callable[[], Awaitable["Opened"]]) -> None:
         self._open = open_services
-        self._task: asyncio.Task[Services] | None = None
+        self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
     async def __aenter__(self) -> "Opening":
@@ -65,7 +68,7 @@ class Opening:
         if self._users == 0:
             await self._close()
 
-    def begin(self) -> "asyncio.Task[Services]":
+    def begin(self) -> "asyncio.Task[Opened]":
         """Start opening unless that is done or under way; for all, whoever calls first."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
@@ -74,8 +77,8 @@ class Opening:
         return task
 
     async def services(self) -> "Services":
-        """The open services. Raises why they cannot be opened."""
-        return await asyncio.shield(self.begin())
+        """The open services of the caller's tenant. Raises why there are none."""
+        return (await asyncio.shield(self.begin())).mine()
 
     async def _close(self) -> None:
         task, self._task = self._task, None
@@ -125,6 +128,12 @@ def import_services() -> Any:
 
 
 async def open_lazily(settings: Settings) -> "Services":
+    """The services of a command."""
+    services: Services = await _opened(settings, "open_services")
+    return services
+
+
+async def _opened(settings: Settings, how: str) -> Any:
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
     What was loaded until now is kept out of garbage collection, which would otherwise walk
@@ -137,16 +146,15 @@ async def open_lazily(settings: Settings) -> "Services":
         loading = asyncio.create_task(hosts.load_default(settings, host))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         module = await asyncio.to_thread(import_services)
-        services: Services = await module.open_services(settings, host)
+        return await getattr(module, how)(settings, host)
     finally:
         gc.freeze()
         gc.enable()
-    return services
 
 
 def make_server(
     settings: Settings,
-    open_services: Callable[[], Awaitable["Services"]] | None = None,
+    open_services: Callable[[], Awaitable["Opened"]] | None = None,
     calls: Calls | None = None,
     *,
     asking: bool = False,
@@ -158,7 +166,7 @@ def make_server(
     `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
     call. `page` adds /viz, for a transport that keeps the services open between clients.
     """
-    open_services = open_services or (lambda: open_lazily(settings))
+    open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
     opening = Opening(watch.recording(open_services) if watch else open_services)
     under_way = calls or Calls()
 

@@ -12,22 +12,19 @@ from functools import partial
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.datatypes import Chunk, Document, Hit, Payload, PointId
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.choice import Choice
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.hosted import ModelHost
 from mcp_server_qdrant.encoders.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.rerank_http import HttpReranker
+from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.ingest import walk
 from mcp_server_qdrant.ingest.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
 from mcp_server_qdrant.projection_map import Projector
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.draw import Drawer
@@ -36,9 +33,8 @@ from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.qdrant.points import Points, stored_payload
+from mcp_server_qdrant.qdrant.points import stored_payload
 from mcp_server_qdrant.qdrant.query import Queries
-from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -53,15 +49,19 @@ from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.word_cache import WordCache
+from mcp_server_qdrant.services_check import CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.services_models import (
     blueprint,
+    cluster,
     inference_headers,
-    open_choice,
     open_encoders,
 )
+from mcp_server_qdrant.services_shared import Shared
+from mcp_server_qdrant.services_tenants import Tenants, View, tenant_of_call
 from mcp_server_qdrant.settings import Settings
-from mcp_server_qdrant.upkeep import import_local_mode, upgrades_of
+from mcp_server_qdrant.telemetry import Recorder
+from mcp_server_qdrant.upkeep import import_local_mode
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -81,38 +81,56 @@ class Services:
     lexicon: Lexicon
     facets: TagFacets
     projector: Projector
-    filling: asyncio.Task[None] | None
-    points: Points
     background: Background
+    shared: Shared
+
+    @property
+    def filling(self) -> asyncio.Task[None] | None:
+        """What fills pending points."""
+        return self.shared.filling
+
+    def mine(self) -> "Services":
+        """What the caller may use: all of it."""
+        return self
+
+    def record(self, recorder: Recorder) -> None:
+        """Tell `recorder` how searches go."""
+        self.pipeline.recorder = recorder
 
     def work(self) -> dict[str, int]:
         """What was written since the start, by kind, and what is kept in step."""
-        return {
-            "points_written": self.points.written,
-            "vectors_filled": self.points.filled,
-            **self.background.counts(),
-        }
+        return {**self.shared.work(), **self.background.counts()}
 
-    async def close(self) -> None:
-        """Let engine and models go."""
+    async def rest(self) -> None:
+        """Stop what goes on in the background."""
         await self.background.close()
-        if self.filling is not None:
-            self.filling.cancel()
-            await asyncio.wait([self.filling])
         await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
-        await self.pipeline.rerank.close()
-        await self.encoders.close()
-        await self.client.close()
+
+    async def close(self) -> None:
+        """Let engine and models go."""
+        await self.shared.close([self])
 
 
 async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
-    """Open the engine that the settings name and begin to load the model.
+    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
+    _check_named(settings)
+    return wire(settings, await _client(settings), open_encoders(settings, host))
+
+
+async def open_for_callers(
+    settings: Settings, host: ModelHost | None = None
+) -> "Services | Tenants[Services]":
+    """The same for a server, whose callers may be of several tenants."""
+    return assemble(settings, await _client(settings), open_encoders(settings, host))
+
+
+async def _client(settings: Settings) -> AsyncQdrantBase:
     key = settings.qdrant_api_key
     client = await open_client(
         url=settings.qdrant_url,
@@ -121,49 +139,77 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
         local_path=settings.local_path,
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
-        cluster=_cluster(settings),
+        cluster=cluster(settings),
     )
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-    return wire(settings, client, open_encoders(settings, host))
+    return client
+
+
+def assemble(
+    settings: Settings, client: AsyncQdrantBase, encoders: Registry
+) -> Services | Tenants[Services]:
+    """The services over an open engine, for each tenant its own where tenants are kept apart."""
+    if not settings.tenant_field:
+        return wire(settings, client, encoders)
+    shared = _shared(settings, client, encoders)
+    return Tenants(
+        partial(tenant_of_call, settings),
+        lambda name: services_of(shared, name),
+        shared,
+        settings.tenant_id,
+    )
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
-    """The services over an open engine."""
-    encoders.default.start()
-    bm25 = Bm25Encoder(settings.bm25_language)
-    choice = open_choice(settings, encoders)
-    catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
-    points = _points(settings, client)
-    upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
+    """The services over an open engine, of the one tenant that the settings name, if any."""
+    _check_named(settings)
+    shared = _shared(settings, client, encoders)
+    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
 
-    async def refill(name: str) -> None:
-        await upgrades.refill(await catalog.target(name), encoders.of)
 
-    backfill = Backfill(catalog, points, encoders, refill)
-    facets = _facets(settings, client, catalog)
-    lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
-    pipeline = _pipeline(settings, _queries(client), catalog, encoders, bm25, facets, lexicon)
-    projector = _projector(settings, client, catalog, encoders, pipeline)
+def _check_named(settings: Settings) -> None:
+    if settings.tenant_field and settings.tenant_id is None:
+        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
+
+
+def _shared(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Shared:
+    rerank = _rerank(settings, encoders.host or open_host(settings))
+    return Shared(settings, client, encoders, rerank)
+
+
+def services_of(shared: Shared, tenant: str | None) -> Services:
+    """The services of a tenant; None: of everyone."""
+    settings, view = shared.settings, shared.view(tenant)
+    encoders, bm25 = view.encoders, shared.bm25
+    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    lexicon = Lexicon(
+        Sampler(view.reader, settings.qdrant_content_fields), _word_cache(settings, view.words)
+    )
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
+    pipeline = _pipeline(shared, view, catalog, facets, lexicon)
+    drawer = Drawer(view.reader, settings.qdrant_content_fields)
+    projector = Projector(catalog, drawer, encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    deleted = partial(_deleted, pipeline, projector)
     store = Store(
         catalog,
         points,
         encoders,
         bm25,
-        blueprint=partial(blueprint, settings, encoders, choice),
+        blueprint=partial(blueprint, settings, encoders, shared.choice),
         split=cut,
         payload=stored_payload,
         default=settings.collection_name,
-        pending=backfill.wake,
+        pending=shared.pending,
         written=written,
         title_factor=settings.title_factor,
+        identify=view.identify,
     )
     parts = Parts(
         collections=catalog,
         points=points,
-        files=Files(client),
+        files=Files(view.writer),
         encoders=encoders,
         bm25=bm25,
         ensure=store.ensure,
@@ -172,45 +218,58 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         payload=stored_payload,
         written=written,
         title_factor=settings.title_factor,
+        identify=view.identify,
     )
     return Services(
-        client=client,
+        client=view.reader,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
         store=store,
         sync=Sync(parts),
-        deletion=_deletion(settings, client, catalog, points, store, deleted),
-        lookup=Lookup(catalog, points),
+        deletion=_deletion(shared, view, catalog, store, partial(_deleted, pipeline, projector)),
+        lookup=_lookup(shared, view, catalog),
         lexicon=lexicon,
-        points=points,
         facets=facets,
         projector=projector,
-        filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
-        background=_background(settings, parts),
+        background=_background(settings, parts, tenant),
+        shared=shared,
     )
 
 
-def _cluster(settings: Settings) -> Cluster:
-    return Cluster(
-        timeout=settings.qdrant_timeout,
-        shards=settings.shard_number,
-        replicas=settings.replication_factor,
-        write_consistency=settings.write_consistency_factor,
-        on_disk_vectors=settings.on_disk_vectors,
-        on_disk_payload=settings.on_disk_payload,
-        quantization=settings.quantization,
-        read_consistency=settings.read_consistency,
+def _deletion(
+    shared: Shared, view: View, catalog: Catalog, store: Store, deleted: Callable[[str], None]
+) -> Deletion:
+    points = shared.points(view, view.writer)
+    return Deletion(
+        catalog,
+        Lookup(catalog, points),
+        points,
+        Selection(view.writer, shared.settings.qdrant_content_fields),
+        lock=store.lock,
+        deleted=deleted,
+        identify=view.identify,
     )
 
 
-def _background(settings: Settings, parts: Parts) -> Background:
-    """Keeps folders in step from now on, if any are to be and this server may write."""
+def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
+    """What finds by id; its answers checked where the operator says so."""
+    points = shared.points(view, view.reader)
+    if shared.check is None or view.tenant is None:
+        return Lookup(catalog, points)
+    return CheckedLookup(shared.check, view.tenant, catalog, points)
+
+
+def _background(settings: Settings, parts: Parts, tenant: str | None) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write.
+
+    They are of the tenant that the settings name; no other learns of them.
+    """
     paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
     folders = [
         Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
         for one in settings.sync_sources
-        if not settings.qdrant_read_only
+        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]
     alone = settings.qdrant_url == ":memory:"
     background = Background(paced, folders, None if alone else settings.cache_path / "sync")
@@ -226,31 +285,6 @@ async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Ch
         here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
         return await asyncio.to_thread(here, text)
     return [Chunk(text[start:end], start, end) for start, end in spans]
-
-
-def _points(settings: Settings, client: AsyncQdrantBase) -> Points:
-    fields = [(field.name, field.field_type) for field in settings.filterable_fields]
-    return Points(client, settings.qdrant_content_fields, fields)
-
-
-def _facets(settings: Settings, client: AsyncQdrantBase, catalog: Catalog) -> TagFacets:
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    return TagFacets(client, lambda name, key: in_memory or catalog.indexed(name, key))
-
-
-def _queries(client: AsyncQdrantBase) -> Queries:
-    return EdgeQueries(client) if isinstance(client, EdgeClient) else Queries(client)
-
-
-def _projector(
-    settings: Settings,
-    client: AsyncQdrantBase,
-    catalog: Catalog,
-    encoders: Registry,
-    pipeline: Pipeline,
-) -> Projector:
-    drawer = Drawer(client, settings.qdrant_content_fields)
-    return Projector(catalog, drawer, encoders, pipeline.search)
 
 
 def _written(
@@ -274,56 +308,31 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.tags.changed(collection)
 
 
-def _deletion(
-    settings: Settings,
-    client: AsyncQdrantBase,
-    catalog: Catalog,
-    points: Points,
-    store: Store,
-    deleted: Callable[[str], None],
-) -> Deletion:
-    selection = Selection(client, settings.qdrant_content_fields)
-    lookup = Lookup(catalog, points)
-    return Deletion(catalog, lookup, points, selection, lock=store.lock, deleted=deleted)
-
-
-def _catalog(
-    settings: Settings, client: AsyncQdrantBase, choice: Choice, gained: Callable[[str], None]
-) -> Catalog:
-    """The collections as the settings show them; `gained` is told of upgrades."""
-    return Catalog(
-        client,
-        choice,
-        default=settings.collection_name,
-        allowed=settings.qdrant_collections,
-        gained=gained,
-    )
-
-
-def _word_cache(settings: Settings) -> WordCache | None:
+def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     """Where vocabularies are kept; those of a trial engine are nowhere."""
     if settings.qdrant_url == ":memory:":
         return None
     engine = settings.qdrant_url or str(settings.local_path.resolve())
-    return WordCache(settings.cache_path / "words", engine)
+    return WordCache(settings.cache_path / "words", engine + whose)
 
 
 def _pipeline(
-    settings: Settings,
-    queries: Queries,
-    catalog: Catalog,
-    encoders: Registry,
-    bm25: Bm25Encoder,
-    facets: TagFacets,
-    lexicon: Lexicon,
+    shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
 ) -> Pipeline:
+    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    embedded = isinstance(shared.client, EdgeClient)
+    queries = (EdgeQueries if embedded else Queries)(view.reader)
+    make: Callable[..., Pipeline] = Pipeline
+    if shared.check is not None and view.tenant is not None:
+        make = partial(CheckedPipeline, shared.check, view.tenant)
+
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields)
 
     def title(hit: Hit) -> str | None:
         return title_of(hit.payload)
 
-    return Pipeline(
+    return make(
         catalog,
         queries,
         encoders,
@@ -351,7 +360,7 @@ def _pipeline(
             diversity=settings.diversity,
             rerank=settings.rerank,
         ),
-        _rerank(settings, encoders.host or open_host(settings)),
+        shared.rerank,
     )
 
 

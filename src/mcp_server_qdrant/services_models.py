@@ -20,6 +20,7 @@ from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.inference import key_header
 from mcp_server_qdrant.qdrant.points import Blueprint
+from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.services_host import local_model, open_host
 from mcp_server_qdrant.settings import Settings
 
@@ -146,4 +147,18 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
     return Prefixes(
         settings.prefix(settings.embedding_query_prefix, known.query),
         settings.prefix(settings.embedding_passage_prefix, known.passage),
+    )
+
+
+def cluster(settings: Settings) -> Cluster:
+    """How a server or cluster is asked, and what its new collections are made with."""
+    return Cluster(
+        timeout=settings.qdrant_timeout,
+        shards=settings.shard_number,
+        replicas=settings.replication_factor,
+        write_consistency=settings.write_consistency_factor,
+        on_disk_vectors=settings.on_disk_vectors,
+        on_disk_payload=settings.on_disk_payload,
+        quantization=settings.quantization,
+        read_consistency=settings.read_consistency,
     )

@@ -31,6 +31,7 @@ from mcp_server_qdrant.settings_embedding import EmbeddingSettings
 from mcp_server_qdrant.settings_http import HttpSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
 from mcp_server_qdrant.settings_sync import SyncSettings
+from mcp_server_qdrant.settings_tenancy import TenancySettings
 from mcp_server_qdrant.settings_weights import WeightSettings
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
@@ -88,6 +89,7 @@ class Settings(
     WeightSettings,
     RankingSettings,
     HttpSettings,
+    TenancySettings,
     BaseSettings,
 ):
     """All settings of the server, read once at start."""
@@ -370,7 +372,7 @@ def environment_names() -> dict[str, tuple[str, ...]]:
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
     inherited = (EmbeddingSettings, ClusterSettings, SyncSettings, AuthSettings, HttpSettings)
-    parts = (ranking, *(part.model_fields for part in inherited))
+    parts = (TenancySettings.model_fields, ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 

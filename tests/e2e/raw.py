@@ -97,6 +97,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "METRICS_",
         "LOG_",
         "OTEL_",
+        "TENANT_",
         "AUTH_",
         "SYNC_",
     )

@@ -2,10 +2,25 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 
 Vector = tuple[float, ...]
+Key = tuple[str, str]  # whose query, and its text
+
+_ASKED_BY: ContextVar[str] = ContextVar("asked_by", default="")
+
+
+@contextmanager
+def asked_by(owner: str) -> Iterator[None]:
+    """Queries are remembered for this owner alone: the time of an answer tells of them."""
+    token = _ASKED_BY.set(owner)
+    try:
+        yield
+    finally:
+        _ASKED_BY.reset(token)
 
 
 class QueryCache:
@@ -16,19 +31,20 @@ class QueryCache:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-        self._pending: dict[str, asyncio.Future[Vector]] = {}
+        self._vectors: OrderedDict[Key, Vector] = OrderedDict()
+        self._pending: dict[Key, asyncio.Future[Vector]] = {}
 
     async def get(self, text: str, encode: Callable[[], Awaitable[Vector]]) -> Vector:
         """The vector of `text`, made by `encode` unless it is known or already being made."""
-        if (known := self._vectors.get(text)) is not None:
-            self._vectors.move_to_end(text)
+        key = (_ASKED_BY.get(), text)
+        if (known := self._vectors.get(key)) is not None:
+            self._vectors.move_to_end(key)
             return known
-        pending = self._pending.get(text)
+        pending = self._pending.get(key)
         if pending is None:
             pending = asyncio.ensure_future(encode())
-            self._pending[text] = pending
-            pending.add_done_callback(partial(self._settle, text))
+            self._pending[key] = pending
+            pending.add_done_callback(partial(self._settle, key))
         # One caller that gives up must not take the vector from the others.
         return await asyncio.shield(pending)
 
@@ -36,10 +52,10 @@ class QueryCache:
         """Forget all vectors."""
         self._vectors.clear()
 
-    def _settle(self, text: str, done: asyncio.Future[Vector]) -> None:
-        del self._pending[text]
+    def _settle(self, key: Key, done: asyncio.Future[Vector]) -> None:
+        del self._pending[key]
         if done.cancelled() or done.exception() is not None:
             return
-        self._vectors[text] = done.result()
+        self._vectors[key] = done.result()
         while len(self._vectors) > self.size:
             self._vectors.popitem(last=False)

@@ -4,20 +4,30 @@ import asyncio
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Any
 
+from mcp_server_qdrant.encoders.cache import asked_by
 from mcp_server_qdrant.encoders.encoder import Encoder, Span
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 
 
 class Embedder:
-    """An encoder that reads its prefixes before each text, and encodes no passage twice."""
+    """An encoder that reads its prefixes before each text, and encodes no passage twice.
+
+    What it remembers it remembers of one `owner`: how fast an answer comes tells nobody what
+    another has asked or stored.
+    """
 
     def __init__(
-        self, inner: Encoder, prefixes: Prefixes = NONE, cache: PassageCache | None = None
+        self,
+        inner: Encoder,
+        prefixes: Prefixes = NONE,
+        cache: PassageCache | None = None,
+        owner: str = "",
     ) -> None:
         self.inner = inner
         self.prefixes = prefixes
         self._cache = cache
+        self._owner = owner
         self._identity: str | None = None
 
     @property
@@ -50,7 +60,8 @@ class Embedder:
 
     async def encode_query(self, text: str) -> Any:
         """The query's vector, or what stands for it. Raises EncoderUnavailable."""
-        return await self.inner.encode_query(self.prefixes.query + text)
+        with asked_by(self._owner):
+            return await self.inner.encode_query(self.prefixes.query + text)
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
         """One vector per text, in order. Raises EncoderUnavailable."""
@@ -99,4 +110,6 @@ class Embedder:
     async def _space(self) -> str | None:
         if self._identity is None:
             self._identity = await asyncio.to_thread(self.inner.identity)
-        return self._identity
+        if self._identity is None or not self._owner:
+            return self._identity
+        return f"{self._identity}\0{self._owner}"

@@ -32,12 +32,14 @@ class Registry:
         prefixes: Callable[[str], Prefixes] = lambda _: NONE,
         cache: PassageCache | None = None,
         host: ModelHost | None = None,
+        owner: str = "",
     ) -> None:
         self._make = make
         self._wait = wait
         self._prefixes = prefixes
         self._cache = cache
         self.host = host
+        self._owner = owner
         self._encoders = {default.name: default}
         self._embedders: dict[str, Embedder] = {}
         self.default = self.known(default.name)
@@ -50,9 +52,23 @@ class Registry:
             if name not in self._encoders:
                 self._encoders[name] = self._make(name)
             prefixes = self.prefixes(model)
-            embedder = Embedder(self._encoders[name], prefixes, self._cache)
+            embedder = Embedder(self._encoders[name], prefixes, self._cache, self._owner)
             self._embedders[model] = embedder
         return embedder
+
+    def for_owner(self, owner: str) -> "Registry":
+        """The same models, with nothing remembered of others' texts."""
+        view = Registry(
+            self.default.inner,
+            self._make,
+            self._wait,
+            prefixes=self._prefixes,
+            cache=self._cache,
+            host=self.host,
+            owner=owner,
+        )
+        view._encoders = self._encoders
+        return view
 
     def prefixes(self, model: str) -> Prefixes:
         """What is put before the texts of a model."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.notation import point_id
+from mcp_server_qdrant.notation import Identify, point_id
 
 EXAMPLES = 3
 BATCH = 1_000
@@ -97,6 +97,7 @@ class Deletion:
         *,
         lock: Callable[[str, str], AbstractAsyncContextManager[Any]],
         deleted: Callable[[str], None],
+        identify: Identify = point_id,
     ) -> None:
         self._collections = collections
         self._lookup = lookup
@@ -104,6 +105,7 @@ class Deletion:
         self._selection = selection
         self._lock = lock
         self._deleted = deleted
+        self._identify = identify
 
     async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
         """The documents of these ids; the id of a part stands for its whole document.
@@ -168,7 +170,7 @@ class Deletion:
                 await self._points.delete_points(name, [one.id])
                 return
             async with self._lock(name, document):
-                chunks = [point_id(name, document, number) for number in range(one.chunks)]
+                chunks = [self._identify(name, document, number) for number in range(one.chunks)]
                 await self._points.delete_points(name, [*chunks, one.id])
                 if self._collections.has_document_index(name) or one.id not in chunks:
                     await self._points.delete_chunks_from(name, document, 0)

@@ -14,7 +14,7 @@ from mcp_server_qdrant.ingest.load import Loaded, Mark, load, many
 from mcp_server_qdrant.ingest.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.store import encoded_text, shortened
 from mcp_server_qdrant.ingest.walk import Found, Problem
-from mcp_server_qdrant.notation import moment, point_id
+from mcp_server_qdrant.notation import Identify, moment, point_id
 
 OVERLAP = 0.15
 MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
@@ -110,7 +110,9 @@ class Preparer:
         measures: Measures | None,
         owners: dict[str, str],
         max_bytes: int,
+        identify: Identify = point_id,
     ) -> None:
+        self._identify = identify
         self._collection = collection
         self._model = model
         self._measures = measures
@@ -201,7 +203,7 @@ class Preparer:
         around = sections_at(text.marks, [chunk.start for chunk in chunks])
         for number, (chunk, section) in enumerate(zip(chunks, around, strict=True)):
             yield Document(
-                id=point_id(self._collection, document, number),
+                id=self._identify(self._collection, document, number),
                 collection=self._collection,
                 text=chunk.text,
                 title=text.title or None,

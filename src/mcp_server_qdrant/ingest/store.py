@@ -28,7 +28,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
-from mcp_server_qdrant.notation import as_point_id, point_id
+from mcp_server_qdrant.notation import Identify, as_point_id, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120
@@ -146,6 +146,7 @@ class Store:
         pending: Callable[[], None],
         written: Callable[[str, Sequence[str]], None],
         title_factor: int = 1,
+        identify: Identify = point_id,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._collections = collections
@@ -159,6 +160,7 @@ class Store:
         self._pending = pending
         self._written = written
         self._title_factor = title_factor
+        self._identify = identify
         self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._now = now
 
@@ -308,7 +310,7 @@ class Store:
         created = before[0].created_at if before else None
         return [
             Document(
-                id=point_id(collection, document, number),
+                id=self._identify(collection, document, number),
                 collection=collection,
                 text=piece.text,
                 title=new.title or None,

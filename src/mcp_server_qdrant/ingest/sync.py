@@ -25,6 +25,7 @@ from mcp_server_qdrant.ingest import flow
 from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer, Same
 from mcp_server_qdrant.ingest.state import KnownFile, Point, known_files
 from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, Stamp, walk_all
+from mcp_server_qdrant.notation import Identify, point_id
 
 MAX_BYTES = 10_000_000
 MODEL_SECONDS = 900.0
@@ -114,6 +115,7 @@ class Parts:
     written: Callable[[str, Sequence[str]], None]
     title_factor: int = 1
     pace: Callable[[flow.Encoder], flow.Encoder] = lambda encoder: encoder
+    identify: Identify = point_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,8 @@ class _Run:
         encoder = await self._encoder(model) if model and waiting and not dry else None
         measures = None if dry else await self._measures(encoder)
         name, most = self._request.collection, self._request.max_bytes
-        self._preparer = Preparer(name, model, measures, owners, most)
+        identify = self._parts.identify
+        self._preparer = Preparer(name, model, measures, owners, most, identify)
         jobs = self._jobs(waiting)
         if target is None or self._request.dry_run:
             async for job in jobs:

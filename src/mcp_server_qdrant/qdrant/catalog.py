@@ -263,6 +263,11 @@ class Catalog:
         self._entries.pop(name, None)
         self._names = (0.0, ())
 
+    def forget_all(self) -> None:
+        """Look everything up anew: another catalog of this engine was written through."""
+        for name in list(self._entries):
+            self.forget(name)
+
     async def _dense_leg(
         self, collection: str, info: models.CollectionInfo
     ) -> tuple[DenseLeg | None, str | None]:

@@ -249,12 +249,16 @@ class EdgeClient(AsyncQdrantBase):
         (rows,) = await self._ask("query", collection_name, plain_requests, timeout=timeout)
         return plain.response(rows)
 
-    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+    async def hybrid(
+        self, question: str, *arguments: Any, guard: Any = None
+    ) -> list[tuple[bool, Any]]:
         """What a search asks of many collections in one trip; see `edge_hybrid`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
+        `guard` is a plain filter on all of it.
         """
-        answers: list[tuple[bool, Any]] = await self._ask(question, *arguments)
+        guards = () if guard is None else (guard,)
+        answers: list[tuple[bool, Any]] = await self._ask(question, *arguments, *guards)
         return answers
 
     async def query_batch_points(

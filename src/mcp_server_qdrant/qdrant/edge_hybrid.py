@@ -2,10 +2,12 @@
 
 Each function answers one entry per collection, in their order: `(True, answer)`, or
 `(False, error)` as `hosting.wire.error_out` writes it, so that one collection's failure is its own.
+
+A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import qdrant_edge as edge
 
@@ -33,7 +35,12 @@ class Hybrid:
         self._dense: dict[tuple[str, int], Any] = {}
 
     def candidates(
-        self, asked: Sequence[tuple[str, Sequence[Leg]]], k: int, limit: int, with_payload: Any
+        self,
+        asked: Sequence[tuple[str, Sequence[Leg]]],
+        k: int,
+        limit: int,
+        with_payload: Any,
+        guard: Mapping[str, Any] | None = None,
     ) -> list[Answer]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
@@ -41,12 +48,18 @@ class Hybrid:
         first; a score is None where the point lacks the vector. A leg that is not scored is one
         over tags: who carries them is told by the payload, which comes then in any case.
         """
-        filters: dict[int, Any] = {}
+        filters = _Filters(guard)
         selector = types.to_selector(with_payload or True)
 
         def one(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
             requests = [
-                (self._scoring(vector, using, shard), _filter(where, filters), weight, scored)
+                Asked(
+                    self._scoring(vector, using, shard),
+                    filters.of(where),
+                    weight,
+                    scored,
+                    *filters.params(using, shard),
+                )
                 for using, vector, where, weight, scored in legs
             ]
             ids, rrf, scores = fused(engine, requests, k, limit)
@@ -56,32 +69,44 @@ class Hybrid:
 
         return [self._each(name, one, legs) for name, legs in asked]
 
-    def idfs(self, asked: Sequence[tuple[str, str, Sequence[int]]]) -> list[Answer]:
+    def idfs(
+        self,
+        asked: Sequence[tuple[str, str, Sequence[int]]],
+        guard: Mapping[str, Any] | None = None,
+    ) -> list[Answer]:
         """The engine's own idf of terms of a sparse vector, by term; absent terms are left out.
 
-        A query of one term with weight 1 scores idf(t) * stored value.
+        A query of one term with weight 1 scores idf(t) * stored value. Only what counts all points
+        of a shard is remembered with it.
         """
+        filters = _Filters(guard)
 
         def one(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
             check_query(
                 {"indices": list(terms), "values": [1.0] * len(terms)}, using, shard.sidecar
             )
-            known = shard.idf
+            known = shard.idf if guard is None else {}
+            where, params = filters.of(None), filters.params(using, shard)[0]
             if len(known) > IDFS:
                 known.clear()
             for term in terms:
                 if (using, term) not in known:
-                    known[using, term] = _idf(engine, using, term)
+                    known[using, term] = _idf(engine, using, term, where, params)
             return {term: idf for term in terms if (idf := known[using, term]) > 0}
 
         return [self._each(name, one, *arguments) for name, *arguments in asked]
 
-    def payloads(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Answer]:
+    def payloads(
+        self,
+        asked: Sequence[tuple[str, Sequence[Any]]],
+        guard: Mapping[str, Any] | None = None,
+    ) -> list[Answer]:
         """The payloads of those points that exist, by id."""
+        guarding = types.to_filter(guard)
 
         def one(_: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
             check_ids(ids)
-            records = engine.retrieve(list(ids), _ALL, _NO_VECTOR)
+            records = _records(engine, ids, guarding)
             return {types.from_id(record.id): record.payload for record in records}
 
         return [self._each(name, one, ids) for name, ids in asked]
@@ -112,8 +137,48 @@ class Hybrid:
         return self._dense[key]
 
 
+class Asked(NamedTuple):
+    """One leg as the engine is asked: `exact` are the parameters of a second look at few points."""
+
+    query: Any
+    where: Any
+    weight: float
+    scored: bool
+    params: Any
+    exact: Any
+
+
+class _Filters:
+    """The engine's filters of one call, made once for all collections that share them."""
+
+    def __init__(self, guard: Mapping[str, Any] | None) -> None:
+        self._guard = types.to_filter(guard)
+        self._made: dict[int, Any] = {}
+        if self._guard is not None:
+            corpus = {"idf": {"corpus": guard}}
+            self._weighing = types.to_params(corpus), types.to_params({"exact": True} | corpus)
+
+    def of(self, plain: Mapping[str, Any] | None) -> Any:
+        """The filter, and the guard."""
+        if plain is None:
+            return self._guard
+        if id(plain) not in self._made:
+            made: Any = types.to_filter(plain)
+            if self._guard is not None:
+                made = edge.Filter(must=[self._guard, made])
+            self._made[id(plain)] = made
+        return self._made[id(plain)]
+
+    def params(self, using: str, shard: Shard) -> tuple[Any, Any]:
+        """Parameters of a search, and of an exact one; idf is that of the guarded points."""
+        sparse = shard.sidecar["sparse_vectors"].get(using)
+        if self._guard is None or not sparse or sparse.get("modifier") != "idf":
+            return None, types.EXACT
+        return self._weighing
+
+
 def fused(
-    engine: edge.EdgeShard, legs: Sequence[tuple[Any, Any, float, bool]], k: int, limit: int
+    engine: edge.EdgeShard, legs: Sequence[Asked], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
     """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
 
@@ -124,23 +189,23 @@ def fused(
     found: list[Scores] = []
     ids: dict[int, Any] = {}
     rrf: dict[int, float] = {}
-    for query, where, weight, _ in legs:
+    for leg in legs:
         scores: Scores = {}
-        for rank, point in enumerate(_ask(engine, query, where, limit)):
+        for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
             point_id = point.id
             key = point_id if type(point_id) is int else ~point_id.int
             ids[key], scores[key] = point_id, point.score
-            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / weight + k - 1)
+            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
         found.append(scores)
     floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
-    asked = [(leg[0], scores) for leg, scores in zip(legs, found, strict=True) if leg[3]]
-    for query, scores in asked:
+    asked = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
+    for leg, scores in asked:
         if len(scores) < limit:
             continue  # whatever else there is has no score on this leg
         if missing := [ids[key] for *_, key in best if key not in scores]:
             only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
-            exact = _ask(engine, query, only, len(missing), types.EXACT)
+            exact = _ask(engine, leg.query, only, len(missing), leg.exact)
             scores.update((_key(point.id), point.score) for point in exact)
     return (
         [key if key >= 0 else text for _, text, key in best],
@@ -167,20 +232,13 @@ def _key(point_id: Any) -> int:
     return point_id if type(point_id) is int else ~point_id.int
 
 
-def _filter(plain: Mapping[str, Any] | None, made: dict[int, Any]) -> Any:
-    """The engine's filter, made once for all collections that share it."""
-    if plain is None:
-        return None
-    if id(plain) not in made:
-        made[id(plain)] = types.to_filter(plain)
-    return made[id(plain)]
-
-
-def _idf(engine: edge.EdgeShard, using: str, term: int) -> float:
+def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
     """Score / stored value of the term's best point; 0 where no point has it."""
     query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
     points = engine.query(
-        edge.QueryRequest(1, query=query, with_payload=False, with_vector=[using])
+        edge.QueryRequest(
+            1, query=query, filter=where, params=params, with_payload=False, with_vector=[using]
+        )
     )
     if not points:
         return 0.0
@@ -188,6 +246,17 @@ def _idf(engine: edge.EdgeShard, using: str, term: int) -> float:
     stored = vectors[using]
     value = stored.values[stored.indices.index(term)]
     return float(points[0].score / value) if value > 0 else 0.0
+
+
+def _records(engine: edge.EdgeShard, ids: Sequence[Any], guard: Any) -> list[Any]:
+    """The named points with their payloads."""
+    if guard is None or not ids:
+        return engine.retrieve(list(ids), _ALL, _NO_VECTOR)
+    named = edge.Filter(must=[guard, edge.HasIdCondition(set(ids))])
+    request = edge.ScrollRequest(
+        limit=len(ids), filter=named, with_payload=_ALL, with_vector=_NO_VECTOR
+    )
+    return engine.scroll(request)[0]
 
 
 def _payloads(engine: edge.EdgeShard, ids: Sequence[Any], selector: Any) -> list[Any]:

@@ -8,7 +8,6 @@ from qdrant_client import models
 from mcp_server_qdrant.datatypes import Candidate, LegQuery, Payload, PointId, Target
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
-from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_plain import plain
 from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg, carrying, weights
 
@@ -22,9 +21,9 @@ TRIPS = 4
 class EdgeQueries(Queries):
     """The read side of the embedded engine, many collections per trip."""
 
-    def __init__(self, client: EdgeClient) -> None:
+    def __init__(self, client: Any) -> None:
         super().__init__(client)
-        self._edge = client
+        self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets, parted into those that are asked together."""

@@ -166,7 +166,9 @@ def _params(plain: Mapping[str, Any]) -> edge.SearchParams:
     quantization = plain.get("quantization") or {}
     rescore, oversampling = quantization.get("rescore"), quantization.get("oversampling")
     exact = bool(plain.get("exact"))
+    idf = plain.get("idf")
     return edge.SearchParams(
+        idf=edge.IdfParams(to_filter(idf["corpus"])) if isinstance(idf, Mapping) else None,
         hnsw_ef=plain.get("hnsw_ef"),
         exact=exact,
         indexed_only=bool(plain.get("indexed_only")),

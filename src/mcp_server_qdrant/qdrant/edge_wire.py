@@ -8,7 +8,7 @@ from typing import Any
 from mcp_server_qdrant.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.service import Faults, Service
 
-WIRE = 4
+WIRE = 5
 NAME = "engine-host"
 FAULTS = Faults(
     called="The embedded engine",

@@ -8,7 +8,7 @@ from mcp_server_qdrant.datatypes import (
     Document,
 )
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.notation import as_point_id, point_id
+from mcp_server_qdrant.notation import as_point_id
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
@@ -88,7 +88,7 @@ class Lookup:
     async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         """Id -> its point, or the first part of the document of that id; in one trip."""
         points = {wanted: as_point_id(wanted) for wanted in ids}
-        firsts = {wanted: point_id(collection, wanted, 0) for wanted in ids}
+        firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self._points.by_id(collection, list(asked))
         by_id = {document.id: document for document in found}
@@ -124,7 +124,10 @@ class Lookup:
         return joined(chunks, first) if chunks else first
 
     async def _around(self, document: Document, neighbours: int) -> Document:
-        """The chunk joined with so many before and after it."""
+        """The chunk joined with so many before and after it.
+
+        One that another tenant shares stays alone: its neighbours may not be shared.
+        """
         if document.document is None or document.chunks == 1 or not neighbours:
             return document
         chunks = await self._points.chunks(

@@ -17,7 +17,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineFailure, RequestError
-from mcp_server_qdrant.notation import name_fault, point_id
+from mcp_server_qdrant.notation import Identify, name_fault, point_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
@@ -51,11 +51,19 @@ class Blueprint:
     metadata: Mapping[str, Any]
 
 
+@dataclass(slots=True)
+class Tally:
+    """How many points were written, and how many got their vector later."""
+
+    written: int = 0
+    filled: int = 0
+
+
 class Points:
     """Writes, and the reads that name points. All raise our errors.
 
-    `fields` of the metadata are indexed in collections of ours, beside what this server filters by.
-    `written` counts the points that were, `filled` those that got their vector later.
+    `fields` of the metadata are indexed in collections of ours, and `indexes`, beside what this
+    server filters by. `identify` tells the id of a chunk, `tally` counts.
     """
 
     def __init__(
@@ -63,13 +71,18 @@ class Points:
         client: AsyncQdrantBase,
         content_fields: Sequence[str],
         fields: Sequence[tuple[str, FieldType]] = (),
+        *,
+        identify: Identify = point_id,
+        indexes: Mapping[str, Any] | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
-        self._indexes = _INDEXES | {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self.identify = identify
+        named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
         self._indexed: set[str] = set()
-        self.written = 0
-        self.filled = 0
+        self._tally = tally or Tally()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
         """Make the collection with dense, `bm25` and its indexes; False where it is there already.
@@ -80,7 +93,7 @@ class Points:
             raise RequestError(fault)
         try:
             with foreign_errors(collection):
-                await self._client.create_collection(
+                made = await self._client.create_collection(
                     collection,
                     vectors_config=_dense(blueprint),
                     sparse_vectors_config={
@@ -94,7 +107,8 @@ class Points:
                     return False  # made by another caller since we looked
             raise
         self._indexed.discard(collection)
-        await self.index(collection, ())
+        if made:
+            await self.index(collection, ())
         return True
 
     async def index(self, collection: str, present: Container[str]) -> None:
@@ -121,7 +135,7 @@ class Points:
         dense = next((point.dense for point in points), None)
         with inference_errors(dense), foreign_errors(target.collection):
             await self._client.upsert(target.collection, structs, wait=True)
-        self.written += len(structs)
+        self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
@@ -136,13 +150,13 @@ class Points:
 
     async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
         """The chunks `first` to `last` (both counted) of a document that we stored, in order."""
-        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
         found = await self.by_id(collection, ids)
         return sorted(found, key=lambda chunk: chunk.chunk)
 
     async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
         """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
-        ids = [point_id(collection, document, number) for number in range(first, last + 1)]
+        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
         await self.delete_points(collection, ids)
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
@@ -206,7 +220,7 @@ class Points:
             await self._client.delete_payload(
                 target.collection, [PENDING_KEY], list(vectors), wait=True
             )
-        self.filled += len(updates)
+        self._tally.filled += len(updates)
 
     def _document(self, collection: str, record: models.Record) -> Document:
         return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]

@@ -1,0 +1,140 @@
+"""Two worlds over real HTTP: in one, another tenant has stored texts; in the other it never was.
+
+Whatever an attacker does must look the same in both.
+"""
+
+import contextlib
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from mcp_server_qdrant.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.notation import point_ids_of
+from tests.e2e.test_http import serving
+from tests.listening import client_of
+
+# Each of these words is in blue's texts, titles, tags and names, and nowhere in red's.
+SECRETS = ("zebrafish", "quixotic", "obsidian", "marzipan", "blueprint-77")
+VAULT, SHARED = "blue-vault", "common"
+BLUE_IDS = {
+    (name, document): point_ids_of("blue")(name, document, 0)
+    for name in (VAULT, SHARED)
+    for document in ("plan-1", "plan-2", "note-7", "blueprint-77")
+}
+BLUE = [
+    ("plan-1", "The zebrafish launch plan: quixotic budget of nine million.", "Obsidian plan"),
+    ("plan-2", "Marzipan supplier contract, signed in Lisbon by the zebrafish team.", "Marzipan"),
+    ("note-7", "The cellar floods in March, says the quixotic plumber.", "Obsidian cellar"),
+    ("blueprint-77", "obsidian " * 400, "A long quixotic text"),
+]
+RED = [
+    ("note-7", "The cellar floods in March; the pump is in the shed.", "Cellar"),
+    ("lamp", "A lamp in the hallway flickers when it rains.", "Lamp"),
+    ("plan-9", "The plan for the garden: lettuce, then tomatoes.", "Garden plan"),
+    # No two parts alike: which of two equal points an engine counts first is chance.
+    ("manual", " ".join(f"Boiler {n} needs {n * n} l of water." for n in range(120)), "Boilers"),
+]
+
+
+@dataclass
+class World:
+    """A server, and who may call it."""
+
+    address: str
+    tokens: dict[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def world(env: dict[str, str], folder: Path) -> Iterator[World]:
+    """A server whose tokens are of two tenants, and of none."""
+    file, tokens = folder / "tokens.yaml", {}
+    for name, claims in {
+        "red": {"tenant": "red"},
+        "blue": {"tenant": "blue"},
+        "nobody": {},
+        "list": {"tenant": ["red", "blue"]},
+        "blank": {"tenant": " "},
+    }.items():
+        tokens[name] = new_token()
+        scopes = ["read", "write", "admin"]
+        entry = {"name": name, "sha256": digest(tokens[name]), "scopes": scopes}
+        add(file, entry | {"claims": claims})
+    auth = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "TENANT_FIELD": "tenant"}
+    with serving(env | auth, "streamable-http", folder) as (address, _):
+        yield World(address, tokens)
+
+
+async def store(world: World, who: str, texts: list[tuple[str, str, str]], name: str) -> None:
+    """Store the texts as this tenant."""
+    async with client_of(world.address, world.tokens[who]) as client:
+        for document, text, title in texts:
+            done = await client.call_tool(
+                "qdrant-store",
+                {
+                    "information": text,
+                    "id": document,
+                    "title": title,
+                    "collection_name": name,
+                    "tags": [title.split()[0].lower(), "plans"],
+                    "metadata": {"project": title.lower(), "number": len(text)},
+                },
+            )
+            assert not done.is_error, done
+
+
+async def ask(world: World, who: str, calls: list[tuple[str, Any]]) -> list[str]:
+    """What the server answers to each call, times left out."""
+    answers = []
+    async with client_of(world.address, world.tokens[who]) as client:
+        for what, given in calls:
+            try:
+                answer = await _asked(client, what, given)
+            except MCPError as error:
+                answer = f"error {error}"
+            answers.append(plain(answer))
+    return answers
+
+
+async def _asked(client: Any, what: str, given: Any) -> str:
+    if what == "read":
+        found = await client.read_resource(given)
+    elif what == "list":
+        found = await client.list_resources()
+    elif what == "complete":
+        from mcp.types import ResourceTemplateReference
+
+        template = ResourceTemplateReference(uri="qdrant://collections/{name}")
+        found = await client.complete(template, {"name": "name", "value": given})
+    elif what == "prompt":
+        found = await client.get_prompt("search-well", {"question": given})
+    else:
+        found = await client.call_tool(what, given)
+    return found.model_dump_json()
+
+
+def plain(answer: str) -> str:
+    """The answer without times, and numbers to six digits."""
+    answer = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", answer)
+    return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.6f}", answer)
+
+
+def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
+    """What of blue's is in an answer that the attacker did not write itself."""
+    said = json.dumps(calls).lower()
+    known = (*SECRETS, VAULT, *BLUE_IDS.values(), "lisbon", "nine million", '"blue"')
+    return [one for one in known if one in answer.lower() and one not in said]
+
+
+def differences(answers: list[str], others: list[str]) -> list[str]:
+    """What stands in one of two answers alone, word by word."""
+    found = []
+    for one, other in zip(answers, others, strict=True):
+        words = difflib.ndiff(re.split(r"[\s,]+", one), re.split(r"[\s,]+", other))
+        found += [word for word in words if word[0] in "+-"]
+    return found

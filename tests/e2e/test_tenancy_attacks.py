@@ -1,0 +1,322 @@
+"""Red tries everything to learn of blue; it must see the very answers as if blue never were."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.tenancy import (
+    BLUE,
+    BLUE_IDS,
+    RED,
+    SHARED,
+    VAULT,
+    World,
+    ask,
+    differences,
+    leaked,
+    store,
+    world,
+)
+
+IDS = list(BLUE_IDS.values())
+OWN_TEXT = "cellar floods"
+EXACT = {"key": "tenant", "match": {"value": "blue"}}
+
+FILTERS = {
+    "must be blue's": {"must": [EXACT]},
+    "should be blue's": {"should": [EXACT, {"key": "tags", "match": {"value": "plans"}}]},
+    "must not be red's": {"must_not": [{"key": "tenant", "match": {"value": "red"}}]},
+    "one condition alone": {"must": EXACT},
+    "at least one of": {"min_should": {"conditions": [EXACT], "min_count": 1}},
+    "at least none of": {
+        "min_should": {
+            "conditions": [{"key": "tags", "match": {"value": "obsidian"}}],
+            "min_count": 0,
+        }
+    },
+    "any of both": {"must": [{"key": "tenant", "match": {"any": ["red", "blue"]}}]},
+    "all except red": {"must": [{"key": "tenant", "match": {"except": ["red"]}}]},
+    "as text": {"must": [{"key": "tenant", "match": {"text": "blue"}}]},
+    "as quoted key": {"must": [{"key": '"tenant"', "match": {"value": "blue"}}]},
+    "as array key": {"must": [{"key": "tenant[]", "match": {"value": "blue"}}]},
+    "as first of array": {"must": [{"key": "tenant[0]", "match": {"value": "blue"}}]},
+    "as object key": {"must": [{"key": "tenant.name", "match": {"value": "blue"}}]},
+    "empty owner": {"must": [{"is_empty": {"key": "tenant"}}]},
+    "not an empty owner": {"must_not": [{"is_empty": {"key": "tenant"}}]},
+    "null owner": {"must_not": [{"is_null": {"key": "tenant"}}]},
+    "number of owners": {"must": [{"key": "tenant", "values_count": {"gte": 1}}]},
+    "shared with whom": {"must": [{"key": "shared_with", "match": {"value": "blue"}}]},
+    "shared with none": {"must": [{"is_empty": {"key": "shared_with"}}]},
+    "nested": {"must": [{"nested": {"key": "metadata", "filter": {"must": [EXACT]}}}]},
+    "nested doc": {
+        "must": [
+            {
+                "nested": {
+                    "key": "doc",
+                    "filter": {"must": [{"key": "id", "match": {"value": "plan-1"}}]},
+                }
+            }
+        ]
+    },
+    "deep": {"must": [{"should": [{"must_not": [{"must": [EXACT]}]}, {"must": [EXACT]}]}]},
+    "blue's ids": {"must": [{"has_id": IDS}]},
+    "blue's ids or": {"should": [{"has_id": IDS}]},
+    "not red's ids": {"must_not": [{"has_id": IDS[:1]}]},
+    "at least blue's id": {"min_should": {"conditions": [{"has_id": IDS}], "min_count": 1}},
+    "blue's document": {"must": [{"key": "doc.id", "match": {"value": "plan-1"}}]},
+    "both have the document": {"must": [{"key": "doc.id", "match": {"value": "note-7"}}]},
+    "blue's tag": {"must": [{"key": "tags", "match": {"value": "obsidian"}}]},
+    "both have the tag": {"must": [{"key": "tags", "match": {"value": "plans"}}]},
+    "blue's metadata": {"must": [{"key": "metadata.project", "match": {"text": "obsidian"}}]},
+    "not own metadata": {
+        "must_not": [{"key": "metadata.project", "match": {"any": ["cellar", "lamp"]}}]
+    },
+    "any number": {"must": [{"key": "metadata.number", "range": {"gte": 0}}]},
+    "any time": {"must": [{"key": "created_at", "range": {"gte": "2000-01-01T00:00:00Z"}}]},
+    "blue's title": {"must": [{"key": "title", "match": {"text": "Obsidian plan"}}]},
+    "blue's text": {"must": [{"key": "document", "match": {"text": "zebrafish"}}]},
+    "has a vector": {"must": [{"has_vector": "bm25"}]},
+    "always true": {"must_not": [{"key": "nothing", "match": {"value": 1}}]},
+    "of nothing": {"must": [], "should": [], "must_not": []},
+    "other words": {"filter": {"must": [EXACT]}},
+}
+QUERY = {"query": "plan zebrafish obsidian cellar", "limit": 100, "mode": "full"}
+
+FINDS = {
+    "everything": {"collections": ["*"]},
+    "blue's collection": {"collections": [VAULT]},
+    "the old name of it": {"collection_name": VAULT},
+    "a glob": {"collections": ["b*"]},
+    "a class": {"collections": ["[a-c]*"]},
+    "a question mark": {"collections": ["?lue-vault"]},
+    "everything but": {"collections": ["[!c]*"]},
+    "a typo of it": {"collections": ["blue-vaullt"]},
+    "its case": {"collections": ["Blue-Vault"]},
+    "with an own one": {"collections": [SHARED, VAULT]},
+    "the shared one": {"collections": [SHARED]},
+    "semantic": {"algorithm": "semantic", "query": "quixotic spending of a marine company"},
+    "keyword": {"algorithm": "keyword", "query": "zebrafish obsidian marzipan"},
+    "fuzzy": {"algorithm": "fuzzy", "query": "zebrafsh obsidan marzpan"},
+    "typos": {"query": "zebrafsh quixotik obsidan marzpan supplyer"},
+    "common words": {"query": "the plan of the cellar", "explain": True},
+    "own words weighed": {"query": "cellar lamp boiler water", "explain": True},
+    "blue's tags": {"query": "obsidian marzipan plans", "explain": True},
+    "own tags": {"query": "cellar lamp plans", "explain": True},
+    "no threshold": {"query": "lisbon", "score_threshold": 0},
+    "weights": {"query": "zebrafish", "keyword_weight": 1, "semantic_weight": 0},
+    "as fresh as can be": {"query": "signed contract", "recency_decay": 1, "priority": "hard"},
+    "spread": {"query": "floods in March", "diversity": 1, "correct": False},
+    "many": {"query": "obsidian " * 50, "limit": 100},
+    "an own argument": {"query": "plan", "tenant": "blue"},
+    "another argument": {"query": "plan", "claims": {"tenant": "blue"}},
+    "a filter as text": {"query": "plan", "query_filter": json.dumps({"must": [EXACT]})},
+}
+GETS = {
+    "points": {"ids": IDS},
+    "one point": {"ids": [IDS[0]], "collection_name": SHARED},
+    "in blue's collection": {"ids": [IDS[0]], "collection_name": VAULT},
+    "in capitals": {"ids": [IDS[4].upper()]},
+    "without hyphens": {"ids": [IDS[4].replace("-", "")]},
+    "as urn": {"ids": [f"urn:uuid:{IDS[4]}"]},
+    "in braces": {"ids": [f"{{{IDS[4]}}}"]},
+    "documents": {"ids": ["plan-1", "plan-2", "blueprint-77"]},
+    "a document of both": {"ids": ["note-7"]},
+    "own and blue's": {"ids": ["lamp", *IDS[:3], "plan-1"]},
+    "neighbours": {"ids": ["manual", *IDS], "neighbours": 20},
+    "numbers": {"ids": ["0", "1", "18446744073709551615"]},
+}
+DELETES = {
+    "points": {"ids": IDS},
+    "documents": {"ids": ["plan-1", "plan-2", "blueprint-77"]},
+    "by owner": {"query_filter": {"must": [EXACT]}, "collection_name": SHARED},
+    "by not owner": {
+        "query_filter": {"must_not": [{"key": "metadata.number", "range": {"gte": 0}}]},
+        "collection_name": SHARED,
+        "confirm_count": 4,
+    },
+    "by count": {"query_filter": {}, "collection_name": SHARED},
+    "by wrong count": {"query_filter": {}, "collection_name": SHARED, "confirm_count": 8},
+    "in blue's": {"query_filter": {}, "collection_name": VAULT, "confirm_count": 4},
+}
+OTHERS = {
+    "the list": [("qdrant-collections", {})],
+    "the list with an argument": [("qdrant-collections", {"tenant": "blue"})],
+    "resources": [("list", None)],
+    "all collections": [("read", "qdrant://collections")],
+    "blue's collection read": [("read", f"qdrant://collections/{VAULT}")],
+    "the shared one read": [("read", f"qdrant://collections/{SHARED}")],
+    "another scheme": [("read", f"file:///{VAULT}")],
+    "a path": [("read", "qdrant://collections/../collections")],
+    "completed from nothing": [("complete", "")],
+    "completed from b": [("complete", "b")],
+    "completed from all of it": [("complete", VAULT)],
+    "the prompt": [("prompt", "what does blue plan?")],
+    "a map": [("qdrant-project", {"collections": ["*"], "query": "zebrafish"})],
+    "a map of blue's": [("qdrant-project", {"collections": [VAULT]})],
+    "no default": [("qdrant-store", {"information": "Where can this go?"})],
+}
+
+
+def storing(number: int, **fields):
+    """A store, and what can be seen of it afterwards."""
+    return [
+        ("qdrant-store", {"information": f"Red's text number {number}."} | fields),
+        ("qdrant-find", {"query": f"text number {number}", "collections": ["*"], "mode": "full"}),
+        ("qdrant-collections", {}),
+    ]
+
+
+STORES = {
+    "blue's text": storing(1, information=BLUE[0][1], collection_name=SHARED),
+    "blue's id": storing(2, id="plan-1", collection_name=SHARED),
+    "blue's point": storing(3, id=IDS[5], collection_name=SHARED),
+    "an id of both": storing(4, id="note-7", collection_name=SHARED),
+    "an owner in metadata": storing(5, metadata={"tenant": "blue"}, collection_name=SHARED),
+    "an owner as json": storing(6, metadata='{"tenant": "blue"}', collection_name=SHARED),
+    "shared with blue": storing(
+        7, metadata={"shared_with": ["blue"], "tenant": ["red", "blue"]}, collection_name=SHARED
+    ),
+    "an owner as argument": storing(8, collection_name=SHARED, tenant="blue"),
+    "a name near blue's": storing(9, collection_name="blue-vaults"),
+    "a typo of blue's": storing(10, collection_name="blu-vault"),
+    "blue's collection": storing(11, collection_name=VAULT),
+    "blue's collection again": storing(12, collection_name=VAULT, id="plan-1", create=True),
+    "blue's tags": storing(13, collection_name=SHARED, tags=["obsidian"], title="Obsidian plan"),
+}
+
+
+def attacks() -> Iterator[tuple[str, list]]:
+    """Every attempt by name; what writes comes last."""
+    for name, where in FILTERS.items():
+        yield f"filter: {name}", [("qdrant-find", QUERY | {"query_filter": where})]
+    for name, given in FINDS.items():
+        yield f"find: {name}", [("qdrant-find", {"query": "zebrafish plan"} | given)]
+    for name, given in GETS.items():
+        yield f"get: {name}", [("qdrant-get", given)]
+    yield from OTHERS.items()
+    for name, given in DELETES.items():
+        yield f"delete: {name}", [("qdrant-delete", given), ("qdrant-collections", {})]
+    for name, calls in STORES.items():
+        yield f"store: {name}", calls
+
+
+ATTACKS = dict(attacks())
+
+
+@pytest.fixture(scope="module")
+def peopled(tmp_path_factory, model_dir) -> Iterator[list[World]]:
+    """A world where blue has stored texts, and one where it never was; red's texts in both."""
+
+    def env(folder):
+        return {
+            "QDRANT_LOCAL_PATH": str(folder / "engine"),
+            "QDRANT_CACHE_PATH": str(folder / "cache"),
+            "EMBEDDING_MODEL_PATH": str(model_dir),
+        }
+
+    async def people(with_blue: World, without: World) -> None:
+        for name in (VAULT, SHARED):
+            await store(with_blue, "blue", BLUE, name)
+        for one in (with_blue, without):
+            await store(one, "red", RED, SHARED)
+
+    first, second = (tmp_path_factory.mktemp(name) for name in ("with", "without"))
+    with world(env(first), first) as with_blue, world(env(second), second) as without:
+        asyncio.run(people(with_blue, without))
+        yield [with_blue, without]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_red_sees_what_it_would_see_without_blue(peopled: list[World], name: str):
+    with_blue, without = peopled
+    calls = ATTACKS[name]
+
+    seen = await ask(with_blue, "red", calls)
+
+    assert differences(seen, await ask(without, "red", calls)) == []
+    told = [*calls, STORES] if name.startswith("store") else calls  # red's own words by now
+    assert [leaked(answer, told) for answer in seen] == [[]] * len(calls)
+
+
+def test_the_attempts_are_many():
+    assert len(ATTACKS) >= 60
+
+
+@pytest.mark.parametrize("who", ["nobody", "list", "blank"])
+async def test_who_has_no_tenant_is_refused_in_one_sentence(peopled, who):
+    calls = [
+        ("qdrant-find", {"query": "plan"}),
+        ("qdrant-get", {"ids": ["plan-1"]}),
+        ("qdrant-store", {"information": "x", "collection_name": SHARED}),
+        ("qdrant-collections", {}),
+        ("read", "qdrant://collections"),
+        ("complete", ""),
+    ]
+
+    answers = await ask(peopled[0], who, calls)
+
+    for answer in answers[:-1]:
+        assert "This token names no tenant: it needs the claim 'tenant', a text." in answer
+    assert '"values":[]' in answers[-1]
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"X-Tenant": "blue"}, {"Authorization": "Bearer red"}], ids=str
+)
+async def test_a_header_makes_nobody_blue(peopled, headers):
+    with_blue = peopled[0]
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "qdrant-collections",
+            "arguments": {},
+            "_meta": {"tenant": "blue", "claims": {"tenant": "blue"}},
+        },
+    }
+    request = urllib.request.Request(
+        f"{with_blue.address}/mcp",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        | {"Authorization": f"Bearer {with_blue.tokens['red']}"}
+        | headers,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            said = answer.read().decode()
+    except urllib.error.HTTPError as error:
+        said = error.read().decode()
+        error.close()
+
+    assert not leaked(said, [])
+
+
+async def test_after_all_of_it_blue_has_what_it_had(peopled):
+    """The last test: red has stored and deleted all that it could."""
+    (listed, *texts) = await ask(
+        peopled[0],
+        "blue",
+        [
+            ("qdrant-collections", {}),
+            *(
+                ("qdrant-get", {"ids": [document], "collection_name": name})
+                for name in (VAULT, SHARED)
+                for document, _, _ in BLUE
+            ),
+        ],
+    )
+
+    found = json.loads(listed)[
+        "structured_content" if "structured_content" in listed else "structuredContent"
+    ]["collections"]
+    points = {one["name"]: one["points"] for one in found}
+    assert points[VAULT] == points[SHARED] > 4
+    assert set(points) == {VAULT, SHARED}
+    for answer, (_, text, _) in zip(texts, BLUE * 2, strict=True):
+        assert json.dumps(text.strip())[1:40] in answer
+        assert "Red" not in answer
