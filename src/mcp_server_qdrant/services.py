@@ -26,6 +26,7 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.sync import Parts, Sync
+from mcp_server_qdrant.ingest.upgrade import Upgrades
 from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -136,10 +137,7 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     catalog = _catalog(settings, client, choice, lambda name: backfill.upgraded(name))  # noqa: PLW0108 - made below
     points = _points(settings, client)
     upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
-
-    async def refill(name: str) -> None:
-        await upgrades.refill(await catalog.target(name), encoders.of)
-
+    refill = partial(_refill, upgrades, catalog, encoders)
     backfill = Backfill(catalog, points, encoders, refill)
     facets = _facets(settings, client, catalog)
     lexicon = Lexicon(Sampler(client, settings.qdrant_content_fields), _word_cache(settings))
@@ -189,6 +187,10 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
         filling=None if settings.qdrant_read_only else asyncio.ensure_future(backfill.run()),
         background=_background(settings, parts),
     )
+
+
+async def _refill(upgrades: Upgrades, catalog: Catalog, encoders: Registry, name: str) -> None:
+    await upgrades.refill(await catalog.target(name), encoders.of)
 
 
 def _cluster(settings: Settings) -> Cluster:
