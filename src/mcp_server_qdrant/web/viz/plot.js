@@ -457,7 +457,7 @@ function contrasting(colour) {
 
 /** A colour for each collection, by its place among all of them. */
 export function palette(count) {
-  const base = d3.schemeObservable10;
+  const base = ["#5b82e6", ...d3.schemeObservable10.slice(1)]; // a blue that is seen on black too
   if (count <= base.length) return base.slice(0, Math.max(count, 1));
   return d3.range(count).map((n) => d3.interpolateRainbow((n * 0.618034) % 1));
 }
