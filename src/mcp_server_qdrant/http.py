@@ -40,7 +40,10 @@ def register(
 
 
 def app(
-    mcp: MCPServer[Any], transport: HttpTransport, settings: Settings, watch: "Watch"
+    mcp: MCPServer[Any],
+    transport: HttpTransport,
+    settings: Settings,
+    watch: "Watch | None" = None,
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
@@ -48,6 +51,9 @@ def app(
     (`http_edge`), the limits, the size of its body. So nobody without a token takes up room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
     """
+    from mcp_server_qdrant.http_watch import Watch
+
+    watch = watch or Watch(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     size, refused = settings.max_body, watch.metrics.refused
     if transport == "sse":
