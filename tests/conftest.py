@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,14 @@ ROOT = Path(__file__).parent.parent
 # The engine host runs in another directory, where a relative path would lead elsewhere.
 if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Model hosts, words and vectors of tests stay out of the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QDRANT_CACHE_PATH", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")
