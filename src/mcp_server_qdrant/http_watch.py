@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_server_qdrant import http_tracing
+from mcp_server_qdrant.access import ADMIN, caller
 from mcp_server_qdrant.http_health import Health
 from mcp_server_qdrant.http_limits import Load
 from mcp_server_qdrant.http_metrics import CONTENT_TYPE, Metrics
@@ -42,6 +43,8 @@ class Watch:
 
     def __init__(self, settings: "Settings", background: Callable[[], int] = lambda: 0) -> None:
         self.load = Load(background)
+        named = settings.tenant_claim or settings.tenant_field
+        self._claim = named if settings.tenant_field else None
         self.metrics = Metrics(self.load, settings.metrics_collections)
         self.tracing = Tracing() if settings.traced else None
         self.telemetry = Telemetry(self.metrics, self.tracing)
@@ -66,7 +69,9 @@ class Watch:
         self.metrics.tools = frozenset(tools)
 
         async def metrics(_: Request) -> Response:
-            """Figures for Prometheus."""
+            """Figures for Prometheus; of all tenants, hence for none of them."""
+            if self._of_a_tenant():
+                return Response("These figures are for the operator's token.", status_code=403)
             parts = await health.parts()
             opened = opening()
             done = opened.done() and not opened.cancelled() and opened.exception() is None
@@ -75,6 +80,13 @@ class Watch:
             return Response(text, media_type=CONTENT_TYPE)
 
         return {"/readyz": health.readyz, "/metrics": metrics}
+
+    def _of_a_tenant(self) -> bool:
+        """Whether who asks is one of several tenants, or may not administer."""
+        who = caller()
+        if self._claim is None or who is None:
+            return False
+        return self._claim in who.claims or ADMIN not in who.scopes
 
     def start_tracing(self) -> None:
         """Set up what spans go to. Raises ConfigError."""

@@ -32,14 +32,15 @@ CALL = {
 
 
 def post(url, token=None, headers=(), body=CALL):
-    """Status, headers and text of one call."""
+    """Status, headers and text of one call; without a body, of a GET."""
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
     } | dict(headers)
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, dict(answer.headers), answer.read().decode()

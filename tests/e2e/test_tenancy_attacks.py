@@ -21,6 +21,7 @@ from tests.e2e.tenancy import (
     store,
     world,
 )
+from tests.e2e.test_auth import post
 
 IDS = list(BLUE_IDS.values())
 OWN_TEXT = "cellar floods"
@@ -294,6 +295,36 @@ async def test_a_header_makes_nobody_blue(peopled, headers):
         error.close()
 
     assert not leaked(said, [])
+
+
+@pytest.mark.parametrize("who", ["red", "list"])
+def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
+    status, _, said = post(f"{peopled[0].address}/metrics", peopled[0].tokens[who], body=None)
+    operators, _, _ = post(f"{peopled[0].address}/metrics", peopled[0].tokens["nobody"], body=None)
+
+    assert status == 403
+    assert said == "These figures are for the operator's token."
+    assert operators == 200
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        ("setup", {}),
+        ("tags", {}),
+        ("search", {"query": "zebrafish obsidian", "collections": ["*"]}),
+        ("search", {"query": "plan", "collections": [VAULT]}),
+        ("compare", {"query": "obsidian plan", "collections": ["*"]}),
+        ("map", {"collections": ["*"], "search": {"query": "zebrafish"}}),
+    ],
+)
+def test_the_page_tells_nothing_more(peopled, call, asked):
+    first, second = (
+        post(f"{one.address}/viz/api/{call}", one.tokens["red"], body=asked) for one in peopled
+    )
+
+    assert first[0] == second[0] != 404
+    assert not leaked(first[2], [("", asked)])
 
 
 async def test_after_all_of_it_blue_has_what_it_had(peopled):
