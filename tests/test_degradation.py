@@ -125,10 +125,11 @@ def test_every_cell_says_what_is_seen_and_which_test_shows_it():
         if not part.startswith("This server"):
             assert [condition.strip() for condition, _, _ in rows] == CONDITIONS
     titles = [part.split("\n")[0] for part in parts]
-    assert titles[:5] == [
+    assert titles[:6] == [
         "The engine",
         "One shard, node or collection",
         "The encoder",
         "The reranker",
         "The disk",
+        "The tenant webhook",
     ]

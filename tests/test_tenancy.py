@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -332,6 +333,42 @@ async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply):
     assert page.notes == (str(CheckUnavailable()),)
     with pytest.raises(CheckUnavailable, match="Nothing is shown"):
         await red.lookup.get(["open", "secret"])
+
+
+async def test_a_check_that_hangs_shows_nothing(checked):
+    stub, red = checked
+    over = threading.Event()
+    stub.reply = lambda _: over.wait(30) and None
+
+    page = await find(red, "text", "notes")
+    over.set()
+
+    assert page.results == ()
+    assert page.notes == (str(CheckUnavailable()),)
+
+
+async def test_a_check_that_was_never_there_shows_nothing():
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder(), tenant_check_url="http://127.0.0.1:9/check")
+        red = house.of("red")
+        await remember(red, "notes", "open text")
+
+        page = await find(red, "text", "notes")
+        await house.tenants.close()
+
+    assert page.results == ()
+    assert page.notes == (str(CheckUnavailable()),)
+
+
+async def test_a_check_that_recovers_is_asked_again(checked):
+    stub, red = checked
+    stub.reply = lambda _: as_json({}, 500)
+    closed = await find(red, "text", "notes")
+    stub.reply = allow(lambda body: [True] * len(body["hits"]))
+    again = await find(red, "text", "notes")
+
+    assert texts(closed) == []
+    assert sorted(texts(again)) == ["open text", "secret text"]
 
 
 @pytest.mark.parametrize(
