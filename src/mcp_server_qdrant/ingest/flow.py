@@ -91,8 +91,11 @@ class Flow:
                     await queue.put(items)
                 for _ in range(WORKERS):
                     await queue.put(None)
-        except* QdrantMcpError as errors:
-            raise _first(errors) from errors
+        except BaseExceptionGroup as errors:
+            ours, others = errors.split(QdrantMcpError)
+            if ours is None or others is not None:
+                raise
+            raise _first(ours) from errors
 
     async def _work(self, queue: asyncio.Queue[Items | None]) -> None:
         while (items := await queue.get()) is not None:
