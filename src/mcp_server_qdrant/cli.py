@@ -89,7 +89,7 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
     try:
         read = settings.load()
         logs.configure(read.log_level, read.log_format)
-        from mcp_server_qdrant.server import run_page
+        from mcp_server_qdrant.server_http import run_page
 
         run_page(read, port, ready)
         os._exit(0)

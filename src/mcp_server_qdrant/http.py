@@ -2,7 +2,6 @@
 
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
@@ -19,24 +18,9 @@ from mcp_server_qdrant.http_viz import PAGE
 from mcp_server_qdrant.settings import Settings
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from mcp_server_qdrant.http_watch import Services, Watch
+    from mcp_server_qdrant.http_watch import Watch
 
 HttpTransport = Literal["sse", "streamable-http"]
-
-
-def register(
-    mcp: MCPServer[Any],
-    opening: "Callable[[], asyncio.Task[Services]] | None" = None,
-    tools: Iterable[str] = (),
-    watch: "Watch | None" = None,
-) -> None:
-    """Add the routes beside /mcp. Without a `watch` there is only whether the process lives."""
-    mcp.custom_route("/healthz", methods=["GET"])(healthz)
-    if watch is not None and opening is not None:
-        for path, handler in watch.routes(opening, tools).items():
-            mcp.custom_route(path, methods=["GET"])(handler)
 
 
 def app(
@@ -54,6 +38,7 @@ def app(
     from mcp_server_qdrant.http_watch import Watch
 
     watch = watch or Watch(settings)
+    mcp.custom_route("/healthz", methods=["GET"])(healthz)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     size, refused = settings.max_body, watch.metrics.refused
     if transport == "sse":

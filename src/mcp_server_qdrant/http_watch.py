@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp.server import MCPServer
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -60,6 +61,16 @@ class Watch:
             return services
 
         return opened
+
+    def register(
+        self,
+        mcp: MCPServer[Any],
+        opening: "Callable[[], asyncio.Task[Services]]",
+        tools: Iterable[str],
+    ) -> None:
+        """Add /readyz and /metrics. `tools` are the names that figures may be told by."""
+        for path, handler in self.routes(opening, tools).items():
+            mcp.custom_route(path, methods=["GET"])(handler)
 
     def routes(
         self, opening: "Callable[[], asyncio.Task[Services]]", tools: Iterable[str]

@@ -9,10 +9,8 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from dataclasses import asdict, replace
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -21,13 +19,11 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-from mcp_server_qdrant import __version__, http, http_viz, resources
+from mcp_server_qdrant import __version__, resources
 from mcp_server_qdrant.access import calling
-from mcp_server_qdrant.http_caller import ForCaller
-from mcp_server_qdrant.http_edge import asks
-from mcp_server_qdrant.http_viz_desk import Defaults, Desk, Notepad
 from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.tool_boundary import ClosedTool
 from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
 from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
@@ -44,7 +40,6 @@ NAME = "mcp-server-qdrant"
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
 LISTEN = "subscriptions/listen"  # which lasts until the client goes
-LOOPBACK = "127.0.0.1"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -168,12 +163,43 @@ def make_server(
     """
     open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
     opening = Opening(watch.recording(open_services) if watch else open_services)
-    under_way = calls or Calls()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer[Opening]) -> AsyncIterator[Opening]:
         async with opening:
             yield opening
+
+    tools = make_tools(opening.services, options_of(settings))
+    mcp = MCPServer(
+        NAME,
+        title="Qdrant collections",
+        version=__version__,
+        instructions=resources.INSTRUCTIONS,
+        log_level=settings.log_level,
+        lifespan=lifespan,
+        tools=[*tools],
+        middleware=[
+            *([watch.telemetry.observe] if watch else []),
+            _beginning(opening, calls or Calls()),
+            *([_for_caller(tools)] if asking else []),
+        ],
+        extensions=[app()],
+    )
+    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
+    # call, for a tenth of its time.
+    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
+    resources.register(mcp, opening.services)
+    if watch is not None:
+        watch.register(mcp, opening.begin, [tool.name for tool in tools])
+    if page:
+        from mcp_server_qdrant import server_http
+
+        server_http.add_page(mcp, settings, options_of(settings), opening.services)
+    return mcp
+
+
+def _beginning(opening: Opening, under_way: Calls) -> Any:
+    """Counts the calls, and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         try:
@@ -187,59 +213,17 @@ def make_server(
         finally:
             opening.begin()
 
-    tools = make_tools(opening.services, _options(settings))
-    for_caller = ForCaller({tool.name: tool.scope for tool in tools})
-    mcp = MCPServer(
-        NAME,
-        title="Qdrant collections",
-        version=__version__,
-        instructions=resources.INSTRUCTIONS,
-        log_level=settings.log_level,
-        lifespan=lifespan,
-        tools=[*tools],
-        middleware=[
-            *([watch.telemetry.observe] if watch else []),
-            begin_after_first_message,
-            *([for_caller] if asking else []),
-        ],
-        extensions=[app()],
-    )
-    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
-    # call, for a tenth of its time.
-    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
-    resources.register(mcp, opening.services)
-    http.register(mcp, opening.begin, [tool.name for tool in tools], watch)
-    if page:
-        http_viz.register(mcp, _desk(settings, opening))
-    return mcp
+    return begin_after_first_message
 
 
-def _desk(settings: Settings, opening: Opening) -> Desk:
-    """What the page asks: the tools, the filter by tags beside the operator's own."""
-    options = _options(settings)
-    defaults = Defaults(
-        version=__version__,
-        limit=settings.qdrant_search_limit,
-        priority=settings.priority,
-        priority_order=settings.priority_order,
-        recency=settings.recency_weight,
-        fuzzy=settings.fuzzy_weight,
-        alpha=settings.hybrid_alpha,
-        correct=settings.correct_typos,
-        rerank=settings.rerank,
-        filters=tuple(asdict(field) for field in options.fields),
-    )
-    options = replace(options, arbitrary_filter=True, read_only=True)
-    notepad: Any = Notepad()
+def _for_caller(tools: Sequence[ClosedTool]) -> Any:
+    from mcp_server_qdrant.http_caller import ForCaller  # over stdio nobody is asked who calls
 
-    async def noting() -> Any:
-        return notepad
-
-    tools, noted = make_tools(opening.services, options), make_tools(noting, options)
-    return Desk(tools, noted, opening.services, defaults)
+    return ForCaller({tool.name: tool.scope for tool in tools})
 
 
-def _options(settings: Settings) -> Options:
+def options_of(settings: Settings) -> Options:
+    """What the settings say of the tools."""
     return Options(
         default_collection=settings.collection_name,
         read_only=settings.qdrant_read_only,
@@ -264,31 +248,9 @@ def run(settings: Settings, transport: Transport) -> None:
         except* (BrokenPipeError, ConnectionResetError):
             pass  # the client went without waiting for its answer
     else:
-        http.check_exposure(settings.host, settings.auth_mode)
-        _serve_http(settings, transport)
+        from mcp_server_qdrant import server_http
 
-
-def _serve_http(
-    settings: Settings, transport: http.HttpTransport, listener: socket.socket | None = None
-) -> None:
-    from mcp_server_qdrant.http_watch import Watch
-
-    calls = Calls()
-    watch = Watch(settings, lambda: calls.count)
-    page = transport == "streamable-http"
-    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
-    http.serve(mcp, transport, settings, watch, listener)
-
-
-def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page on loopback, on any free port where it is 0, until SIGINT or SIGTERM.
-
-    `ready` is told its address. Raises ConfigError where the port is taken. Nothing is written.
-    """
-    alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
-    with http.listening(LOOPBACK, port) as listener:
-        ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
-        _serve_http(alone, "streamable-http", listener)
+        server_http.run(settings, transport)
 
 
 class SoundLines:

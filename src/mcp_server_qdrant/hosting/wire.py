@@ -155,6 +155,39 @@ def unpack(frame: bytes) -> Any:
     return pickle.loads(frame)  # noqa: S301
 
 
+class Frames:
+    """What `Connection.send_bytes` wrote to a socket, put together of pieces as they come."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The frames that are whole with this piece. A length, of 4 or 12 bytes, goes before."""
+        self._kept += piece
+        frames = []
+        start = 0
+        while (head := self._head(start)) is not None:
+            begin, end = head
+            if end > len(self._kept):
+                break
+            frames.append(bytes(self._kept[begin:end]))
+            start = end
+        del self._kept[:start]
+        return frames
+
+    def _head(self, start: int) -> tuple[int, int] | None:
+        """Where the frame that begins there has its content."""
+        if len(self._kept) < start + 4:
+            return None
+        (size,) = struct.unpack_from("!i", self._kept, start)
+        if size >= 0:
+            return start + 4, start + 4 + size
+        if len(self._kept) < start + 12:
+            return None
+        (size,) = struct.unpack_from("!Q", self._kept, start + 4)
+        return start + 12, start + 12 + size
+
+
 def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
     """An error as plain data."""
     if isinstance(error, errors.UnknownCollection):
