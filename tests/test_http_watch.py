@@ -178,6 +178,18 @@ def test_no_more_collections_are_named_than_may_be():
     assert told["degraded_searches_total",] == 2
 
 
+@pytest.mark.parametrize(("field", "told"), [(None, "secret-plans"), ("tenant", OTHER)])
+def test_tenants_learn_no_names_from_the_figures(field, told):
+    metrics = Watch(make_settings(tenant_field=field)).metrics
+    metrics.fared([Status("secret-plans", "timeout")])
+    seen = figures(metrics.text("up", "ready", {}).decode())
+
+    assert seen["collection_errors_total", told, "timeout"] == 1
+    assert [key for key in seen if key[0] == "collection_errors_total"] == [
+        ("collection_errors_total", told, "timeout")
+    ]
+
+
 def test_two_servers_in_a_process_have_their_own_figures():
     one, other = Metrics(Load()), Metrics(Load())
     one.refused("busy")

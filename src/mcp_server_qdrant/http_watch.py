@@ -42,7 +42,9 @@ class Watch:
 
     def __init__(self, settings: "Settings", background: Callable[[], int] = lambda: 0) -> None:
         self.load = Load(background)
-        self.metrics = Metrics(self.load, settings.metrics_collections)
+        # Any tenant's token reads the figures: a name would tell it of another's collections.
+        named = 0 if settings.tenant_field else settings.metrics_collections
+        self.metrics = Metrics(self.load, named)
         self.tracing = Tracing() if settings.traced else None
         self.telemetry = Telemetry(self.metrics, self.tracing)
 
