@@ -545,7 +545,7 @@ async def test_collections_are_listed_with_what_can_be_searched():
     assert by_name["notes"]["legs"] == ["dense", "bm25"]
     assert by_name["notes"]["model"] == "fake/Bag-of-Words"
     assert by_name["keywords"]["note"] == "keywords only: it has no dense vector"
-    assert "keywords: 1 points, bm25 (keywords only: it has no dense vector)" in said(result)
+    assert "keywords: 1 point, bm25 (keywords only: it has no dense vector)" in said(result)
     assert "small: 0 points, not searchable (its dense vectors do not fit" in said(result)
 
 

@@ -313,15 +313,17 @@ class Settings(
         return self
 
     @model_validator(mode="after")
-    def _server_for_cluster(self) -> Self:
-        if self.qdrant_url in (None, ":memory:") and (variable := self.for_servers()):
-            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
+    def _folders_of_somebody(self) -> Self:
+        if self.sync_sources and self.tenant_field and not self.tenant_id:
+            raise ValueError("SYNC_SOURCES needs TENANT_ID here: whose the folders are")
         return self
 
     @model_validator(mode="after")
-    def _server_that_encodes(self) -> Self:
-        if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
-            raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a server that encodes")
+    def _server_where_needed(self) -> Self:
+        encodes = "EMBEDDING_PROVIDER=qdrant" if self.serves("qdrant") else None
+        variable = self.for_servers() or encodes
+        if variable and self.qdrant_url in (None, ":memory:"):
+            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
         return self
 
     @model_validator(mode="after")

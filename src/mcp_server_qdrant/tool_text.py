@@ -223,7 +223,8 @@ def _collection(info: CollectionInfo, sync: str | None) -> str:
     fresh = f", updated {info.updated_at}" if info.updated_at else ""
     note = f" ({info.note})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
-    return f"{info.name}: {info.points} points, {legs}{model}{fresh}{note}{kept}"
+    points = "1 point" if info.points == 1 else f"{info.points} points"
+    return f"{info.name}: {points}, {legs}{model}{fresh}{note}{kept}"
 
 
 def compact(value: Mapping[str, Any]) -> str:
