@@ -1,12 +1,14 @@
 """What stands beside /mcp, and who may connect."""
 
+import socket
+
 import httpx
 import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli import main
 from mcp_server_qdrant.errors import ConfigError
-from mcp_server_qdrant.http import app, check_exposure, is_loopback
+from mcp_server_qdrant.http import address, app, check_exposure, is_loopback, listening
 from mcp_server_qdrant.http_watch import Watch
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.settings import environment_names
@@ -76,6 +78,31 @@ def test_the_command_refuses_to_listen_beyond_loopback(command, transport):
     assert said.startswith("mcp-server-qdrant: FASTMCP_HOST is 0.0.0.0, which others can reach")
     assert len(said.splitlines()) == 1
     assert printed == ""
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+def test_a_port_that_is_taken_is_one_sentence(command, transport):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said, printed = command("--transport", transport, FASTMCP_PORT=str(port))
+
+    assert code == 2
+    assert f"Port {port} of 127.0.0.1 cannot be used (address already in use)" in said
+    assert "choose another FASTMCP_PORT" in said
+    assert len(said.splitlines()) == 1
+    assert printed == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", "http://127.0.0.1:{}/mcp"), ("::1", "http://[::1]:{}/mcp")]
+)
+def test_an_address_is_told_as_a_url(host, expected):
+    try:
+        listener = listening(host, 0)
+    except ConfigError:
+        pytest.skip(f"this machine has no {host}")
+    with listener:
+        assert address(listener, "/mcp") == expected.format(listener.getsockname()[1])
 
 
 def test_a_wrong_setting_ends_the_command_with_one_sentence_on_stderr(command):

@@ -66,7 +66,11 @@ def serve(transport: str) -> None:
         logs.configure(read.log_level, read.log_format)
         from mcp_server_qdrant.server import run
 
-        run(read, transport)  # type: ignore[arg-type]
+        def ready(address: str) -> None:
+            if read.log_format == "text":
+                click.echo(f"mcp-server-qdrant serves {address}", err=True)
+
+        run(read, transport, ready)  # type: ignore[arg-type]
         # A model that is still being loaded, in a thread, would abort an orderly end.
         os._exit(0)
     except ConfigError as error:

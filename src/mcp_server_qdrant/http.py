@@ -1,6 +1,7 @@
 """What stands beside /mcp over HTTP, and how it is served."""
 
 import ipaddress
+import os
 import socket
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,35 +67,41 @@ def serve(
     transport: HttpTransport,
     settings: Settings,
     watch: "Watch",
-    listener: socket.socket | None = None,
+    listener: socket.socket,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; calls under way get a few seconds to finish.
-
-    On a socket that listens already, if one is given.
-    """
+    """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
     from mcp_server_qdrant.http_drain import STREAMS_SECONDS, Server
 
     watch.start_tracing()
     config = uvicorn.Config(
         app(mcp, transport, settings, watch),
-        host=settings.host,
-        port=settings.port,
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http_requests.py logs each request
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
     server = Server(config, watch.load, settings.drain_seconds)
-    server.run(sockets=[listener] if listener else None)
+    server.run(sockets=[listener])
     watch.flush()
 
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port))
+        return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(f"Port {port} cannot be used: {error.strerror}.") from error
+        reason = os.strerror(error.errno).lower() if error.errno else "no such address"
+        raise ConfigError(
+            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT, or "
+            "another --port for viz."
+        ) from error
+
+
+def address(listener: socket.socket, path: str) -> str:
+    """The URL of a path there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:

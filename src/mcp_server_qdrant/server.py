@@ -240,8 +240,8 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def run(settings: Settings, transport: Transport) -> None:
-    """Serve until the client goes, or SIGINT or SIGTERM comes."""
+def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
+    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where."""
     if transport == "stdio":
         try:
             anyio.run(_serve_stdio, settings)
@@ -250,7 +250,7 @@ def run(settings: Settings, transport: Transport) -> None:
     else:
         from mcp_server_qdrant import server_http
 
-        server_http.run(settings, transport)
+        server_http.run(settings, transport, ready)
 
 
 class SoundLines:

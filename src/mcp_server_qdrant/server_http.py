@@ -21,15 +21,22 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 
-def run(settings: Settings, transport: http.HttpTransport) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ConfigError where others could reach it unasked."""
+def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. `ready` is told where.
+
+    Raises ConfigError where others could reach it unasked, or where the port is taken.
+    """
     http.check_exposure(settings.host, settings.auth_mode)
-    _serve(settings, transport)
+    with http.listening(settings.host, settings.port) as listener:
+        if transport == "sse":
+            ready(http.address(listener, "/sse"))
+        else:
+            page = http.address(listener, http_viz.PAGE)
+            ready(f"{http.address(listener, '/mcp')}, the page at {page}")
+        _serve(settings, transport, listener)
 
 
-def _serve(
-    settings: Settings, transport: http.HttpTransport, listener: socket.socket | None = None
-) -> None:
+def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
     calls = Calls()
     watch = Watch(settings, lambda: calls.count)
     page = transport == "streamable-http"
@@ -44,7 +51,7 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
     """
     alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
     with http.listening(LOOPBACK, port) as listener:
-        ready(f"http://{LOOPBACK}:{listener.getsockname()[1]}{http_viz.PAGE}")
+        ready(http.address(listener, http_viz.PAGE))
         _serve(alone, "streamable-http", listener)
 
 

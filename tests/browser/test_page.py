@@ -523,7 +523,7 @@ def test_a_port_that_is_taken_is_one_sentence(served, tmp_path):
     )
 
     assert done.returncode == 2
-    assert f"Port {served.port} cannot be used" in done.stderr
+    assert f"Port {served.port} of 127.0.0.1 cannot be used" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
