@@ -3,7 +3,8 @@
 It imports fastembed, and with it 40 MB of machine learning libraries, in case it is asked to
 encode texts: here the models are in the model host. And it builds the validators of all its 400
 models again, one by one, where some have forward references: 14 MB and 0.2 s of processor time
-for what pydantic does by itself when a model is first used.
+for what pydantic does by itself when a model is first used. Its httpx brings along what draws on
+terminals, 4 MB, for a command line of its own.
 """
 
 import contextlib
@@ -30,7 +31,7 @@ def without(package: str) -> Iterator[None]:
 
 def import_qdrant_client() -> None:
     """Import it for the first time."""
-    with without("fastembed"), _unbuilt("qdrant_client."):
+    with without("fastembed"), without("httpx._main"), _unbuilt("qdrant_client."):
         importlib.import_module("qdrant_client")
 
 

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
+from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.datatypes import Chunk
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+    Splitter = TextSplitter | MarkdownSplitter
 
 SECTION = 20_000  # characters split at once: the splitter's time grows with the square
 CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a single token
@@ -14,8 +18,6 @@ BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English 
 SPECIAL_TOKENS = 2  # without a tokenizer
 WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are remembered
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
-
-Splitter = TextSplitter | MarkdownSplitter
 
 MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|~~~)", re.MULTILINE)
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -43,6 +45,8 @@ def split(
     counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
     capacity = max(limit - counter.special, 1)
     overlap = min(overlap, capacity // 2)
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter  # 2 MB of a server
+
     kind = MarkdownSplitter if markdown else TextSplitter
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
     quick = counter.exact if tokenizer_json is None else counter.by_word
@@ -63,7 +67,7 @@ def tokens(text: str, tokenizer_json: str | None) -> int:
     return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
 
 
-def _spans(splitter: Splitter, text: str, limit: int) -> list[tuple[int, int]]:
+def _spans(splitter: "Splitter", text: str, limit: int) -> list[tuple[int, int]]:
     """Start and end of each chunk, in order."""
     longest = limit * CHARACTERS_PER_TOKEN
     return sorted(
@@ -93,7 +97,7 @@ def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def _chunks(splitter: Splitter, text: str, longest: int) -> Iterator[tuple[int, str]]:
+def _chunks(splitter: "Splitter", text: str, longest: int) -> Iterator[tuple[int, str]]:
     """Offset and text of each chunk; those longer than `longest` characters are cut and split."""
     reached = 0
     for offset, chunk in splitter.chunk_indices(text):
