@@ -4,18 +4,10 @@ import asyncio
 import contextlib
 import gc
 import importlib
-import io
-import json
-import os
-import re
-import signal
-import sys
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import anyio
 from mcp.server import MCPServer
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
@@ -24,7 +16,7 @@ from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.lean import import_qdrant_client
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_boundary import ClosedTool
-from mcp_server_qdrant.tool_fields import BROKEN, FieldParameter
+from mcp_server_qdrant.tool_fields import FieldParameter
 from mcp_server_qdrant.tool_project import app
 from mcp_server_qdrant.tools import Options, make_tools
 
@@ -36,11 +28,7 @@ if TYPE_CHECKING:
     Opened = Services | Tenants[Services]
 
 NAME = "mcp-server-qdrant"
-# After the end of input: for the last line to become a call, and for the calls' answers.
-LAST_LINE_SECONDS = 0.05
-LAST_ANSWER_SECONDS = 30.0
 LISTEN = "subscriptions/listen"  # which lasts until the client goes
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
@@ -243,66 +231,10 @@ def options_of(settings: Settings) -> Options:
 def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
     """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where."""
     if transport == "stdio":
-        try:
-            anyio.run(_serve_stdio, settings)
-        except* (BrokenPipeError, ConnectionResetError):
-            pass  # the client went without waiting for its answer
+        from mcp_server_qdrant import server_stdio
+
+        server_stdio.run(settings)
     else:
         from mcp_server_qdrant import server_http
 
         server_http.run(settings, transport, ready)
-
-
-class SoundLines:
-    """Lines of JSON without lone surrogates.
-
-    The SDK's parser refuses them and drops the message: the caller would wait for ever. Marked,
-    they reach the tool, which refuses them with a sentence.
-    """
-
-    def __init__(self, lines: AsyncIterable[str], calls: Calls) -> None:
-        self._lines = lines
-        self._calls = calls
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """The lines, mended where needed."""
-        async for line in self._lines:
-            yield mend(line) if "\\ud" in line or "\\uD" in line else line
-        await asyncio.sleep(LAST_LINE_SECONDS)
-        await self._calls.finish(LAST_ANSWER_SECONDS)
-
-
-def mend(line: str) -> str:
-    """The same JSON with every lone surrogate replaced by the mark of broken text."""
-    try:
-        return LONE_SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
-    except ValueError:
-        return line
-
-
-async def _serve_stdio(settings: Settings) -> None:
-    """The SDK's stdio loop, left cleanly on EOF and on signals.
-
-    The SDK's own dies on SIGTERM without leaving its lifespan, and hangs on SIGINT: its reader
-    thread cannot be interrupted, hence the exit on signals without waiting for it.
-    """
-    calls = Calls()
-    server = make_server(settings, calls=calls)._lowlevel_server  # noqa: SLF001
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    stdin: Any = SoundLines(anyio.wrap_file(sys.stdin), calls)
-    async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
-        scope = anyio.CancelScope()
-
-        async def watch() -> None:
-            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                async for _ in signals:
-                    scope.cancel()
-                    return
-
-        group.start_soon(watch)
-        with scope:
-            await server.run(reader, writer, server.create_initialization_options())
-        if scope.cancelled_caught:
-            os._exit(0)
-        group.cancel_scope.cancel()  # end of input: what was answered is still written
