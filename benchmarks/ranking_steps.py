@@ -11,7 +11,6 @@ event loop's thread, which a busy machine does not stretch; the engine's is what
 
 import argparse
 import asyncio
-import dataclasses
 import random
 import statistics
 import tempfile
@@ -31,7 +30,7 @@ from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.services import Services, open_encoders, wire
+from mcp_server_qdrant.services import Services, open_services
 from mcp_server_qdrant.settings import Settings
 
 COLLECTIONS = tuple("abcdefgh")
@@ -112,6 +111,7 @@ async def main() -> None:
         client = await EdgeClient.open(Path(folder), options=EdgeOptions(quiet_seconds=NEVER))
         for name, some in notes().items():
             await write(client, name, some)
+        await client.close()
         usual = Settings(qdrant_local_path=Path(folder), embedding_cache_dir=cache)
         full = {"priority_order": COLLECTIONS[:3], "priority": "soft", "diversity": 0.3}
         for title, settings in (
@@ -121,22 +121,15 @@ async def main() -> None:
                 usual.model_copy(update=full | {"rerank": True, "rerank_provider": "none"}),
             ),
         ):
-            services = wire(settings, client, open_encoders(settings))
+            services = await open_services(settings)
             await services.encoders.default.ready(60)
             if settings.rerank:
                 services.pipeline.rerank = Rerank(Instant())
             columns[title] = await measured(services, queries)
             for step, original in originals.items():
                 setattr(path, step, original)
-            await dataclasses.replace(services, client=Kept()).close()
-        await client.close()
+            await services.close()
     report(columns)
-
-
-class Kept:
-    """In place of an engine that several services share."""
-
-    async def close(self) -> None: ...
 
 
 def report(columns: dict[str, dict[str, float]]) -> None:
