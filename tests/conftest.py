@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.settings import Settings, environment_names, load
+
 ROOT = Path(__file__).parent.parent
 
 # The engine host runs in another directory, where a relative path would lead elsewhere.
@@ -21,6 +23,22 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QDRANT_CACHE_PATH", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Settings]:
+    """Loads the settings from these variables alone."""
+    monkeypatch.chdir(tmp_path)
+    for names in environment_names().values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+
+    def load_from(**variables: str) -> Settings:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return load()
+
+    return load_from
 
 
 @pytest.fixture(scope="session")

@@ -3,17 +3,15 @@
 import ast
 import re
 import warnings
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.services import Services, wire
-from tests.fakes import FakeEncoder
+from mcp_server_qdrant.services import Services
 from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
-from tests.qdrant.test_remote import opened
-from tests.support import find, make_settings, registry, remember, states, texts
+from tests.qdrant.test_remote import searching
+from tests.support import find, remember, states, texts
 
 ROOT = Path(__file__).parent.parent
 QUERY = "/collections/forest/points/query"
@@ -32,17 +30,6 @@ def server() -> Iterator[RestServer]:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))
-
-
-@asynccontextmanager
-async def searching(server: RestServer, **values) -> AsyncIterator[Services]:
-    settings = make_settings(**{"qdrant_url": server.url, "qdrant_read_only": True} | values)
-    async with opened(server) as client:
-        services = wire(settings, client, registry(FakeEncoder()))
-        try:
-            yield services
-        finally:
-            await services.close()
 
 
 async def filled(services: Services) -> None:

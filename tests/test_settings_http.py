@@ -4,24 +4,6 @@ import pytest
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.services_models import cluster
-from mcp_server_qdrant.settings import environment_names, load
-
-VARIABLES = [name for names in environment_names().values() for name in names]
-
-
-@pytest.fixture
-def loaded(monkeypatch, tmp_path):
-    """Loads the settings from these variables alone."""
-    monkeypatch.chdir(tmp_path)
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
-    def load_from(**variables: str):
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        return load()
-
-    return load_from
 
 
 def test_the_limits_have_sensible_defaults(loaded):

@@ -7,25 +7,7 @@ from mcp_server_qdrant.encoders.rerank_http import HttpReranker
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.services import _reranker
 from mcp_server_qdrant.services_host import open_host
-from mcp_server_qdrant.settings import environment_names, load
 from tests.support import make_settings
-
-VARIABLES = [name for names in environment_names().values() for name in names]
-
-
-@pytest.fixture
-def loaded(monkeypatch, tmp_path):
-    """Loads the settings from these variables alone."""
-    monkeypatch.chdir(tmp_path)
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
-    def load_from(**variables: str):
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        return load()
-
-    return load_from
 
 
 def test_by_default_copies_are_folded_and_nothing_is_reranked_or_spread(loaded):

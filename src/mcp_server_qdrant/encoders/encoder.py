@@ -66,6 +66,22 @@ class Encoder(Protocol):
         """Let go of what it holds."""
 
 
+class Untokenized:
+    """An encoder whose tokenizer and vocabulary are with the model, elsewhere."""
+
+    async def tokenizer_json(self) -> str | None:
+        """It is not here."""
+        return None
+
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
+        """The tokenizer is not here."""
+        return None
+
+    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
+        """The vocabulary is not here."""
+        return ()
+
+
 def counted(tokens: int, token_bytes: float) -> int:
     """A limit in tokens of so many bytes, in those of three bytes that chunks are counted in."""
     return int(tokens * token_bytes / BYTES_PER_TOKEN)

@@ -1,9 +1,9 @@
 """Vectors that the Qdrant server makes itself: here a text stands for its vector."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from mcp_server_qdrant.datatypes_models import Inferred
-from mcp_server_qdrant.encoders.encoder import Span, vector_name
+from mcp_server_qdrant.encoders.encoder import Untokenized, vector_name
 from mcp_server_qdrant.encoders.text import clean
 from mcp_server_qdrant.errors import EncoderUnavailable
 
@@ -15,7 +15,7 @@ SIZES = {
 }
 
 
-class InferenceEncoder:
+class InferenceEncoder(Untokenized):
     """A model of Qdrant's inference. Whether the server has it shows when it is first used.
 
     `tokens` is how much of a text it may be given, as the chunks are counted without a tokenizer.
@@ -72,18 +72,6 @@ class InferenceEncoder:
     def token_limit(self) -> int:
         """Tokens that a text may have."""
         return self._tokens
-
-    async def tokenizer_json(self) -> str | None:
-        """It is not here."""
-        return None
-
-    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
-        """The tokenizer is not here."""
-        return None
-
-    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """The vocabulary is not here."""
-        return ()
 
     def close(self) -> None:
         """There is nothing to let go of."""

@@ -1,13 +1,13 @@
 """The encoder that is none: keyword search only, or a model that this server may not use."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mcp_server_qdrant.encoders.encoder import Span, vector_name
+from mcp_server_qdrant.encoders.encoder import Untokenized, vector_name
 from mcp_server_qdrant.errors import EncoderUnavailable
 
 
-class NoEncoder:
+class NoEncoder(Untokenized):
     """Says in a sentence why there are no vectors of a model."""
 
     state = "failed"
@@ -51,18 +51,6 @@ class NoEncoder:
     def token_limit(self) -> int | None:
         """Not known."""
         return None
-
-    async def tokenizer_json(self) -> str | None:
-        """Not known."""
-        return None
-
-    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
-        """The tokenizer is not here."""
-        return None
-
-    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """The vocabulary is not here."""
-        return ()
 
     def close(self) -> None:
         """There is nothing to let go of."""

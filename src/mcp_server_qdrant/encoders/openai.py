@@ -5,14 +5,14 @@ import json
 import logging
 import math
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.encoders.breaker import Breaker
 from mcp_server_qdrant.encoders.cache import QueryCache, Vector
-from mcp_server_qdrant.encoders.encoder import Span, counted, vector_name
+from mcp_server_qdrant.encoders.encoder import Untokenized, counted, vector_name
 from mcp_server_qdrant.encoders.http import Endpoint, HttpFault, Kind
 from mcp_server_qdrant.encoders.openai_answer import BadAnswer, Vectors, vectors
 from mcp_server_qdrant.encoders.text import clean
@@ -63,7 +63,7 @@ class Bounds:
     token_bytes: float = 3.0
 
 
-class OpenAIEncoder:
+class OpenAIEncoder(Untokenized):
     """One model of one service. Nothing is asked before the first text; connections are kept.
 
     `url` is what goes before `/embeddings`, or all of it; `dimensions` is what the model is asked
@@ -159,18 +159,6 @@ class OpenAIEncoder:
     def token_limit(self) -> int:
         """Tokens a text may have, as they are counted without a tokenizer."""
         return counted(self._bounds.text_tokens, self._bounds.token_bytes)
-
-    async def tokenizer_json(self) -> str | None:
-        """It is with the service."""
-        return None
-
-    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
-        """The tokenizer is not here."""
-        return None
-
-    async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """The vocabulary is not here."""
-        return ()
 
     async def close(self) -> None:
         """Let the connections go."""

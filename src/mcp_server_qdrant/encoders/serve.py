@@ -5,10 +5,10 @@ thread of its own, so that the client's next query is heard meanwhile.
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from mcp_server_qdrant.errors import (
     RerankerUnavailable,
 )
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.outbox import Outbox
 
 _LOOK_SECONDS = 0.02
 LOAD_SECONDS = 30.0  # that a passage waits for a model
@@ -116,8 +117,7 @@ class Session:
         self._link = link
         self._models = models
         self.ended = False
-        self._outbox: deque[bytes] = deque()
-        self._sending = threading.Lock()
+        self._outbox = Outbox(link)
         self._slow: dict[str, Callable[..., Any]] = {
             "query": self._query,
             "state": self._state,
@@ -152,17 +152,8 @@ class Session:
         self._send(reply)
 
     def _send(self, reply: tuple[int, bool, Any]) -> None:
-        """Send, or leave it to the thread that is sending; a client that has gone is no matter."""
-        self._outbox.append(wire.pack([reply]))
-        while self._outbox and self._sending.acquire(blocking=False):
-            try:
-                while self._outbox:
-                    self._link.send_bytes(self._outbox.popleft())
-            except OSError:
-                self._outbox.clear()
-                wire.hang_up(self._link)
-            finally:
-                self._sending.release()
+        with contextlib.suppress(OSError):  # a client that has gone is no matter
+            self._outbox.send([reply])
 
     def _encoder(self, plain: tuple[Any, ...]) -> FastEmbedEncoder:
         model = self._models.of(Spec(*plain), self)

@@ -4,13 +4,13 @@ import contextlib
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.outbox import Outbox
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
@@ -48,8 +48,7 @@ class Session:
         }
         self._gate = gate
         self._writer = writer
-        self._outbox: deque[bytes] = deque()
-        self._sending = threading.Lock()
+        self.send = Outbox(link).send
 
     def run(self) -> None:
         """Serve until the client goes (EOFError, OSError)."""
@@ -73,21 +72,6 @@ class Session:
                 done.append((number, False, wire.error_out(refusal)))
         if done:
             self.send(done)
-
-    def send(self, replies: list[Any]) -> None:
-        """Send a frame, or leave it to the thread that is sending."""
-        self._outbox.append(wire.pack(replies))
-        while self._outbox and self._sending.acquire(blocking=False):
-            try:
-                while self._outbox:
-                    self._link.send_bytes(self._outbox.popleft())
-            except OSError:
-                # Part of a frame may be out: nothing may follow it.
-                self._outbox.clear()
-                wire.hang_up(self._link)
-                raise
-            finally:
-                self._sending.release()
 
 
 def _name(arguments: tuple[Any, ...]) -> str:
