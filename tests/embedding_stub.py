@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.fakes import FakeEncoder
+from tests.http_stub import serving
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 Reply = tuple[int, dict[str, str], bytes]
@@ -111,19 +112,6 @@ def served(embed: Embed = words) -> Iterator[Stub]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            """A client that goes in the middle of an answer is what some tests want."""
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        stub.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield stub
-        finally:
-            stub.over.set()
-            server.shutdown()
-            thread.join()
+    with serving(Handler, stub.over.set) as url:
+        stub.url = f"{url}/v1"
+        yield stub

@@ -4,8 +4,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.http_stub import serving
 
 Reply = tuple[int, dict[str, str], bytes]
 
@@ -94,19 +96,6 @@ def served() -> Iterator[Stub]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            """A client that goes in the middle of an answer is what some tests want."""
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        stub.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield stub
-        finally:
-            stub.over.set()
-            server.shutdown()
-            thread.join()
+    with serving(Handler, stub.over.set) as url:
+        stub.url = url
+        yield stub
