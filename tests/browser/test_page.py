@@ -151,7 +151,7 @@ def test_collections_and_tags_restrict_the_search(page):
 
     assert asked["collections"] == ["homelab", "recipes"]
     assert "meetings" not in where
-    page.wait_for_function("document.querySelector('canvas').dataset.points === '80'")
+    page.locator("canvas[data-points='80']").wait_for()
     asked = change(page, page.locator(".chip", has_text="backup").first.click)
     assert asked["tags"] == ["backup"]
     assert 0 < len(titles(page)) < len(where)
