@@ -17,11 +17,15 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Memory:
-    """Megabytes, summed over `processes`. PSS divides shared pages among those who share them."""
+    """Megabytes, summed over `processes`. PSS divides shared pages among those who share them.
+
+    `anonymous` is by process what no file backs: what only its end gives back.
+    """
 
     rss: float
     pss: float
     processes: tuple[str, ...]
+    anonymous: dict[str, float]
 
 
 def marked(mark: str) -> list[int]:
@@ -39,13 +43,16 @@ def memory(mark: str, *others: int) -> Memory:
     """What the marked processes, and others by their ids, hold now."""
     rss = pss = 0
     names = []
+    anonymous: dict[str, float] = {}
     for pid in sorted({*marked(mark), *others}):
         with contextlib.suppress(OSError):
             fields = _rollup(pid)
             rss += fields["Rss"]
             pss += fields["Pss"]
-            names.append(f"{_title(pid)} {fields['Rss'] / 1024:.0f} MB")
-    return Memory(rss / 1024, pss / 1024, tuple(names))
+            title = _title(pid)
+            names.append(f"{title} {fields['Rss'] / 1024:.0f} MB")
+            anonymous[title] = anonymous.get(title, 0) + fields["Anonymous"] / 1024
+    return Memory(rss / 1024, pss / 1024, tuple(names), anonymous)
 
 
 def await_end(mark: str, patience: float = 3.0) -> None:

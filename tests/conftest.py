@@ -1,6 +1,7 @@
 """What all tests share: the real model, built once."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,9 @@ import pytest
 from mcp_server_qdrant.settings import Settings, environment_names, load
 
 ROOT = Path(__file__).parent.parent
+
+# A runner in the background of a shell ignores SIGINT, and so would what is started from here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The engine host runs in another directory, where a relative path would lead elsewhere.
 if path := os.environ.get("PYTHONPATH"):
