@@ -1,4 +1,4 @@
-"""Fill the generated tables of README.md: `python scripts/readme_tables.py` rewrites them.
+"""Fill the generated tables of the documents: `python scripts/readme_tables.py` rewrites them.
 
 tests/test_readme.py fails while they differ from the code.
 """
@@ -10,7 +10,8 @@ from typing import Any
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.settings import Settings, environment_names
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+TABLES = {"tools": ROOT / "README.md", "settings": ROOT / "docs" / "settings.md"}
 
 
 def settings_table() -> str:
@@ -48,14 +49,14 @@ def tools_table() -> str:
     return "\n".join(rows)
 
 
-def filled(text: str) -> str:
-    """README's text with both tables as the code has them now."""
-    for mark, table in (("tools", tools_table()), ("settings", settings_table())):
-        pattern = re.compile(rf"<!-- {mark} -->.*?<!-- /{mark} -->", re.DOTALL)
-        block = f"<!-- {mark} -->\n{table}\n<!-- /{mark} -->"
-        text = pattern.sub(lambda _, block=block: block, text)
-    return text
+def filled(mark: str) -> str:
+    """The document that has this table, with the table as the code has it now."""
+    table = {"tools": tools_table, "settings": settings_table}[mark]()
+    pattern = re.compile(rf"<!-- {mark} -->.*?<!-- /{mark} -->", re.DOTALL)
+    block = f"<!-- {mark} -->\n{table}\n<!-- /{mark} -->"
+    return pattern.sub(lambda _: block, TABLES[mark].read_text("utf-8"))
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text("utf-8")), "utf-8")
+    for name, document in TABLES.items():
+        document.write_text(filled(name), "utf-8")

@@ -91,9 +91,9 @@ def test_any_title_and_every_metadata_value_are_looked_for_where_tools_keep_them
     }
 
 
-def test_the_readmes_example_can_be_read(write):
-    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
-    (example,) = re.findall(r"```json\n(\[.*?\n\])\n```", readme, re.DOTALL)
+def test_the_example_of_the_documents_can_be_read(write):
+    page = (Path(__file__).parent.parent / "docs" / "evaluation.md").read_text("utf-8")
+    (example,) = re.findall(r"```json\n(\[.*?\n\])\n```", page, re.DOTALL)
     first, second, third, fourth = read(write(example))
 
     assert first.ids == {"notes/shed-key": 1}

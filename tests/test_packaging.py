@@ -14,10 +14,11 @@ import mcp_server_qdrant
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
+DOCUMENTS = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = (ROOT / "compose.yaml").read_text()
 SCRIPTS = ("scripts/demo", "scripts/test", ".ci/run")
-MARKERS = ("transcript", "tools", "settings", "phases")
+MARKERS = ("transcript", "tools", "phases")
 
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 # Variables that Python, pip and the base system read, not we.
@@ -85,8 +86,8 @@ def test_every_client_configuration_is_json_that_starts_this_server():
         assert set(server.get("env", {})) <= known_variables()
 
 
-def test_every_variable_that_the_readme_names_is_a_setting():
-    named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b", README))
+def test_every_variable_that_the_documents_name_is_a_setting():
+    named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b", DOCUMENTS))
 
     assert named
     assert named <= known_variables()

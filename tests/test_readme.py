@@ -1,9 +1,13 @@
-"""The README says what the code does."""
+"""The README and the pages beside it say what the code does."""
 
 import importlib.util
+import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 
 
 def _script():
@@ -13,10 +17,19 @@ def _script():
     return module
 
 
-def test_the_tables_of_tools_and_settings_are_those_of_the_code():
-    text = (ROOT / "README.md").read_text("utf-8")
+@pytest.mark.parametrize("mark", ["tools", "settings"])
+def test_the_tables_of_tools_and_settings_are_those_of_the_code(mark):
+    script = _script()
 
-    assert _script().filled(text) == text
+    assert f"<!-- {mark} -->" in script.filled(mark)
+    assert script.filled(mark) == script.TABLES[mark].read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_within_the_project_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text("utf-8"))
+
+    assert [link for link in links if not (path.parent / link).exists()] == []
 
 
 def test_every_setting_has_a_row_and_a_meaning():

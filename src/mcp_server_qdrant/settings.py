@@ -1,7 +1,7 @@
 """The only reader of the environment. Frozen, typed, secrets masked.
 
 Precedence: environment variable, then `.env` in the working directory, then the default here.
-Every field's description is the README's settings table (tests/test_readme.py keeps it true).
+Every field's description is a row of docs/settings.md (tests/test_readme.py keeps it true).
 """
 
 import json

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mcp_server_qdrant.datatypes import Hit, Terms, by_score
 from mcp_server_qdrant.search.lift import Tokens, lifted, share, weights
 
-# A factor of 3 makes 0.2, which is measured (README); 1 changes nothing.
+# A factor of 3 makes 0.2, which is measured (docs/ranking.md); 1 changes nothing.
 SHARE = 0.1
 
 
