@@ -1,16 +1,19 @@
 """An engine and a model that have their answers ready, so that all else can be measured."""
 
 import random
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from qdrant_client import models
 
+from mcp_server_qdrant.encoders.encoder import Untokenized
+
 NAMES = ("notes", "meetings")
 SIZE = 384
 
 
-class TrivialEncoder:
+class TrivialEncoder(Untokenized):
     """Always the same vector."""
 
     name = "trivial"
@@ -24,13 +27,11 @@ class TrivialEncoder:
 
     def identity(self) -> None: ...
 
-    def tokenizer_json(self) -> None: ...
-
     def token_limit(self) -> int:
         return 256
 
-    def knows(self, _: str) -> bool:
-        return True
+    async def common(self, words: Sequence[str]) -> Collection[str]:
+        return words
 
     async def ready(self, timeout: float) -> bool:
         return True

@@ -34,7 +34,7 @@ async def test_a_known_query_is_not_encoded_again():
     first = await cache.get("a", encoder.of("a"))
 
     assert first == (1.0,)
-    assert await cache.get("a", encoder.of("a")) is first
+    assert await cache.get("a", encoder.of("a")) == first
     assert encoder.made == ["a"]
 
 

@@ -137,7 +137,7 @@ async def test_overlapping_equal_queries_are_one_vector(place, spec):
         )
 
         assert one is other
-        assert await encoder.encode_query("twice") is one
+        assert await encoder.encode_query("twice") == one
 
 
 async def test_a_query_overtakes_the_documents_of_another_client(place, spec):
