@@ -1,8 +1,10 @@
-"""qdrant-client, imported without what a server does not need of it, is still all there."""
+"""What is imported without what a server does not need of it is still all there."""
 
 import json
 import subprocess
 import sys
+
+import pytest
 
 EAGER = "import qdrant_client\n"
 LEAN = (
@@ -40,3 +42,15 @@ def test_every_model_is_the_same_however_it_was_imported():
 def test_the_package_can_be_imported_afterwards():
     code = f"import sys\n{LEAN}import fastembed\nassert fastembed.TextEmbedding"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("transport", "loaded"), [("stdio", False), ("streamable-http", True)])
+def test_the_web_server_is_loaded_for_http_alone(transport, loaded):
+    code = (
+        "import sys\nfrom mcp_server_qdrant.lean import import_server\n"
+        f"assert import_server({transport!r}).run\n"
+        "print('uvicorn' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == str(loaded)

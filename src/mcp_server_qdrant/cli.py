@@ -64,13 +64,13 @@ def serve(transport: str) -> None:
     try:
         read = settings.load()
         logs.configure(read.log_level, read.log_format)
-        from mcp_server_qdrant.server import run
+        from mcp_server_qdrant.lean import import_server
 
         def ready(address: str) -> None:
             if read.log_format == "text":
                 click.echo(f"mcp-server-qdrant serves {address}", err=True)
 
-        run(read, transport, ready)  # type: ignore[arg-type]
+        import_server(transport).run(read, transport, ready)
         # A model that is still being loaded, in a thread, would abort an orderly end.
         os._exit(0)
     except ConfigError as error:

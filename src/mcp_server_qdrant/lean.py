@@ -1,10 +1,11 @@
-"""Importing qdrant-client without what this process does not need of it.
+"""Importing qdrant-client and the MCP SDK without what this process does not need of them.
 
-It imports fastembed, and with it 40 MB of machine learning libraries, in case it is asked to
-encode texts: here the models are in the model host. And it builds the validators of all its 400
+qdrant-client imports fastembed, and with it 40 MB of machine learning libraries, in case it is asked
+to encode texts: here the models are in the model host. And it builds the validators of all its 400
 models again, one by one, where some have forward references: 14 MB and 0.2 s of processor time
 for what pydantic does by itself when a model is first used. Its httpx brings along what draws on
-terminals, 4 MB, for a command line of its own.
+terminals, 4 MB, for a command line of its own. The SDK imports a web server, 1.4 MB, to hear of
+its end: over stdio there is none.
 """
 
 import contextlib
@@ -33,6 +34,12 @@ def import_qdrant_client() -> None:
     """Import it for the first time."""
     with without("fastembed"), without("httpx._main"), _unbuilt("qdrant_client."):
         importlib.import_module("qdrant_client")
+
+
+def import_server(transport: str) -> Any:
+    """`mcp_server_qdrant.server`, for the first time."""
+    with without("uvicorn") if transport == "stdio" else contextlib.nullcontext():
+        return importlib.import_module("mcp_server_qdrant.server")
 
 
 @contextlib.contextmanager
