@@ -1,10 +1,10 @@
 """Importing qdrant-client and the MCP SDK without what this process does not need of them.
 
 qdrant-client imports fastembed, and with it 40 MB of machine learning libraries, in case it is
-asked to encode texts: here the models are in the model host. And it builds the validators of all its 400
-models again, one by one, where some have forward references: 14 MB and 0.2 s of processor time
-for what pydantic does by itself when a model is first used. Its httpx brings along what draws on
-terminals, 4 MB, for a command line of its own. The SDK imports a web server, 1.4 MB, to hear of
+asked to encode texts: here the models are in the model host. And it builds the validators of all
+its 400 models again, one by one, where some have forward references: 14 MB and 0.2 s of processor
+time for what pydantic does by itself when a model is first used. Its httpx brings along what draws
+on terminals, 4 MB, for a command line of its own. The SDK imports a web server, 1.4 MB, to hear of
 its end: over stdio there is none.
 """
 
