@@ -44,6 +44,10 @@ async def test_a_file_gets_the_hash_and_the_terminal_the_token_alone(tmp_path, n
         (["a b", "--scope", "read"], "name: String should match pattern"),
         (["ana", "--scope", "read", "--claim", "team"], "A claim is NAME=VALUE."),
         (["ana", "--scope", "read", "--expires", "soon"], "does not match the formats"),
+        (
+            ["ana", "--scope", "read", "--expires", "2020-01-31"],
+            "2020-01-31 00:00 (UTC) is in the past.",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_and_no_token_is_made(arguments, why):
@@ -74,6 +78,6 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
 
 async def test_an_end_is_in_utc(tmp_path):
     path = tmp_path / "tokens.yaml"
-    run("ana", "--scope", "read", "--expires", "2027-01-31", "--file", path)
+    run("ana", "--scope", "read", "--expires", "2100-01-31", "--file", path)
 
-    assert '"expires": "2027-01-31T00:00:00"' in path.read_text()
+    assert '"expires": "2100-01-31T00:00:00"' in path.read_text()

@@ -178,6 +178,13 @@ def test_no_more_collections_are_named_than_may_be():
     assert told["degraded_searches_total",] == 2
 
 
+def test_no_figure_has_a_second_one_for_when_it_began():
+    metrics = Metrics(Load())
+    metrics.refused("busy")
+
+    assert "_created" not in metrics.text("up", "ready", {}).decode()
+
+
 def test_two_servers_in_a_process_have_their_own_figures():
     one, other = Metrics(Load()), Metrics(Load())
     one.refused("busy")

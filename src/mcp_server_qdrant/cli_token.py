@@ -2,13 +2,19 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mcp_server_qdrant.errors import ConfigError
+
+
+def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> datetime | None:
+    if when and when.replace(tzinfo=UTC) <= datetime.now(UTC):
+        raise click.BadParameter(f"{when:%Y-%m-%d %H:%M} (UTC) is in the past.")
+    return when
 
 
 @click.command()
@@ -28,7 +34,12 @@ from mcp_server_qdrant.errors import ConfigError
     metavar="NAME=VALUE",
     help="What it says of its caller, such as the tenant. Repeatable.",
 )
-@click.option("--expires", type=click.DateTime(), help="When it ends, in UTC. Default: never.")
+@click.option(
+    "--expires",
+    type=click.DateTime(),
+    callback=_in_future,
+    help="When it ends, in UTC. Default: never.",
+)
 @click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),

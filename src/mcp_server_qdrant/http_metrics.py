@@ -4,7 +4,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mcp_server_qdrant.datatypes import Status
@@ -27,6 +34,7 @@ class Metrics:
     """
 
     def __init__(self, load: Load, named: int = 20) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
         self.tools: frozenset[str] = frozenset()
         self._named = named
         self._collections: set[str] = set()

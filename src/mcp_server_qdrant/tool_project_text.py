@@ -36,7 +36,7 @@ def _head(panel: Panel, axes: int) -> str:
     what = f"{names} collections" if names > 1 else panel.groups[0].collection
     total = sum(group.total for group in panel.groups)
     drawn = f"{panel.count:,}" if panel.count == total else f"{panel.count:,} of {total:,}"
-    return f"Map of {what}, {drawn} points, by {panel.model}. {picture(panel, axes)}"
+    return f"Map of {what}, {_points(drawn)}, by {panel.model}. {picture(panel, axes)}"
 
 
 def picture(panel: Panel, axes: int) -> str:
@@ -57,7 +57,11 @@ def _group(group: Group) -> str:
     drawn = len(group.ids)
     count = f"{drawn:,}" if drawn == group.total else f"{drawn:,} of {group.total:,}"
     near = f", nearest {_near(group.near)}" if group.near else ""
-    return f"{group.collection}: {count} points, spread {group.spread:.2f}{near}"
+    return f"{group.collection}: {_points(count)}, spread {group.spread:.2f}{near}"
+
+
+def _points(count: str) -> str:
+    return "1 point" if count == "1" else f"{count} points"
 
 
 def _near(near: Mapping[str, float]) -> str:

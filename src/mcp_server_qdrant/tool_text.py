@@ -21,6 +21,7 @@ from mcp_server_qdrant.notation import point_id
 LINE = 120
 SYNC_LINE = 400
 NAMED = 3
+REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
 STEERING = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
 )
@@ -115,9 +116,15 @@ def part(document: Document) -> str:
 
 
 def details(document: Document) -> list[str]:
-    """Metadata, tags, source and dates, as far as there are any."""
+    """Metadata, tags, source and dates, as far as there are any; each thing once."""
+    told = (document.title, document.source, document.created_at, list(document.tags))
+    more = {
+        key: value
+        for key, value in (document.metadata or {}).items()
+        if key not in REPEATED or value not in told
+    }
     pairs = {
-        "metadata": compact(document.metadata) if document.metadata else None,
+        "metadata": compact(more) if more else None,
         "tags": ", ".join(document.tags) or None,
         "source": document.source,
         "created": document.created_at,

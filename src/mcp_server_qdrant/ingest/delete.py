@@ -206,7 +206,8 @@ class Deletion:
 
 def changed(confirmed: int, now: Matching) -> str:
     """Why a number that was confirmed is not good enough."""
+    points = "1 point" if now.count == 1 else f"{now.count:,} points"
     return (
-        f"Nothing was deleted: the filter matches {now.count} points of {now.collection}, not "
+        f"Nothing was deleted: the filter matches {points} of {now.collection}, not "
         f"{confirmed}. Call again without confirm_count to see them."
     )
