@@ -109,11 +109,12 @@ def serve(kind: str, port: int) -> None:
     from mcp_server_qdrant.http_watch import Watch
     from mcp_server_qdrant.server import Calls, make_server
 
-    chosen = settings().model_copy(update={"port": port})
+    chosen = settings()
     calls = Calls()
     watch = Watch(chosen, lambda: calls.count)
     mcp = make_server(chosen, ready if kind == "tool" else whole, calls, watch=watch)
-    http.serve(mcp, "streamable-http", chosen, watch)
+    with http.listening("127.0.0.1", port) as listener:
+        http.serve(mcp, "streamable-http", chosen, watch, listener)
 
 
 async def asking(callers: list[Caller], seconds: float) -> int:

@@ -29,7 +29,7 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.ingest.store import encoded_text
 from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
-from mcp_server_qdrant.services import Services, _blueprint, open_services
+from mcp_server_qdrant.services import Services, open_services
 from mcp_server_qdrant.settings import Settings
 
 MERGED = "merged"
@@ -46,8 +46,7 @@ def ndcg(ranking: Ranking, grades: dict[str, int], depth: int = 10) -> float:
 
 async def fill(services: Services, points: Points, corpus: Corpus, into: str, rows: np.ndarray):
     """Write a corpus as whole documents (chunking off)."""
-    encoder = services.encoders.default
-    await points.create(into, await _blueprint(Settings(), encoder))
+    await points.create(into, await services.store._blueprint(into))  # noqa: SLF001
     services.catalog.forget(into)
     target = await services.catalog.target(into)
     bm25 = services.store._bm25  # noqa: SLF001

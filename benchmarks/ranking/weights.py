@@ -25,7 +25,7 @@ from scipy.stats import ttest_rel
 from mcp_server_qdrant.datatypes import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.search.algorithm import DenseShare
-from mcp_server_qdrant.services import Services, _blueprint, open_services
+from mcp_server_qdrant.services import Services, open_services
 from mcp_server_qdrant.settings import Settings
 
 DESIGNED = DenseShare((0.5, 0.7, 0.8), (500, 5000))
@@ -34,7 +34,8 @@ HALF = DenseShare((0.5,))
 
 async def fill_foreign(services: Services, points: Points, corpus: Corpus, rows: np.ndarray):
     """A corpus as another tool stores it: the title in the payload, BM25 of the text alone."""
-    await points.create(corpus.name, await _blueprint(Settings(), services.encoders.default))
+    how = await services.store._blueprint(corpus.name)  # noqa: SLF001
+    await points.create(corpus.name, how)
     services.catalog.forget(corpus.name)
     target = await services.catalog.target(corpus.name)
     bm25 = services.store._bm25  # noqa: SLF001
