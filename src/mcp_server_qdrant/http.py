@@ -9,11 +9,13 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.http_edge import protect
 from mcp_server_qdrant.http_health import healthz
 from mcp_server_qdrant.http_limits import BodyLimit, Limits
+from mcp_server_qdrant.http_reads import small_reads
 from mcp_server_qdrant.http_requests import Identified
 from mcp_server_qdrant.http_viz import PAGE
 from mcp_server_qdrant.settings import Settings
@@ -75,6 +77,7 @@ def serve(
     watch.start_tracing()
     config = uvicorn.Config(
         app(mcp, transport, settings, watch),
+        http=small_reads(AutoHTTPProtocol),
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http_requests.py logs each request

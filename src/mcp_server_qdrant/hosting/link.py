@@ -140,6 +140,8 @@ class _Line:
         targets = {"sender": self._send_later}
         self._socket: socket.socket | None = None
         self._frames = wire.Frames()
+        # One for all: a large one for each reading, shrunk at once, would leave holes in the heap.
+        self._piece = memoryview(bytearray(_PIECE_BYTES))
         if sys.platform == "win32":  # a pipe, which its loop cannot watch
             targets["reader"] = self._read
         else:
@@ -206,15 +208,15 @@ class _Line:
     def _readable(self) -> None:
         assert self._socket is not None
         try:
-            piece = self._socket.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
-            for frame in self._frames.feed(piece):
+            count = self._socket.recv_into(self._piece, 0, socket.MSG_DONTWAIT)
+            for frame in self._frames.feed(self._piece[:count]):
                 self._deliver(wire.unpack(frame))
         except BlockingIOError:
             return
         except (OSError, *wire.UNREADABLE):
             self._end()
             return
-        if not piece:
+        if not count:
             self._end()
 
     def _read(self) -> None:

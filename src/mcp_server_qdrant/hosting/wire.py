@@ -161,7 +161,7 @@ class Frames:
     def __init__(self) -> None:
         self._kept = bytearray()
 
-    def feed(self, piece: bytes) -> list[bytes]:
+    def feed(self, piece: bytes | memoryview) -> list[bytes]:
         """The frames that are whole with this piece. A length, of 4 or 12 bytes, goes before."""
         self._kept += piece
         frames = []
