@@ -62,21 +62,6 @@ def bare() -> Any:
     return mcp
 
 
-class Ready:
-    """Services whose searches are done before they begin."""
-
-    def __init__(self) -> None:
-        self.pipeline = self
-        self.recorder: Any = None
-        self._page = page("x")
-
-    async def search(self, _: Any) -> Any:
-        return self._page
-
-    async def close(self) -> None:
-        pass
-
-
 async def whole() -> Any:
     """The real services over an engine that has its answers ready."""
     from trivial_engine import TrivialEncoder, TrivialEngine
@@ -95,7 +80,14 @@ def settings() -> Any:
 
 
 async def ready() -> Any:
-    return Ready()
+    """The real services, whose searches are done before they begin."""
+    services, made = await whole(), page("x")
+
+    async def search(_: Any) -> Any:
+        return made
+
+    services.pipeline.search = search
+    return services
 
 
 def serve(kind: str, port: int) -> None:
