@@ -1,5 +1,6 @@
 """What stands beside /mcp, and who may connect."""
 
+import asyncio
 import socket
 
 import httpx
@@ -103,6 +104,23 @@ def test_an_address_is_told_as_a_url(host, expected):
         pytest.skip(f"this machine has no {host}")
     with listener:
         assert address(listener, "/mcp") == expected.format(listener.getsockname()[1])
+
+
+async def test_an_answer_is_sent_without_nagles_delay():
+    accepted = asyncio.get_running_loop().create_future()
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport):
+            sock = transport.get_extra_info("socket")
+            accepted.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    loop = asyncio.get_running_loop()
+    listener = listening("127.0.0.1", 0)
+    async with await loop.create_server(Server, sock=listener):
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        assert await accepted != 0
+        writer.close()
 
 
 def test_a_wrong_setting_ends_the_command_with_one_sentence_on_stderr(command):
