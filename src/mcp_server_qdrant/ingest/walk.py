@@ -6,10 +6,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.errors import RequestError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".gitignore"
 NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
@@ -210,7 +212,7 @@ class _Walker:
         self._seen.problems.append(Problem(printable(_normal(place)), reason, kept))
 
 
-_Rules = tuple[Path, GitIgnoreSpec]
+_Rules = tuple[Path, "GitIgnoreSpec"]
 
 
 def _look(seen: Seen, source: Source, file: Path, place: str) -> None:
@@ -259,22 +261,28 @@ def _read_rules(folder: Path) -> _Rules | None:
     return folder, _patterns(text.splitlines(), forgiving=True)
 
 
-def _patterns(lines: Sequence[str], *, forgiving: bool = False) -> GitIgnoreSpec:
+def _patterns(lines: Sequence[str], *, forgiving: bool = False) -> "GitIgnoreSpec":
     """Patterns as in .gitignore. Raises RequestError; a forgiving reader drops what is none."""
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        return _compiled(lines)
     except ValueError as error:
         if not forgiving:
             raise RequestError(f"{error}: patterns are those of .gitignore.") from error
-    return GitIgnoreSpec.from_lines([line for line in lines if _is_pattern(line)])
+    return _compiled([line for line in lines if _is_pattern(line)])
 
 
 def _is_pattern(line: str) -> bool:
     try:
-        GitIgnoreSpec.from_lines([line])
+        _compiled([line])
     except ValueError:
         return False
     return True
+
+
+def _compiled(lines: Sequence[str]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # a server that reads no files does without its memory
+
+    return GitIgnoreSpec.from_lines(lines)
 
 
 def _below(folder: Path, path: Path, *, is_folder: bool) -> str:
