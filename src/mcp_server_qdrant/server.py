@@ -13,7 +13,7 @@ from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, resources
 from mcp_server_qdrant.access import calling
-from mcp_server_qdrant.lean import import_qdrant_client
+from mcp_server_qdrant.lean import import_qdrant_client, without
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_boundary import ClosedTool
 from mcp_server_qdrant.tool_fields import FieldParameter
@@ -158,21 +158,22 @@ def make_server(
             yield opening
 
     tools = make_tools(opening.services, options_of(settings))
-    mcp = MCPServer(
-        NAME,
-        title="Qdrant collections",
-        version=__version__,
-        instructions=resources.INSTRUCTIONS,
-        log_level=settings.log_level,
-        lifespan=lifespan,
-        tools=[*tools],
-        middleware=[
-            *([watch.telemetry.observe] if watch else []),
-            _beginning(opening, calls or Calls()),
-            *([_for_caller(tools)] if asking else []),
-        ],
-        extensions=[app()],
-    )
+    with without("rich"):  # the SDK would load it to set up logs, which are set up already
+        mcp = MCPServer(
+            NAME,
+            title="Qdrant collections",
+            version=__version__,
+            instructions=resources.INSTRUCTIONS,
+            log_level=settings.log_level,
+            lifespan=lifespan,
+            tools=[*tools],
+            middleware=[
+                *([watch.telemetry.observe] if watch else []),
+                _beginning(opening, calls or Calls()),
+                *([_for_caller(tools)] if asking else []),
+            ],
+            extensions=[app()],
+        )
     # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
     # call, for a tenth of its time.
     mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
