@@ -25,6 +25,12 @@ def test_loopback_needs_no_word(host):
     check_exposure(host, None)
 
 
+@pytest.mark.parametrize("host", ["nosuch.invalid", "192.0.2.1"])
+def test_a_host_that_is_elsewhere_is_named(host):
+    with pytest.raises(ConfigError, match=f"^FASTMCP_HOST is {host}, no address of this machine"):
+        listening(host, 0)
+
+
 @pytest.mark.parametrize("host", OPEN)
 def test_beyond_loopback_somebody_must_say_that_all_may_connect(host):
     assert not is_loopback(host)

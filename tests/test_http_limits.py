@@ -50,6 +50,46 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
     assert load.under_way == 0
 
 
+ANSWER = b'{"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}'
+CANCELLED = b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}'
+REQUEST = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}'
+
+
+@pytest.mark.parametrize("draining", [False, True])
+@pytest.mark.parametrize(
+    ("body", "session", "passes"),
+    [
+        (ANSWER, True, True),
+        (CANCELLED, True, True),
+        (REQUEST, True, False),
+        (b"[1]", True, False),
+        (b"{", True, False),
+        (ANSWER, False, False),
+        (ANSWER + b" " * 70_000, True, False),
+    ],
+)
+async def test_what_ends_a_call_passes_where_no_call_would(body, session, passes, draining):
+    work = Work()
+    app, load, refused = limited(work, calls=1)
+    under_way = post(app)
+    await turn()
+    load.draining = draining
+
+    headers = {"content_length": str(len(body))} | ({"mcp_session_id": "s"} if session else {})
+    answering = Exchange(app, "POST", "/mcp", **headers)
+    answering.send(body[:10], more=True)
+    answering.send(body[10:])
+    await turn()
+    assert load.under_way == 1
+    work.go.set()
+
+    assert (await answering.done()).status == (200 if passes else 503 if draining else 429)
+    assert (work.bodies[1:], refused) == (
+        ([body], []) if passes else ([], ["draining" if draining else "busy"])
+    )
+    await under_way.done()
+
+
 async def test_once_a_call_is_done_there_is_room_again():
     work = Work()
     work.go.set()

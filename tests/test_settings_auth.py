@@ -18,6 +18,7 @@ LONG = "a-token-of-some-length"
             "AUTH_MODE=oauth needs AUTH_ISSUER and AUTH_AUDIENCE",
         ),
         ({"auth_token": LONG}, "AUTH_TOKEN does nothing without AUTH_MODE"),
+        ({"auth_token": LONG, "auth_mode": "none"}, "AUTH_TOKEN does nothing without AUTH_MODE"),
         ({"auth_tokens_file": "t.yaml"}, "AUTH_TOKENS_FILE does nothing without AUTH_MODE"),
         ({"auth_issuer": "https://a.example"}, "AUTH_ISSUER does nothing without AUTH_MODE"),
         ({"auth_mode": "token", "auth_token": "short"}, "at least 16 letters"),

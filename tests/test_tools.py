@@ -47,6 +47,11 @@ async def store(client: Client, text: str, collection: str | None = "notes", **a
     return result
 
 
+def told(result) -> str:
+    """The id that storing gave."""
+    return result.structured_content["id"]
+
+
 async def find(client: Client, query: str, **arguments):
     result = await client.call_tool("qdrant-find", {"query": query} | arguments)
     assert not result.is_error, said(result)
@@ -422,6 +427,61 @@ class TestStore:
         parts = len(long.structured_content["points"])
         assert f"in collection notes in {parts} parts: id " in said(long)
         assert first.structured_content["collection"] == "notes"
+
+    async def test_a_blank_id_and_blank_tags_are_none(self):
+        async with memory_server() as client:
+            ids = [
+                (await store(client, text, id=blank)).structured_content["id"]
+                for text, blank in (("roses", ""), ("moss", "  "))
+            ]
+            await store(client, "oak", id="oak", tags=["", "tree", " ", "tree"])
+            got = await client.call_tool("qdrant-get", {"ids": [*ids, "oak"]})
+
+        texts = [one["text"] for one in got.structured_content["documents"]]
+        assert texts == ["roses", "moss", "oak"]
+        assert got.structured_content["documents"][2]["tags"] == ["tree"]
+
+    async def test_a_text_stored_again_after_its_correction_is_a_memory_of_its_own(self):
+        async with memory_server() as client:
+            for text in ("roses", LONG):
+                first = (await store(client, text)).structured_content["id"]
+                await store(client, f"{text} corrected", id=first)
+                again = await store(client, text)
+                once_more = await store(client, text)
+                got = await client.call_tool("qdrant-get", {"ids": [first, told(again)]})
+
+                texts = [one["text"] for one in got.structured_content["documents"]]
+                assert texts == [f"{text} corrected", text]
+                assert said(again).startswith("Remembered")
+                assert told(once_more) == told(again) != first
+
+    async def test_an_update_by_the_id_of_a_part_says_that_all_parts_were_replaced(self):
+        async with memory_server() as client:
+            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+            done = await store(client, "moss", id=parts[2])
+
+        assert said(done) == (
+            f"Updated in collection notes instead of all its {len(parts)} parts: id plan."
+        )
+
+    async def test_a_found_id_of_another_collection_makes_no_second_memory(self):
+        settings = {"collection_name": "inbox"}
+        async with memory_server(**settings) as client:
+            await store(client, "moss", "inbox")
+            found = (await store(client, "roses", "plants", id="plan")).structured_content
+            (point,) = found["points"]
+            wrong = await client.call_tool(
+                "qdrant-store", {"information": "roses, pruned", "id": point}
+            )
+            right = await store(client, "roses, pruned", "plants", id=point)
+            own = await store(client, "a plan", None, id="plan")
+
+        assert refusal(wrong) == (
+            f"id {point} is in 'plants': pass collection_name='plants' to update it there, or "
+            "collection_name='inbox' to store the text here as well."
+        )
+        assert said(right) == "Updated in collection plants: id plan."
+        assert said(own) == "Remembered in collection inbox: id plan."
 
     async def test_metadata_may_be_a_json_string(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:

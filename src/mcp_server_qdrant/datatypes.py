@@ -19,7 +19,6 @@ Algorithm = Literal["hybrid", "semantic", "keyword", "fuzzy"]
 Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
-
 SPARSE_NAME = "bm25"
 
 
@@ -263,9 +262,8 @@ class Document(NamedTuple):
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
-    `section` names the headings above a chunk, outermost first.
-    `last` is the last chunk of a text joined of some.
-    `textless` says that the point has no text, and that `text` says so.
+    `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
+    `section` names the headings above it, outermost first. `textless`: `text` says it has none.
     """
 
     id: PointId
@@ -285,6 +283,7 @@ class Document(NamedTuple):
     last: int | None = None
     textless: bool = False
     section: str | None = None
+    torn: bool = False
 
     @property
     def heading(self) -> str | None:
@@ -363,7 +362,7 @@ class Stored:
     """What storing did.
 
     `pending` points wait for their dense vector; `without_vector` says why there will be none;
-    `kept` names what an update left as it was.
+    `kept` names what an update left as it was, `replaced` counts the parts it replaced.
     """
 
     collection: str
@@ -374,6 +373,7 @@ class Stored:
     pending: bool = False
     without_vector: str | None = None
     kept: tuple[str, ...] = ()
+    replaced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

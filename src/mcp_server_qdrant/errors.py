@@ -14,6 +14,7 @@ QdrantMcpError
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
     │   ├── EngineTooOld     it does not know a call that is needed
     │   └── AccessRefused    its key may not do this
+    │       └── KeyRefused   it does not know the key
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
@@ -90,6 +91,10 @@ class EngineTooOld(EngineFailure):
 
 class AccessRefused(EngineFailure):
     """The engine does not let this server do what was asked."""
+
+
+class KeyRefused(AccessRefused):
+    """The engine does not know this server's key, or wants one."""
 
 
 class DiskFull(BackendError):

@@ -5,6 +5,7 @@ within the limit keep their latency.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Literal
@@ -16,6 +17,7 @@ HEALTH = ("/healthz", "/readyz", "/metrics")
 STREAM_PATHS = ("/mcp", "/sse")
 LISTEN = b"subscriptions/listen"
 BODY_SECONDS = 15.0
+ANSWER_BYTES, ANSWER_SECONDS = 65_536, 2.0
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 
@@ -98,6 +100,8 @@ class Load:
 class Limits:
     """429 beyond so many calls or streams at once, 503 while the server ends.
 
+    Answers to what a call has asked its client, and notifications, always pass.
+
     What tells how the server fares is never refused, nor is a client that ends its session.
     """
 
@@ -124,6 +128,9 @@ class Limits:
             return
         stream = _is_stream(scope)
         if (reason := self._reason(stream=stream)) is not None:
+            if reason != "streams" and (body := await _answer(scope, receive)) is not None:
+                await self._app(scope, _again(body, receive), send)
+                return
             self._refused(reason)
             await refuse(reason, send)
         elif stream:
@@ -187,12 +194,7 @@ class BodyLimit:
             self._refused(reason)
             await refuse(reason, send)
             return
-        unread: list[Message] = [body]
-
-        async def replayed() -> Message:
-            return unread.pop() if unread else await receive()
-
-        await self._app(scope, replayed, send)
+        await self._app(scope, _again(body, receive), send)
 
     async def _read(self, receive: Receive) -> Message | None:
         """The whole body as one message, or the client's leave; None where it is too large."""
@@ -208,6 +210,46 @@ class BodyLimit:
                 return None
             more = message.get("more_body", False)
         return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+
+def _again(body: Message, receive: Receive) -> Receive:
+    """What gives the body that was read already, and then what comes."""
+    unread = [body]
+
+    async def replayed() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return replayed
+
+
+async def _answer(scope: Scope, receive: Receive) -> Message | None:
+    """The body of a client's small message within its session that asks for nothing; else None.
+
+    It answers what a call under way has asked, or takes a call back: refused, no call would end.
+    """
+    names = {name for name, _ in scope["headers"]}
+    within = b"mcp-session-id" in names or b"session_id=" in scope["query_string"]
+    if scope["method"] != "POST" or not within or not 0 < _declared(scope) <= ANSWER_BYTES:
+        return None
+    body = b""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+            if _asks_nothing(body):
+                return {"type": "http.request", "body": body, "more_body": False}
+    return None
+
+
+def _asks_nothing(body: bytes) -> bool:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and not {"id", "method"} <= set(message)
 
 
 def _declared(scope: Scope) -> int:

@@ -126,7 +126,7 @@ class AuthSettings(BaseModel):
     def _whole(self) -> Self:
         """Nothing half said: a token that nobody asks for would look like protection."""
         tokens = self.auth_token or self.auth_tokens_file
-        if self.auth_mode is None and (tokens or self.auth_issuer):
+        if self.auth_mode in (None, "none") and (tokens or self.auth_issuer):
             given = "AUTH_ISSUER" if self.auth_issuer else "AUTH_TOKEN"
             given = "AUTH_TOKENS_FILE" if self.auth_tokens_file else given
             raise ValueError(f"{given} does nothing without AUTH_MODE: set it to token or oauth")

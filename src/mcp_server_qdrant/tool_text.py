@@ -111,7 +111,8 @@ def part(document: Document) -> str:
     """Which chunk of how many, where there are several."""
     if document.chunks == 1:
         return ""
-    which = f"1-{(document.last or 0) + 1}" if begins(document) else document.chunk + 1
+    first = document.chunk + 1
+    which = first if document.last is None else f"{first}-{document.last + 1}"
     return f" part {which}/{document.chunks}"
 
 
@@ -169,7 +170,12 @@ def begins(document: Document) -> bool:
 
 def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
     """How to go on behind texts that are the beginning, or the middle, of a document."""
-    notes = []
+    notes = [
+        f"id {line(one.document or str(one.id))} has parts of two versions, or lacks some: an"
+        " update was cut short. Store its text again under that id."
+        for one in shown
+        if one.torn
+    ]
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
@@ -208,8 +214,10 @@ def stored(done: Stored) -> str:
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
     if done.without_vector:
-        later = f" Found by keywords only: {done.without_vector}."
+        later = f" Found by keywords only: {done.without_vector.removeprefix('keywords only: ')}."
     kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    if done.replaced > 1:
+        parts += f" instead of all its {done.replaced} parts"
     where = f"in collection {done.collection}{made}{parts}: id {line(done.document)}"
     return f"{verb} {where}.{kept}{later}"
 

@@ -20,7 +20,7 @@ from mcp_server_qdrant.datatypes import (
     Stored,
 )
 from mcp_server_qdrant.errors import RequestError
-from mcp_server_qdrant.notation import moment
+from mcp_server_qdrant.notation import as_point_id, moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
 from mcp_server_qdrant.tool_delete import (
     DELETE,
@@ -256,12 +256,14 @@ class Tools:
         if collection is None:
             names = ", ".join((await services.catalog.names())[:20]) or "none yet"
             raise RequestError(f"collection_name is required; there are: {names}.")
+        if collection_name is None and id is not None:
+            await _check_place(services, id, collection)
         new = NewDocument(
             text=information,
             metadata=metadata,
-            id=id,
+            id=id if id and id.strip() else None,
             title=title,
-            tags=None if tags is None else tuple(tags),
+            tags=None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip())),
             created_at=moment((metadata or {}).get("created_at")),
         )
         done = await services.store.store(
@@ -339,6 +341,19 @@ class Options:
     fields: tuple[FieldParameter, ...] = ()
     find_description: str | None = None
     store_description: str | None = None
+
+
+async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
+    """Raise RequestError where a found id is another collection's than the default one."""
+    if not isinstance(as_point_id(id), str):
+        return  # a caller's own id, which each collection may have
+    found, _ = await services.lookup.get([id], room=1)
+    places = [document.collection for document in found]
+    if places and default not in places:
+        raise RequestError(
+            f"id {id} is in {places[0]!r}: pass collection_name={places[0]!r} to update it there, "
+            f"or collection_name={default!r} to store the text here as well."
+        )
 
 
 def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[ClosedTool]:

@@ -83,6 +83,15 @@ def test_a_condition_that_asks_nothing_is_refused(raw):
         parse(raw)
 
 
+@pytest.mark.parametrize("wrong", ["doc-1", "42", -1, 2**64])
+def test_ids_that_no_point_has_are_refused(wrong):
+    known = [0, 42, "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7", "6F1CA6A56DD55D1B9F0E4B1F3CF0A2A7"]
+    assert parse({"must": [{"has_id": known}]}) is not None
+
+    with pytest.raises(InvalidFilter, match="has_id takes ids of points, as qdrant-find shows"):
+        parse({"must": [{"has_id": [*known, wrong]}]})
+
+
 def nested(levels: int) -> dict:
     """A filter of this many mappings and lists, one in the other."""
     raw: dict = {"must": [{"key": "a", "match": {"value": 1}}]}

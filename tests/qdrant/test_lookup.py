@@ -66,6 +66,27 @@ def test_the_rest_of_a_joined_document_is_the_asked_ones():
     assert joined(parts, parts[1]).id == 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "torn"),
+    [({}, False), ({"updated_at": "2026-02-01"}, True), ({"chunks": 3}, True)],
+)
+def test_chunks_of_two_versions_are_told_apart(changed, torn):
+    first, second = part("abc", 0, 3, 0), part("def", 3, 6, 1)._replace(**changed)
+
+    assert joined([first, second], first).torn is torn
+
+
+async def test_a_text_of_which_parts_are_gone_says_so():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        await services.client.delete("notes", points_selector=[stored.ids[-1]])
+        ((found,), _) = await services.lookup.get(["harbours"])
+
+    assert found.torn
+    assert found.text
+    assert LONG.startswith(found.text)
+
+
 async def test_a_point_id_gives_the_point():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG, title="Harbours")

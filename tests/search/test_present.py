@@ -107,7 +107,7 @@ def test_an_empty_engine_says_how_to_begin():
     [
         ({}, "Nothing found: use other words."),
         ({"score_threshold": 0.9}, "Nothing found: use other words or lower score_threshold."),
-        ({"query_filter": {"must": []}}, "Nothing found: use other words or drop query_filter."),
+        ({"query_filter": {"must": []}}, "Nothing found: use other words or drop the filter."),
         (
             {"collections": ("a",)},
             'Nothing found: use other words or search collections ["*"].',

@@ -232,6 +232,11 @@ class Store:
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
+        if before and new.id is None and not await self._holds(before[0], new.text):
+            # It was corrected since, under the id that this text gave it: both are kept.
+            document = hashlib.sha256(document.encode()).hexdigest()[:32]
+            async with self.lock(collection, document):
+                return await self._store(new, collection, document, progress, create=create)
         new, kept = fields.kept(new, before[0] if before else None)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await self._split(encoder, new.text, limit, int(limit * OVERLAP))
@@ -254,6 +259,16 @@ class Store:
             pending=pending,
             without_vector=target.note if target.dense is None else None,
             kept=kept,
+            replaced=before[0].chunks if before else 0,
+        )
+
+    async def _holds(self, first: Document, text: str) -> bool:
+        """Whether the document that begins with this chunk is that text."""
+        assert first.document is not None
+        last = first.chunks - 1
+        chunks = await self._points.chunks(first.collection, first.document, 0, last)
+        return not text[chunks[-1].end or len(text) :].strip() and all(
+            chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks
         )
 
     async def _write(

@@ -26,6 +26,7 @@ from mcp_server_qdrant.errors import (
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
+    KeyRefused,
     QdrantMcpError,
     RequestError,
     UnknownCollection,
@@ -142,7 +143,9 @@ def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
             return UnknownCollection(collection)
         case 400 | 422:
             return RequestError(f"Qdrant refused the request{reason}")
-        case 401 | 403:
+        case 401:
+            return KeyRefused(FORBIDDEN)
+        case 403:
             return AccessRefused(FORBIDDEN)
         case 408 | 504:
             return EngineTimeout("Qdrant did not answer in time.")
@@ -175,7 +178,9 @@ def _grpc(error: grpc.aio.AioRpcError, collection: str | None) -> QdrantMcpError
             return UnknownCollection(collection)
         case grpc.StatusCode.INVALID_ARGUMENT:
             return RequestError(f"Qdrant refused the request: {reason}")
-        case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return KeyRefused(FORBIDDEN)
+        case grpc.StatusCode.PERMISSION_DENIED:
             return AccessRefused(FORBIDDEN)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return EngineTimeout("Qdrant did not answer in time.")

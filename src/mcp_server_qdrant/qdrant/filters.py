@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from qdrant_client import models
 
 from mcp_server_qdrant.errors import InvalidFilter
+from mcp_server_qdrant.notation import as_point_id
 
 MAX_DEPTH = 16
 
@@ -35,7 +36,14 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
     for one in _conditions(parsed):
         if isinstance(one, models.FieldCondition) and one.model_fields_set == {"key"}:
             raise InvalidFilter(_sentence(f"nothing is asked of the field {one.key!r}"))
+        if isinstance(one, models.HasIdCondition) and not all(map(_is_point_id, one.has_id)):
+            raise InvalidFilter(_sentence("has_id takes ids of points, as qdrant-find shows them"))
     return parsed
+
+
+def _is_point_id(one: object) -> bool:
+    known = as_point_id(str(one))
+    return isinstance(known, type(one)) and not isinstance(one, bool)
 
 
 def _conditions(parsed: models.Filter) -> Iterator[Any]:

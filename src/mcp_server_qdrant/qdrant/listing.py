@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.errors import AccessRefused, QdrantMcpError
+from mcp_server_qdrant.errors import AccessRefused, KeyRefused, QdrantMcpError
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
 
@@ -26,6 +26,8 @@ async def listed(client: AsyncQdrantBase, named: Sequence[str]) -> list[str]:
     try:
         with foreign_errors():
             response = await client.get_collections()
+    except KeyRefused:
+        raise
     except AccessRefused as refusal:
         return await _there(client, sorted(named), refusal)
     return await _shown(client, [collection.name for collection in response.collections])

@@ -121,7 +121,9 @@ class Lookup:
                 if chunks and room is not None and used > room:
                     return joined(chunks, first)
                 chunks.append(chunk)
-        return joined(chunks, first) if chunks else first
+        if not chunks:
+            return first
+        return joined(chunks, first, lacking=len(chunks) < first.chunks)
 
     async def _around(self, document: Document, neighbours: int) -> Document:
         """The chunk joined with so many before and after it.
@@ -139,8 +141,11 @@ class Lookup:
         return joined(chunks, document) if chunks else document
 
 
-def joined(chunks: Sequence[Document], like: Document) -> Document:
-    """Consecutive chunks as one text, what they share given once; the rest is `like`'s."""
+def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
+    """Consecutive chunks as one text, what they share given once; the rest is `like`'s.
+
+    `lacking` says that some are missing. All chunks of a version are written with the same time.
+    """
     text, end = chunks[0].text, chunks[0].end or len(chunks[0].text)
     for chunk in chunks[1:]:
         start = chunk.start if chunk.start is not None else end
@@ -153,7 +158,8 @@ def joined(chunks: Sequence[Document], like: Document) -> Document:
         text=text,
         start=chunks[0].start,
         end=end,
-        chunk=0 if complete else like.chunk,
+        chunk=chunks[0].chunk,
         chunks=1 if complete else like.chunks,
         last=None if complete else chunks[-1].chunk,
+        torn=lacking or len({(one.chunks, one.updated_at) for one in chunks}) > 1,
     )

@@ -200,7 +200,7 @@ def _nothing(request: SearchRequest) -> str:
     if request.score_threshold is not None:
         ways.append("lower score_threshold")
     if request.query_filter:
-        ways.append("drop query_filter")
+        ways.append("drop the filter")
     if request.collections is not None and "*" not in request.collections:
         ways.append('search collections ["*"]')
     return f"Nothing found: {' or '.join(ways)}."
