@@ -96,6 +96,18 @@ async def test_the_id_of_a_point_and_of_its_document_are_as_good(services):
 
 
 @on_both_engines
+async def test_a_copy_that_a_result_stands_for_is_found(services):
+    for name in ("first", "second"):
+        await remember(services, "mail", "A barometer hangs in the hall.", id=name, title=name)
+        await remember(services, "copies", "A barometer hangs in the hall.", id=name)
+    labels = [Label("barometer hall", {"first": 1}, collections=("copies",))]
+    labels += [Label("barometer hall", {"second": 1}, collections=("copies",))]
+    done = await measure(services, labels, HYBRID)
+
+    assert score(done)[0].mean("hit@1") == 1
+
+
+@on_both_engines
 async def test_points_of_other_tools_are_labelled_by_their_ids(services):
     engine = services.client
     payloads = {7: {"text": "A parrot on the pier."}, 8: {"text": "Rain.", "tags": "weather"}}

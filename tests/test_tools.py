@@ -95,7 +95,7 @@ class TestFind:
             minimal.structured_content["results"],
             full.structured_content["results"],
         )
-        assert set(short) == {"id", "collection", "relevance", "text"}
+        assert set(short) == {"id", "collection", "relevance", "text", "part"}
         assert len(short["text"]) <= 162
         assert len(whole["text"]) > 200
         assert (whole["metadata"], whole["tags"]) == ({"project": "atlas"}, ["a", "b"])

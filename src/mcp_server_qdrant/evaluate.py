@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import Document, SearchPage, SearchRequest, Target
+from mcp_server_qdrant.datatypes import Document, Result, SearchPage, SearchRequest, Target
 from mcp_server_qdrant.errors import BackendError, EncoderUnavailable, RequestError
 from mcp_server_qdrant.evaluate_labels import Label
 from mcp_server_qdrant.evaluate_sweep import Configuration
@@ -263,7 +263,7 @@ async def measure(
         # One query in all configurations before the next: what else the machine does meanwhile
         # meets them alike.
         for run in runs:
-            await _search(services.pipeline, run, query, limit)
+            await _search(services, run, query, limit)
         searching(place * len(runs))
     good = [run for run in runs if run.refusal is None and run.milliseconds]
     if not good:
@@ -272,10 +272,11 @@ async def measure(
     return Measured(queries, good, [*doubts, *_losses(runs)], limit)
 
 
-async def _search(pipeline: Pipeline, run: Run, query: Query, limit: int) -> None:
+async def _search(services: Services, run: Run, query: Query, limit: int) -> None:
     """Search one query and note what came of it."""
     if run.refusal is not None:
         return
+    pipeline, lookup = services.pipeline, services.lookup
     text, collections = query.label.query, query.label.collections
     try:
         # First in depth, so that the timed search meets the caches that a server has.
@@ -291,13 +292,25 @@ async def _search(pipeline: Pipeline, run: Run, query: Query, limit: int) -> Non
         run.found.append([])
         run.deep.append([])
         return
-    run.found.append([key_of(result.document) for result in page.results])
-    run.deep.append([key_of(result.document) for result in deep.results])
+    run.found.append(await _seen(lookup, page.results, query.grades))
+    run.deep.append(await _seen(lookup, deep.results, query.grades))
     run.lapses.update(
         f"{status.collection} was {status.state}: {status.reason}"
         for status in page.statuses
         if status.state != "ok"
     )
+
+
+async def _seen(lookup: Lookup, results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
+    """The documents found; where a result stands for a copy that is wanted, that copy."""
+    keys: list[Key] = []
+    for result in results:
+        key = key_of(result.document)
+        for collection, point in result.also if key not in wanted else ():
+            copies = (await lookup.named(collection, [str(point)])).values()
+            key = next((one for one in map(key_of, copies) if one in wanted), key)
+        keys.append(key)
+    return keys
 
 
 def _losses(runs: Sequence[Run]) -> list[str]:

@@ -46,7 +46,9 @@ class Watch:
         self.load = Load(background)
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
-        self.metrics = Metrics(self.load, settings.metrics_collections)
+        # Who reads the figures of all tenants need not know what theirs are called.
+        named_collections = 0 if settings.tenant_field else settings.metrics_collections
+        self.metrics = Metrics(self.load, named_collections)
         self.tracing = Tracing() if settings.traced else None
         self.telemetry = Telemetry(self.metrics, self.tracing)
 

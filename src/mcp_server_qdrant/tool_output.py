@@ -65,10 +65,15 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "relevance": round(one.relevance, 3),
         "text": one.document.text if full else one.passage,
         "title": one.document.heading,
+        "part": _part(one.document),
         "why": _why(one.why) if one.why else None,
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
     return _present(found)
+
+
+def _part(document: Document) -> str | None:
+    return tool_text.part(document).removeprefix(" part ") or None
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def document(one: Document) -> dict[str, Any]:
         "collection": one.collection,
         "text": one.text,
         "title": one.heading,
-        "part": tool_text.part(one).removeprefix(" part ") or None,
+        "part": _part(one),
         "metadata": dict(one.metadata) if one.metadata else None,
         "tags": list(one.tags) or None,
         "source": one.source,

@@ -28,7 +28,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
-from mcp_server_qdrant.notation import Identify, as_point_id, point_id
+from mcp_server_qdrant.notation import Identify, as_point_id, name_fault, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120
@@ -233,7 +233,7 @@ class Store:
             await encoder.ready(LOAD_SECONDS)
         before = await self._points.chunks(collection, document, 0, 0)
         if before and new.id is None and not await self._holds(before[0], new.text):
-            # It was corrected since, under the id that this text gave it: both are kept.
+            # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             async with self.lock(collection, document):
                 return await self._store(new, collection, document, progress, create=create)
@@ -262,11 +262,9 @@ class Store:
             replaced=before[0].chunks if before else 0,
         )
 
-    async def _holds(self, first: Document, text: str) -> bool:
+    async def _holds(self, one: Document, text: str) -> bool:
         """Whether the document that begins with this chunk is that text."""
-        assert first.document is not None
-        last = first.chunks - 1
-        chunks = await self._points.chunks(first.collection, first.document, 0, last)
+        chunks = await self._points.chunks(one.collection, one.document or "", 0, one.chunks - 1)
         return not text[chunks[-1].end or len(text) :].strip() and all(
             chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks
         )
@@ -303,6 +301,8 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
+        if fault := name_fault(collection):
+            raise RequestError(fault)
         near = [n for n in await self._collections.near(collection) if not siblings(n, collection)]
         if near and not create and collection != self._default:
             raise RequestError(
