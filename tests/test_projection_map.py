@@ -286,6 +286,16 @@ async def test_where_nothing_can_be_read_it_is_an_error_and_tried_again():
         assert (await view(services)).map.panels[0].count == 5
 
 
+async def test_where_no_collection_can_be_looked_up_it_is_an_error_too():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        assert await services.catalog.names() == ("notes",)
+        services.catalog.forget("notes")
+        engine.broken["notes"] = EngineFailure("It is damaged.")
+        with pytest.raises(BackendError, match=r"for the map: notes: It is damaged"):
+            await view(services)
+
+
 async def test_a_hit_whose_vector_cannot_be_read_has_no_place():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(30))

@@ -154,9 +154,10 @@ class Projector:
         notes = [
             f"{target.collection}: {target.note or 'it has no dense vector'}"
             for target in targets
-            if target.dense is None
+            if target.dense is None and not target.failed
         ]
-        drawable = [target for target in targets if target.dense is not None]
+        unread = [f"{target.collection}: {target.note}" for target in targets if target.failed]
+        drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -168,12 +169,12 @@ class Projector:
                     return error
 
         answers = await asyncio.gather(*map(draw, drawable, counts))
-        failed = [
+        failed = unread + [
             f"{target.collection}: {answer}"
             for target, answer in zip(drawable, answers, strict=True)
             if isinstance(answer, QdrantMcpError)
         ]
-        if failed and len(failed) == len(drawable):
+        if failed and len(failed) == len(drawable) + len(unread):
             raise BackendError(f"No collection could be read for the map: {failed[0]}")
         drawn = [
             (target, answer)

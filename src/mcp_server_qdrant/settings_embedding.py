@@ -86,7 +86,8 @@ class EmbeddingSettings(BaseModel):
     embedding_query_timeout: float = _variable(
         "EMBEDDING_QUERY_TIMEOUT",
         3.0,
-        "Seconds for a query's vector; then the search is by keyword.",
+        "Seconds for a query's vector from a service (6 from a local model); then the search is "
+        "by keyword.",
     )
     embedding_cooldown: float = _variable(
         "EMBEDDING_COOLDOWN", 30.0, "Seconds without requests after a service has failed."

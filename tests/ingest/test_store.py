@@ -368,7 +368,9 @@ async def test_a_collection_that_cannot_be_read_is_the_engines_failure():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await foreign(engine, "notes", {}, vectors=OFFICIAL)
         engine.broken_methods["get_collection"] = EngineFailure("Its files are damaged.")
-        with pytest.raises(EngineFailure, match=r"^Its files are damaged\.$"):
+        with pytest.raises(
+            EngineFailure, match=r"^'notes' cannot be read: Its files are damaged\.$"
+        ):
             await remember(services, "notes", "roses")
 
 
