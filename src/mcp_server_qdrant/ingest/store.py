@@ -223,7 +223,7 @@ class Store:
         made = await self.ensure(collection, create=create)
         target = await self._collections.target(collection)
         if target.failed:
-            raise EngineFailure(f"{collection!r} cannot be read: {target.note.rstrip('.')}.")
+            raise EngineFailure(f"{collection!r} cannot be read: {str(target.note).rstrip('.')}.")
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
         if (present := self._collections.indexes_of_ours(collection)) is not None:
