@@ -431,7 +431,7 @@ class TestStore:
     async def test_a_blank_id_and_blank_tags_are_none(self):
         async with memory_server() as client:
             ids = [
-                (await store(client, text, id=blank)).structured_content["id"]
+                told(await store(client, text, id=blank))
                 for text, blank in (("roses", ""), ("moss", "  "))
             ]
             await store(client, "oak", id="oak", tags=["", "tree", " ", "tree"])
@@ -455,6 +455,17 @@ class TestStore:
                 assert said(again).startswith("Remembered")
                 assert told(once_more) == told(again) != first
 
+    async def test_a_text_that_lost_parts_is_told_with_how_to_mend_it(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+            await engine.delete("notes", points_selector=[parts[-1]])
+            got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+
+        assert (
+            "id plan has parts of two versions, or lacks some: an update was cut short. "
+            "Store its text again under that id."
+        ) in got.structured_content["notes"]
+
     async def test_an_update_by_the_id_of_a_part_says_that_all_parts_were_replaced(self):
         async with memory_server() as client:
             parts = (await store(client, LONG, id="plan")).structured_content["points"]
@@ -465,8 +476,7 @@ class TestStore:
         )
 
     async def test_a_found_id_of_another_collection_makes_no_second_memory(self):
-        settings = {"collection_name": "inbox"}
-        async with memory_server(**settings) as client:
+        async with memory_server(collection_name="inbox") as client:
             await store(client, "moss", "inbox")
             found = (await store(client, "roses", "plants", id="plan")).structured_content
             (point,) = found["points"]

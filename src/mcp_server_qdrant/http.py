@@ -97,11 +97,12 @@ def listening(host: str, port: int) -> socket.socket:
         # asyncio turns off Nagle's delay, 40 ms for each answer in two parts, only of what says TCP
         return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())
     except OSError as error:
-        if error.errno == errno.EADDRNOTAVAIL or (error.errno or -1) < 0:  # a name's errors are
+        code = error.errno or -1
+        if code == errno.EADDRNOTAVAIL or code < 0:  # as those of a name are
             raise ConfigError(
                 f"FASTMCP_HOST is {host}, no address of this machine: set 127.0.0.1 instead."
             ) from error
-        reason = os.strerror(error.errno).lower() if error.errno else "no such address"
+        reason = os.strerror(code).lower()
         raise ConfigError(
             f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT, or "
             "another --port for viz."

@@ -1,7 +1,7 @@
 """How much a server takes on at once, and in what order it ends. Pure ASGI.
 
-A refusal is answered before anything is read or done, so that it costs next to nothing and those
-within the limit keep their latency.
+A refusal is answered before anything is done, and before anything is read but a small message of
+a session, so that it costs next to nothing and those within the limit keep their latency.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class BodyLimit:
         if _declared(scope) <= self._size:
             try:
                 async with asyncio.timeout(self._seconds):
-                    body = await self._read(receive)
+                    body = await _whole(receive, self._size)
             except TimeoutError:
                 reason = "too_slow"
         if body is None:
@@ -196,20 +196,21 @@ class BodyLimit:
             return
         await self._app(scope, _again(body, receive), send)
 
-    async def _read(self, receive: Receive) -> Message | None:
-        """The whole body as one message, or the client's leave; None where it is too large."""
-        parts: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return message
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._size:
-                return None
-            more = message.get("more_body", False)
-        return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+async def _whole(receive: Receive, most: int) -> Message | None:
+    """The whole body as one message, or the client's leave; None where it is too large."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+        more = message.get("more_body", False)
+    return {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
 
 def _again(body: Message, receive: Receive) -> Receive:
@@ -231,17 +232,11 @@ async def _answer(scope: Scope, receive: Receive) -> Message | None:
     within = b"mcp-session-id" in names or b"session_id=" in scope["query_string"]
     if scope["method"] != "POST" or not within or not 0 < _declared(scope) <= ANSWER_BYTES:
         return None
-    body = b""
+    body = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ANSWER_SECONDS):
-            more = True
-            while more:
-                message = await receive()
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-            if _asks_nothing(body):
-                return {"type": "http.request", "body": body, "more_body": False}
-    return None
+            body = await _whole(receive, ANSWER_BYTES)
+    return body if body is not None and _asks_nothing(body.get("body", b"")) else None
 
 
 def _asks_nothing(body: bytes) -> bool:

@@ -168,14 +168,19 @@ def begins(document: Document) -> bool:
     return document.chunk == 0 and document.last is not None
 
 
-def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
-    """How to go on behind texts that are the beginning, or the middle, of a document."""
-    notes = [
+def torn(shown: Sequence[Document]) -> list[str]:
+    """Which texts are not whole, and how to mend them."""
+    return [
         f"id {line(one.document or str(one.id))} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
         for one in shown
         if one.torn
     ]
+
+
+def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
+    """How to go on behind texts that are the beginning, or the middle, of a document."""
+    notes = []
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)

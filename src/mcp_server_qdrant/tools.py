@@ -288,7 +288,8 @@ class Tools:
         if not found:
             raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
         shown, notes = tool_text.fitting(found, MAX_CHARACTERS)
-        notes += [*tool_text.read_on(shown, MAX_NEIGHBOURS), *tool_text.unseen(failures)]
+        notes += [*tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
+        notes += tool_text.unseen(failures)
         structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
