@@ -21,9 +21,9 @@ from mcp_server_qdrant.datatypes import (
     DenseLeg,
     Document,
     SparseLeg,
-    StoredPoint,
     Target,
 )
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY

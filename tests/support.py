@@ -14,9 +14,9 @@ from mcp_server_qdrant.datatypes import (
     NewDocument,
     SearchPage,
     SearchRequest,
-    Stored,
 )
 from mcp_server_qdrant.datatypes_models import ModelChoice
+from mcp_server_qdrant.datatypes_writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient

@@ -81,10 +81,16 @@ class Person:
 
 
 async def store(client: Client, text: str, collection: str = "notes", **arguments: Any) -> str:
+    return (await parts(client, text, collection, **arguments))[0]
+
+
+async def parts(
+    client: Client, text: str, collection: str = "notes", **arguments: Any
+) -> list[str]:
     arguments |= {"information": text, "collection_name": collection, "create": True}
     result = await client.call_tool("qdrant-store", arguments)
     assert not result.is_error, said(result)
-    return result.structured_content["points"][0]
+    return result.structured_content["points"]
 
 
 async def colours(client: Client, red: int = 4, blue: int = 2) -> None:
@@ -130,21 +136,21 @@ class TestByIds:
 
     async def test_the_id_of_any_part_deletes_the_whole_document(self, engine):
         async with client_of(engine) as client:
-            await store(client, LONG, id="long")
-            parts = await count(engine)
+            *others, last = await parts(client, LONG, id="long")
             await store(client, "roses are red")
 
-            done = await deleted(client, ids=[point_id("notes", "long", parts - 1)])
+            done = await deleted(client, ids=[last])
 
-        assert parts > 2
-        assert done["documents"] == [{"collection": "notes", "id": "long", "points": parts}]
+        points = len(others) + 1
+        assert points > 2
+        assert done["documents"] == [{"collection": "notes", "id": "long", "points": points}]
         assert await count(engine) == 1
 
     async def test_two_parts_of_a_document_are_one_document(self, engine):
         async with client_of(engine) as client:
-            await store(client, LONG, id="long")
+            _, second, *_ = await parts(client, LONG, id="long")
 
-            done = await deleted(client, ids=["long", point_id("notes", "long", 1)])
+            done = await deleted(client, ids=["long", second])
 
         assert len(done["documents"]) == 1
         assert await count(engine) == 0

@@ -23,9 +23,9 @@ from mcp_server_qdrant.datatypes import (
     Document,
     LegQuery,
     SearchRequest,
-    StoredPoint,
     Target,
 )
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.ingest.store import encoded_text
 from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.points import Points, stored_payload

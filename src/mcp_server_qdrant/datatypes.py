@@ -264,6 +264,8 @@ class Document(NamedTuple):
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
     `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
     `section` names the headings above it, outermost first. `textless`: `text` says it has none.
+    `version` is that of a text of several parts, `head` the id of the first where this is another,
+    `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     """
 
     id: PointId
@@ -284,11 +286,24 @@ class Document(NamedTuple):
     textless: bool = False
     section: str | None = None
     torn: bool = False
+    version: str | None = None
+    head: PointId | None = None
+    writing: int | None = None
 
     @property
     def heading(self) -> str | None:
         """Its title, and below that its section."""
         return " > ".join(filter(None, (self.title, self.section))) or None
+
+    def current(self, head: "Document | None") -> bool:
+        """Whether this further part is of the version that its document has now.
+
+        That is the one of the first part: whoever replaces it replaces the whole text at once.
+        Without a first part, what was whole once is shown, and what never was is not.
+        """
+        if head is None:
+            return self.writing is None
+        return self.version == head.version and self.chunk < head.chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,35 +370,6 @@ class NewDocument:
     source: str | None = None
     tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What storing did.
-
-    `pending` points wait for their dense vector; `without_vector` says why there will be none;
-    `kept` names what an update left as it was, `replaced` counts the parts it replaced.
-    """
-
-    collection: str
-    document: str
-    ids: tuple[str, ...]
-    created_collection: bool
-    updated: bool
-    pending: bool = False
-    without_vector: str | None = None
-    kept: tuple[str, ...] = ()
-    replaced: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPoint:
-    """One point as we write it: vectors by name, None where the model is not there yet."""
-
-    id: str
-    payload: Payload
-    dense: Dense | None
-    sparse: Sparse
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     pipeline = _pipeline(shared, view, catalog, facets, lexicon)
+    pipeline.leftovers = shared.leftovers
     drawer = Drawer(view.reader, settings.qdrant_content_fields)
     projector = Projector(catalog, drawer, encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
@@ -248,7 +249,6 @@ def _deletion(
         Selection(view.writer, shared.settings.qdrant_content_fields),
         lock=store.lock,
         deleted=deleted,
-        identify=view.identify,
     )
 
 
@@ -327,7 +327,7 @@ def _pipeline(
         make = partial(CheckedPipeline, shared.check, view.tenant)
 
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, settings.qdrant_content_fields)
+        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
 
     def title(hit: Hit) -> str | None:
         return title_of(hit.payload)

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from mcp_server_qdrant.datatypes import Document
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.points import Points, Tally
 from mcp_server_qdrant.qdrant.tenant import Corpus
 from mcp_server_qdrant.services_check import HitCheck
@@ -47,7 +49,9 @@ class Shared:
         self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and shows them to nobody.
         points = self.points(self._all, client)
-        self._backfill = Backfill(self.everything, points, encoders, self._refill)
+        self._leftovers = Leftovers(points)
+        sweep = self._leftovers.sweep
+        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep)
         self.filling: asyncio.Task[None] | None = None
         if not settings.qdrant_read_only:
             self.filling = asyncio.ensure_future(self._backfill.run())
@@ -69,8 +73,18 @@ class Shared:
     def _catalog_of(self, view: View) -> Catalog:
         named, allowed = self.settings.collection_name, self.settings.qdrant_collections
         return Catalog(
-            view.reader, self.choice, default=named, allowed=allowed, gained=self._upgraded
+            view.reader,
+            self.choice,
+            default=named,
+            allowed=allowed,
+            gained=self._upgraded,
+            hidden=Leftovers(self.points(view, view.reader)).count,
         )
+
+    def leftovers(self, met: Sequence[Document]) -> None:
+        """A search met parts that no reader is shown."""
+        if due := self._leftovers.due(met):
+            self._backfill.met(due)
 
     def _upgraded(self, name: str) -> None:
         """A collection turned out to have been upgraded."""

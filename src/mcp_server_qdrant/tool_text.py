@@ -13,10 +13,10 @@ from mcp_server_qdrant.datatypes import (
     Reranked,
     Result,
     SearchPage,
-    Stored,
     Why,
 )
-from mcp_server_qdrant.notation import point_id
+from mcp_server_qdrant.datatypes_writes import Stored
+from mcp_server_qdrant.notation import sibling_id
 
 LINE = 120
 SYNC_LINE = 400
@@ -184,7 +184,7 @@ def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
-            following = point_id(one.collection, one.document, middle)
+            following = sibling_id(one, middle)
             notes.append(
                 f"id {one.id} goes on behind part {one.last + 1} of {one.chunks}: read on with"
                 f" id {following} and neighbours={neighbours}."

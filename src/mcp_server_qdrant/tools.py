@@ -17,8 +17,8 @@ from mcp_server_qdrant.datatypes import (
     Priority,
     SearchPage,
     SearchRequest,
-    Stored,
 )
+from mcp_server_qdrant.datatypes_writes import Stored
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.notation import as_point_id, moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer

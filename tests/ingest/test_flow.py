@@ -46,6 +46,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.points: dict[str, Any] = {}
+        self.settled: list[Any] = []
         self.errors: list[Exception] = []
         self.refused = "\0"
 
@@ -55,6 +56,9 @@ class Disk:
         if any(self.refused in point.payload["document"] for point in points):
             raise InvalidPoint("It is refused.")
         self.points |= {point.id: point for point in points}
+
+    async def settle(self, collection: str, ids: Sequence[Any]) -> None:
+        self.settled += ids
 
 
 class Trial:
@@ -94,11 +98,15 @@ class Trial:
 
 def job(path: str, *given: str) -> Job:
     pieces = [
-        Piece(Document(id=f"{path}{n}", collection="c", text=text), text, len(text))
+        Piece(
+            Document(id=f"{path}{n}", collection="c", text=text, document=f"{path}{n}"),
+            text,
+            len(text),
+        )
         for n, text in enumerate(given)
     ]
     found = Found("n", path, Path(path), 1, 2)
-    return Job(found, Contents("h", "m"), pieces, 1, None, left=len(pieces))
+    return Job(found, Contents("h", "m"), pieces, 1, None)
 
 
 async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file():

@@ -1,10 +1,11 @@
 """Points that were stored without a model get their vector later."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from mcp_server_qdrant.datatypes import NewDocument
+from mcp_server_qdrant.datatypes import Document, NewDocument
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineUnavailable
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.points import Points
@@ -28,12 +29,18 @@ async def nothing(name: str) -> None:
     """No collection was upgraded."""
 
 
+async def swept(name: str, met: Sequence[Document]) -> int:
+    """Nothing was left."""
+    return 0
+
+
 def backfill_of(services: Services, refill=nothing) -> Backfill:
     return Backfill(
         services.catalog,
         Points(services.client, ("document",)),
         services.encoders,  # type: ignore[arg-type]
         refill,
+        swept,
     )
 
 

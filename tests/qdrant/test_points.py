@@ -1,17 +1,22 @@
 """Writes, and the reads that name points, on the local engine."""
 
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.datatypes import (
     DenseLeg,
+    Document,
     Sparse,
     SparseLeg,
-    StoredPoint,
     Target,
 )
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollection
-from mcp_server_qdrant.notation import MAX_NAME, name_fault, point_id
+from mcp_server_qdrant.notation import MAX_NAME, name_fault, part_id, point_id
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points
@@ -65,7 +70,7 @@ async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
         made = [name for name, _ in engine.calls]
 
     assert made.count("create_collection") == 1
-    assert made.count("create_payload_index") == 8  # ours and metadata.project
+    assert made.count("create_payload_index") == 9  # ours and metadata.project
 
 
 async def test_making_what_is_there_already_is_no_error():
@@ -94,7 +99,7 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     await client.close()
 
     assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
-    assert len(schema) == 8
+    assert len(schema) == 9
     assert engine.calls == [], "a collection is mended once"
 
 
@@ -106,7 +111,7 @@ async def test_a_collection_made_again_is_indexed_again():
         engine.calls.clear()
         await points.create("c", BLUEPRINT)
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 8
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 9
 
 
 async def test_what_keeps_a_collection_from_being_made_is_told():
@@ -207,23 +212,130 @@ async def of_document(engine, count: int, document: str = "d"):
 async def test_chunks_come_in_order_from_first_to_last(first, last, expected):
     async with memory_engine() as engine:
         points = await of_document(engine, 4)
-        found = await points.chunks("c", "d", first, last)
+        (head,) = await points.by_id("c", [point_id("c", "d", 0)])
+        found = await points.parts(head, first, last)
 
     assert [document.chunk for document in found] == expected
 
 
-async def test_chunks_are_removed_by_number_or_from_a_number_on():
-    async with memory_engine() as engine:
-        points = await of_document(engine, 6)
-        await of_document(engine, 6, "other")
-        await points.delete_chunks("c", "d", 4, 5)
+@asynccontextmanager
+async def versions(*written: tuple[str | None, int, int | None], indexed: bool):
+    """The document `d` with parts of these (version, number, time of an unfinished write).
 
-        assert [d.chunk for d in await points.chunks("c", "d", 0, 9)] == [0, 1, 2, 3]
+    In the embedded engine where it is indexed.
+    """
+    async with AsyncExitStack() as stack:
+        if indexed:
+            folder = stack.enter_context(TemporaryDirectory())
+            client = await EdgeClient.open(Path(folder), timeout=20)
+            stack.push_async_callback(client.close)
+            engine = Engine(client)
+        else:
+            engine = await stack.enter_async_context(memory_engine())
+        points = points_of(engine)
+        await points.create("c", BLUEPRINT)
+        first = point_id("c", "d", 0)
+        many = []
+        for version, number, writing in written:
+            doc = {"id": "d", "chunk": number, "chunks": 3, "version": version}
+            named = part_id(first, version, number) if number and version else None
+            doc = {key: value for key, value in doc.items() if value is not None}
+            doc |= {"writing": writing} if writing else {}
+            point = named or point_id("c", "d", number)
+            many.append(
+                StoredPoint(point, {"document": f"{version} {number}", "doc": doc}, None, WORDS)
+            )
+        await points.upsert(BOTH, many)
+        yield engine, points
 
-        await points.delete_chunks_from("c", "d", 2)
 
-        assert [d.chunk for d in await points.chunks("c", "d", 0, 9)] == [0, 1]
-        assert len(await points.chunks("c", "other", 0, 9)) == 6
+async def texts_of(engine) -> set[str]:
+    records, _ = await engine.scroll("c", limit=100)
+    return {record.payload["document"] for record in records}
+
+
+TWO = (
+    ("a", 0, None),
+    ("a", 1, None),
+    ("a", 2, None),
+    ("b", 1, None),
+    ("b", 2, 100),
+    (None, 1, None),
+)
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+class TestVersions:
+    async def test_the_parts_of_a_version_are_found_from_any_of_them(self, indexed):
+        async with versions(*TWO, indexed=indexed) as (_, points):
+            head = await points.first("c", "d")
+            of_the_first = [part.text for part in await points.parts(head, 0, 2)]
+            other = (await points.parts(head._replace(version="b"), 2, 2))[0]
+            of_the_other = [part.text for part in await points.parts(other, 0, 9)]
+
+        assert of_the_first == ["a 0", "a 1", "a 2"]
+        assert of_the_other == ["b 1", "b 2"]
+
+    async def test_a_part_of_another_version_than_the_first_part_is_not_current(self, indexed):
+        async with versions(*TWO, indexed=indexed) as (_, points):
+            head = await points.first("c", "d")
+            records = await points.parts(head, 1, 1) + await points.parts(
+                head._replace(version="b"), 1, 2
+            )
+            found = await points.current([head, *records])
+
+        assert [one.text for one in found] == ["a 0", "a 1", "a 0", "a 0"]
+
+    async def test_without_its_first_part_a_part_is_current_unless_it_was_never_finished(
+        self, indexed
+    ):
+        async with versions(("b", 1, None), ("b", 2, 100), indexed=indexed) as (_, points):
+            like = Document(point_id("c", "d", 0), "c", "", document="d", version="b")
+            found = await points.current(await points.parts(like, 1, 2))
+
+        assert [one and one.text for one in found] == ["b 1", None]
+
+    async def test_parts_from_before_there_were_versions_follow_their_first_part(self, indexed):
+        old = ((None, 0, None), (None, 1, None), (None, 2, None))
+        async with versions(*old, indexed=indexed) as (_, points):
+            parts = await points.parts(await points.first("c", "d"), 0, 2)
+            kept = await points.current(parts)
+            await points.upsert(BOTH, [_first_of("b")])
+            replaced = await points.current(parts[1:])
+
+        assert kept == parts
+        assert [one.text for one in replaced] == ["b 0", "b 0"]
+
+    async def test_drafts_and_what_was_replaced_are_told_apart(self, indexed):
+        async with versions(*TWO, indexed=indexed) as (engine, points):
+            like = (await points.first("c", "d"))._replace(version="b")
+            ids = points.part_ids(like, 1, 2)
+            await points.delete_drafts("c", ids)
+            drafts_gone = await texts_of(engine)
+            await points.delete_superseded("c", ids)
+
+            assert drafts_gone == {"a 0", "a 1", "a 2", "b 1", "None 1"}
+            assert await texts_of(engine) == {"a 0", "a 1", "a 2", "None 1"}
+
+    async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, indexed):
+        async with versions(("b", 0, 100), ("b", 1, 100), indexed=indexed) as (_, points):
+            marked = await points.writing("c")
+            await points.settle("c", [one.id for one in marked])
+
+            assert [one.writing for one in marked] == [100, 100]
+            assert await points.writing("c") == []
+
+    async def test_a_document_is_removed_in_all_its_versions(self, indexed):
+        async with versions(*TWO, indexed=indexed) as (engine, points):
+            await points.delete_document("c", "d")
+
+            assert await texts_of(engine) == {"b 2"}
+
+
+def _first_of(version: str) -> StoredPoint:
+    doc = {"id": "d", "chunk": 0, "chunks": 3, "version": version}
+    payload = {"document": f"{version} 0", "doc": doc}
+    return StoredPoint(point_id("c", "d", 0), payload, None, WORDS)
 
 
 async def test_pending_points_are_found_filled_and_then_pending_no_more():
@@ -252,9 +364,14 @@ async def test_errors_are_ours():
         for call in (
             points.upsert(gone, [chunk(0)]),
             points.by_id("gone", [1]),
-            points.chunks("gone", "d", 0, 1),
-            points.delete_chunks("gone", "d", 1, 2),
-            points.delete_chunks_from("gone", "d", 1),
+            points.first("gone", "d"),
+            points.settle("gone", [1]),
+            points.writing("gone"),
+            points.delete_drafts("gone", [1]),
+            points.delete_superseded("gone", [1]),
+            points.further(Document(1, "gone", "", document="d")),
+            points.count("gone", [1]),
+            points.delete_document("gone", "d"),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),
             points.expect_pending("gone"),

@@ -348,6 +348,7 @@ async def test_what_is_not_confined_is_not_there():
         *("query_points", "query_batch_points", "hybrid", "retrieve", "scroll", "count", "facet"),
     }
     writes = {"create_collection", "create_payload_index", "upsert", "delete", "set_payload"}
+    writes |= {"delete_payload"}
 
     def public(kind):
         return {n for n, _ in inspect.getmembers(kind) if not n.startswith("_")}
@@ -371,8 +372,8 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
 
     ((well, found),) = await view.hybrid("candidates", [("both", legs)], 60, 99, True)
     ((_, idf),) = await view.hybrid("idfs", [("both", "bm25", [1, 2, 3])])
-    ((_, payloads),) = await view.hybrid("payloads", [("both", [1, 11])])
-    everything = await client.hybrid("payloads", [("both", [1, 11])])
+    ((_, payloads),) = await view.hybrid("payloads", [("both", [1, 11], None)])
+    everything = await client.hybrid("payloads", [("both", [1, 11], None)])
 
     assert well
     assert sorted(found[0]) == [1, 3, 4]

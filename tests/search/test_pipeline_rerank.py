@@ -242,12 +242,12 @@ async def test_filling_up_ends_where_a_collection_fails_meanwhile():
         await services.catalog.resolve(None)
         fetch, fetched = services.pipeline.engine.payloads, []
 
-        async def payloads(asked):
+        async def payloads(asked, fields=None):
             ((target, _),) = asked
             fetched.append(target.collection)
             if target.collection == "a":
                 raise EngineFailure("gone")
-            return await fetch(asked)
+            return await fetch(asked, fields)
 
         services.pipeline.engine.payloads = payloads
         page = await find(services, "alpha number", "*", limit=10)

@@ -301,7 +301,7 @@ def test_over_many_collections_fewer_candidates_of_each_are_fetched_at_first():
 
     assert depths == [30, 30, 27, 15, 8]
     assert Plan.of(2, 50, 5.0, 64, None).depth == 60
-    assert Plan.of(64, 10, 5.0, 64, None).deeper().depth == 32
+    assert Plan.of(64, 10, 5.0, 64, None).deeper(None).depth == 32
 
 
 async def test_a_query_without_legs_asks_nothing():

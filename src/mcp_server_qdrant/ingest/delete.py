@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.notation import Identify, point_id
 
 EXAMPLES = 3
 BATCH = 1_000
@@ -49,8 +48,14 @@ class Points(Protocol):
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """The named ones."""
 
-    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
-        """Chunks of a document from `first` on."""
+    async def first(self, collection: str, document: str) -> Document | None:
+        """The first part of a document."""
+
+    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
+        """The ids of parts of the same version."""
+
+    async def delete_document(self, collection: str, document: str) -> None:
+        """All parts of a document."""
 
 
 class Selection(Protocol):
@@ -97,7 +102,6 @@ class Deletion:
         *,
         lock: Callable[[str, str], AbstractAsyncContextManager[Any]],
         deleted: Callable[[str], None],
-        identify: Identify = point_id,
     ) -> None:
         self._collections = collections
         self._lookup = lookup
@@ -105,7 +109,6 @@ class Deletion:
         self._selection = selection
         self._lock = lock
         self._deleted = deleted
-        self._identify = identify
 
     async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
         """The documents of these ids; the id of a part stands for its whole document.
@@ -170,10 +173,13 @@ class Deletion:
                 await self._points.delete_points(name, [one.id])
                 return
             async with self._lock(name, document):
-                chunks = [self._identify(name, document, number) for number in range(one.chunks)]
-                await self._points.delete_points(name, [*chunks, one.id])
-                if self._collections.has_document_index(name) or one.id not in chunks:
-                    await self._points.delete_chunks_from(name, document, 0)
+                # It may have been replaced since it was found.
+                now = await self._points.first(name, document) or one
+                parts = self._points.part_ids(one, 0, one.chunks - 1)
+                present = self._points.part_ids(now, 0, now.chunks - 1)
+                await self._points.delete_points(name, list({*present, *parts, one.id}))
+                if self._collections.has_document_index(name) or one.id not in parts:
+                    await self._points.delete_document(name, document)
         finally:
             self._changed(name)
 

@@ -2,11 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from time import time
 from typing import Any, Protocol
 from uuid import uuid4
 
-from mcp_server_qdrant.datatypes import Document, Payload, Sparse, StoredPoint, Target
+from mcp_server_qdrant.datatypes import (
+    Document,
+    Payload,
+    PointId,
+    Sparse,
+    Target,
+)
 from mcp_server_qdrant.datatypes_models import Dense
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.errors import (
     EncoderUnavailable,
     EngineTimeout,
@@ -45,6 +53,9 @@ class Writer(Protocol):
 
     async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
         """Write them."""
+
+    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Take the mark off that they are being written."""
 
 
 class Flow:
@@ -106,7 +117,7 @@ class Flow:
         if not items:
             return
         try:
-            await self._write(await self._points(items))
+            await self._write_all(items, await self._points(items))
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
@@ -122,6 +133,35 @@ class Flow:
             job.left -= 1
             if job.left == 0 and not job.failed:
                 await self._finished(job)
+                if job.old:
+                    await self._settle([one for one in job.pieces if not one.chunk.chunk])
+
+    async def _write_all(self, items: Items, points: Sequence[StoredPoint]) -> None:
+        """Write the further parts of texts, and the first ones of those whose others are written.
+
+        With its first part a text is there for readers, and replaces what it was before.
+        """
+        further = [point for (_, one), point in zip(items, points, strict=True) if one.chunk.chunk]
+        if further:
+            await self._write(further)
+        jobs = {id(job): job for job, _ in items}.values()
+        for (job, piece), point in zip(items, points, strict=True):
+            document = str(piece.chunk.document)
+            if piece.chunk.chunk:
+                job.further[document].discard(piece.chunk.id)
+            else:
+                job.firsts[document] = point
+        whole = [(job, [one for one in job.firsts if not job.further[one]]) for job in jobs]
+        firsts = [job.firsts.pop(document) for job, documents in whole for document in documents]
+        if firsts:
+            await self._write(firsts)
+            for job, documents in whole:
+                await self._settle(job.written(documents))
+
+    async def _settle(self, pieces: Sequence[Piece]) -> None:
+        ids = [piece.chunk.id for piece in pieces]
+        for start in range(0, len(ids), WINDOW):
+            await self._writer.settle(self._target.collection, ids[start : start + WINDOW])
 
     async def _blame(self, job: Job, error: QdrantMcpError) -> None:
         """Give up one job, unless nothing can be encoded at all."""
@@ -144,7 +184,10 @@ class Flow:
         ]
 
     def _payload_of(self, job: Job, piece: Piece) -> dict[str, Any]:
-        payload = self._payload(piece.chunk)
+        chunk = piece.chunk
+        if chunk.chunks > 1 or job.old:
+            chunk = chunk._replace(writing=int(time()))
+        payload = self._payload(chunk)
         payload["doc"]["file"] = job.state
         return payload
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
@@ -27,6 +27,9 @@ class Collections(Protocol):
     def has_pending_index(self, name: str) -> bool:
         """Whether pending points were ever written there."""
 
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """What is indexed in a collection that we made; None of any other."""
+
 
 class Points(Protocol):
     """What reads and fills them."""
@@ -44,7 +47,8 @@ class Points(Protocol):
 class Backfill:
     """Fills pending points in the background, from `run` until it is cancelled.
 
-    `refill` gives the points of an upgraded collection what this server did not know to write.
+    `refill` gives the points of an upgraded collection what this server did not know to write,
+    `sweep` removes what is left of writes that were cut short; what a search met of it is given.
     """
 
     def __init__(
@@ -53,12 +57,15 @@ class Backfill:
         points: Points,
         encoders: Encoders,
         refill: Callable[[str], Awaitable[None]],
+        sweep: Callable[[str, Sequence[Document]], Awaitable[int]],
     ) -> None:
         self._collections = collections
         self._points = points
         self._encoders = encoders
         self._refill = refill
+        self._sweep = sweep
         self._upgraded: set[str] = set()
+        self._met: dict[str, dict[PointId, Document]] = {}
         self._wanted = asyncio.Event()
         self._wanted.set()
 
@@ -69,6 +76,12 @@ class Backfill:
     def upgraded(self, name: str) -> None:
         """A collection has vectors that this server may have stored points without."""
         self._upgraded.add(name)
+        self.wake()
+
+    def met(self, leftovers: Sequence[Document]) -> None:
+        """A search met parts of texts that were replaced, or never finished."""
+        for one in leftovers:
+            self._met.setdefault(one.collection, {})[one.id] = one
         self.wake()
 
     async def run(self) -> None:
@@ -93,6 +106,8 @@ class Backfill:
         for name in await self._collections.names():
             try:
                 filled += await self._fill(await self._collections.target(name))
+                if self._collections.indexes_of_ours(name) is not None:
+                    await self._sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error
         for name in list(self._upgraded):

@@ -2,15 +2,22 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.datatypes import Chunk, Document, Payload
+from mcp_server_qdrant.datatypes import (
+    Chunk,
+    Document,
+    Payload,
+    PointId,
+)
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.errors import UnusableFile
 from mcp_server_qdrant.ingest.load import Loaded, Mark, load, many
+from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.store import encoded_text, shortened
 from mcp_server_qdrant.ingest.walk import Found, Problem
@@ -45,7 +52,11 @@ class Piece:
 
 @dataclass(slots=True)
 class Job:
-    """A file whose chunks are to be stored. `left` of them are still to be written."""
+    """A file whose chunks are to be stored. `left` of them are still to be written.
+
+    `further` are those of each document but its first, which is written last, and is kept in
+    `firsts` until then.
+    """
 
     found: Found
     contents: Contents
@@ -55,6 +66,15 @@ class Job:
     notes: list[str] = field(default_factory=list)
     left: int = 0
     failed: bool = False
+    further: dict[str, set[PointId]] = field(default_factory=dict)
+    firsts: dict[str, StoredPoint] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.left = len(self.pieces)
+        for piece in self.pieces:
+            waiting = self.further.setdefault(str(piece.chunk.document), set())
+            if piece.chunk.chunk:
+                waiting.add(piece.chunk.id)
 
     @property
     def state(self) -> Payload:
@@ -68,6 +88,15 @@ class Job:
             "documents": self.documents,
             "model": self.contents.model,
         }
+
+    def written(self, documents: Collection[str]) -> list[Piece]:
+        """The pieces of documents that are marked, and whole: but for those that replace others."""
+        return [
+            piece
+            for piece in self.pieces
+            if piece.chunk.document in documents and piece.chunk.chunks > 1
+            if piece.chunk.chunk or not self.old
+        ]
 
     @property
     def known(self) -> KnownFile:
@@ -142,7 +171,7 @@ class Preparer:
         texts, notes = self._owned(found, loaded.texts)
         pieces = [piece for text in texts for piece in self._pieces(found, text)]
         notes = [*loaded.notes, *notes]
-        return Job(found, contents, pieces, len(texts), known, notes, left=len(pieces))
+        return Job(found, contents, pieces, len(texts), known, notes)
 
     def owner(self, document: str) -> str | None:
         """The file whose document this is, as far as this run has come."""
@@ -190,7 +219,8 @@ class Preparer:
             overlap=int(limit * OVERLAP),
             markdown=text.markdown,
         )
-        for cut, chunk in zip(chunks, self._documents(found, text, chunks), strict=True):
+        documents = numbered(list(self._documents(found, text, chunks)), self._identify)
+        for cut, chunk in zip(chunks, documents, strict=True):
             heading = sizes.get(shortened(chunk.heading), 0) if chunk.heading else 0
             yield Piece(chunk, encoded_text(chunk), heading + cut.tokens)
 
@@ -203,7 +233,7 @@ class Preparer:
         around = sections_at(text.marks, [chunk.start for chunk in chunks])
         for number, (chunk, section) in enumerate(zip(chunks, around, strict=True)):
             yield Document(
-                id=self._identify(self._collection, document, number),
+                id="",
                 collection=self._collection,
                 text=chunk.text,
                 title=text.title or None,

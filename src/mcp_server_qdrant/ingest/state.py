@@ -82,10 +82,12 @@ def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
 
 
 def _version(points: Sequence[Point]) -> Version:
-    chunks: dict[str, set[tuple[Any, Any]]] = defaultdict(set)
+    chunks: dict[str, set[Any]] = defaultdict(set)
+    counts: dict[str, set[tuple[Any, Any]]] = defaultdict(set)
     for _, doc in points:
-        chunks[str(doc.get("id"))].add((doc.get("chunk"), doc.get("chunks")))
-    whole = all({count for _, count in parts} == {len(parts)} for parts in chunks.values())
+        chunks[str(doc.get("id"))].add(doc.get("chunk"))
+        counts[str(doc.get("id"))].add((doc.get("chunks"), doc.get("version")))
+    whole = all([n for n, _ in counts[one]] == [len(parts)] for one, parts in chunks.items())
     files = [doc.get("file", {}) for _, doc in points]
     mtimes = {file.get("mtime") for file in files}
     return Version(

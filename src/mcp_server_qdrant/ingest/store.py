@@ -16,25 +16,24 @@ from mcp_server_qdrant.datatypes import (
     Payload,
     PointId,
     Sparse,
-    Stored,
-    StoredPoint,
     Target,
 )
+from mcp_server_qdrant.datatypes_writes import Stored, StoredPoint
 from mcp_server_qdrant.errors import (
     EncoderUnavailable,
     EngineFailure,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.ingest import fields, parts
+from mcp_server_qdrant.ingest.parts import Replacement, numbered
 from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
-from mcp_server_qdrant.notation import Identify, as_point_id, name_fault, point_id
+from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, name_fault, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
-UPSERT = 64
 NUMBER = re.compile(r"\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
@@ -98,7 +97,7 @@ class Collections(Protocol):
         """Look it up anew at its next use."""
 
 
-class Points(Protocol):
+class Points(parts.Points, Protocol):
     """The engine's write side."""
 
     async def create(self, collection: str, blueprint: Any) -> bool:
@@ -110,23 +109,14 @@ class Points(Protocol):
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark, so that it is found again."""
 
-    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
-        """Write."""
-
     async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The named points."""
 
-    async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
-        """Chunks of a document."""
+    async def parts(self, one: Document, first: int, last: int) -> list[Document]:
+        """Parts of the same version, in order."""
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""
-
-    async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
-        """Remove chunks `first` to `last`."""
-
-    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
-        """Remove chunks from `first` on."""
 
 
 class Store:
@@ -161,6 +151,7 @@ class Store:
         self._written = written
         self._title_factor = title_factor
         self._identify = identify
+        self._replacement = Replacement(points, collections.has_document_index)
         self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._now = now
 
@@ -205,6 +196,11 @@ class Store:
         if point is not None and await self._collections.exists(collection):
             for known in await self._points.by_id(collection, [point]):
                 return (known.document, None) if known.document else (new.id, known)
+            if is_part_id(point):
+                raise RequestError(
+                    f"The text that {new.id} was a part of was replaced or deleted: store under "
+                    "the document's own id, or find it again."
+                )
         return new.id, None
 
     def lock(self, collection: str, document: str) -> asyncio.Lock:
@@ -231,21 +227,22 @@ class Store:
         encoder = self._encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
-        before = await self._points.chunks(collection, document, 0, 0)
-        if before and new.id is None and not await self._holds(before[0], new.text):
+        before = await self._points.first(collection, document)
+        if before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             async with self.lock(collection, document):
                 return await self._store(new, collection, document, progress, create=create)
-        new, kept = fields.kept(new, before[0] if before else None)
+        new, kept = fields.kept(new, before)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await self._split(encoder, new.text, limit, int(limit * OVERLAP))
         chunks = self._chunks(new, collection, document, before, pieces)
         points, pending = await self._encode(target, chunks, encoder, progress)
         if pending:
             await self._points.expect_pending(collection)
-        await self._write(target, document, points, before[0].chunks if before else 0)
-        self._collections.grew(collection, len(points) - (before[0].chunks if before else 0))
+        await self._replacement.write(target, chunks, points, before)
+        replaced = before.chunks if before else 0
+        self._collections.grew(collection, len(points) - replaced)
         self._written(collection, [encoded_text(chunk) for chunk in chunks])
         if pending:
             self._collections.forget(collection)  # it may have got the index of pending points
@@ -255,39 +252,19 @@ class Store:
             document=document,
             ids=tuple(point.id for point in points),
             created_collection=made,
-            updated=bool(before),
+            updated=before is not None,
             pending=pending,
             without_vector=target.note if target.dense is None else None,
             kept=kept,
-            replaced=before[0].chunks if before else 0,
+            replaced=replaced,
         )
 
     async def _holds(self, one: Document, text: str) -> bool:
         """Whether the document that begins with this chunk is that text."""
-        chunks = await self._points.chunks(one.collection, one.document or "", 0, one.chunks - 1)
+        chunks = await self._points.parts(one, 0, one.chunks - 1)
         return not text[chunks[-1].end or len(text) :].strip() and all(
             chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks
         )
-
-    async def _write(
-        self, target: Target, document: str, points: Sequence[StoredPoint], before: int
-    ) -> None:
-        """Write the chunks and remove those of a longer version.
-
-        An update writes chunk 0 last: until then it tells how many chunks there were, so that an
-        update that was cut short can be done again and leaves nothing behind.
-        """
-        ordered = [*points[1:], points[0]] if before else points
-        for first in range(0, len(ordered) - 1, UPSERT):
-            await self._points.upsert(
-                target, ordered[first : min(first + UPSERT, len(ordered) - 1)]
-            )
-        name, count = target.collection, len(points)
-        if before and self._collections.has_document_index(name):
-            await self._points.delete_chunks_from(name, document, count)
-        elif before > count:
-            await self._points.delete_chunks(name, document, count, before - 1)
-        await self._points.upsert(target, ordered[-1:])
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:
         """Make the collection where there is none; whether it was made.
@@ -318,30 +295,34 @@ class Store:
         new: NewDocument,
         collection: str,
         document: str,
-        before: Sequence[Document],
+        before: Document | None,
         pieces: Sequence[Chunk],
     ) -> list[Document]:
-        now = _iso(self._now())
-        created = before[0].created_at if before else None
-        return [
+        now = self._now()
+        written = _iso(now)
+        created = _iso(new.created_at) if new.created_at else before and before.created_at
+        several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
+        made = [
             Document(
-                id=self._identify(collection, document, number),
+                id="",
                 collection=collection,
                 text=piece.text,
                 title=new.title or None,
                 source=new.source or None,
                 metadata=new.metadata,
                 tags=new.tags or (),
-                created_at=_iso(new.created_at) if new.created_at else created or now,
-                updated_at=now,
+                created_at=created or written,
+                updated_at=written,
                 document=document,
                 chunk=number,
                 chunks=len(pieces),
                 start=piece.start,
                 end=piece.end,
+                writing=int(now.timestamp()) if several else None,
             )
             for number, piece in enumerate(pieces)
         ]
+        return numbered(made, self._identify)
 
     async def _encode(
         self, target: Target, chunks: Sequence[Document], encoder: Encoder, progress: Progress

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -69,7 +69,8 @@ class Catalog:
 
     `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
     collection reads like one about a collection that does not exist. `gained` is told when a
-    collection turns out to have been upgraded since it was looked up before.
+    collection turns out to have been upgraded since it was looked up before, `hidden` counts the
+    points of a collection of ours that no reader is shown.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class Catalog:
         default: str | None = None,
         allowed: Sequence[str] = (),
         gained: Callable[[str], None] = lambda _: None,
+        hidden: Callable[[str], Awaitable[int]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
         self._gained = gained
+        self._hidden = hidden
         self._default = default
         self._allowed = tuple(allowed)
         self._clock = clock
@@ -290,7 +293,7 @@ class Catalog:
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast: the collection was made by us."""
         entry = self._entries.get(name)
-        return entry is not None and DOCUMENT_KEY in entry.info.payload_schema
+        return entry is not None and (_ours(entry) or DOCUMENT_KEY in entry.info.payload_schema)
 
     def indexed(self, name: str, key: str) -> bool:
         """Whether this payload key of a collection that was looked up has an index."""
@@ -318,12 +321,21 @@ class Catalog:
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
         return CollectionInfo(
             name=target.collection,
-            points=target.points,
+            points=max(target.points - await self._unseen(target.collection), 0),
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
             note=target.note or self._origin(target.collection),
         )
+
+    async def _unseen(self, name: str) -> int:
+        entry = self._entries.get(name)
+        if self._hidden is None or entry is None or not _ours(entry):
+            return 0
+        try:
+            return await self._hidden(name)
+        except QdrantMcpError:
+            return 0
 
     def _origin(self, name: str) -> str | None:
         """What an import wrote down about where the collection comes from."""

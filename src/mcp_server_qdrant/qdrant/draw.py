@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import DenseLeg, PointId, Target
+from mcp_server_qdrant.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.datatypes_projection import Drawn
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
 
 READABLE = 100_000  # points whose ids are all read, in half a second
 IDS = 2_000
@@ -28,7 +28,7 @@ BLOCK = 16  # neighbours read behind one random id
 TITLE = 80
 SNIPPET = 160
 SEED = 0
-SHOWN = ("title", "name", "metadata.title", "metadata.name")
+SHOWN = ("title", "name", "metadata.title", "metadata.name", "doc.chunk", WRITING_KEY)
 
 
 class Drawer:
@@ -185,13 +185,16 @@ class _Page:
         for record in records:
             if self.count == count:
                 break
+            document = read(self._target.collection, record.id, record.payload, self._fields)
+            if document.writing is not None and document.chunk:
+                continue  # of a text that is not whole yet
             vector = vector_of(record, self._leg)
             if vector is None:
                 self._without += 1
                 continue
             vectors.append(vector)
             self._ids.append(record.id)
-            title, snippet = _told(self._target.collection, record, self._fields)
+            title, snippet = _told(document)
             self._titles.append(title)
             self._snippets.append(snippet)
         if vectors:
@@ -222,9 +225,8 @@ def _named(leg: DenseLeg | None) -> list[str] | bool:
     return [leg.vector] if leg and leg.vector else True
 
 
-def _told(collection: str, record: Any, content_fields: Sequence[str]) -> tuple[str, str]:
+def _told(document: Document) -> tuple[str, str]:
     """A point's title (or how its text begins) and how its text begins, each on one line."""
-    document = read(collection, record.id, record.payload, content_fields)
     text = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
     title = " ".join((document.title or "").split())
     return (title or text)[:TITLE], text

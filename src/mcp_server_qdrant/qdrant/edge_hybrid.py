@@ -98,18 +98,20 @@ class Hybrid:
 
     def payloads(
         self,
-        asked: Sequence[tuple[str, Sequence[Any]]],
+        asked: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
         guard: Mapping[str, Any] | None = None,
     ) -> list[Answer]:
-        """The payloads of those points that exist, by id."""
+        """The payloads of those points that exist by id, whole or these fields of them."""
         guarding = types.to_filter(guard)
 
-        def one(_: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
+        def one(
+            _: Shard, engine: edge.EdgeShard, ids: Sequence[Any], fields: Sequence[str] | None
+        ) -> Any:
             check_ids(ids)
-            records = _records(engine, ids, guarding)
+            records = _records(engine, ids, guarding, list(fields) if fields else _ALL)
             return {types.from_id(record.id): record.payload for record in records}
 
-        return [self._each(name, one, ids) for name, ids in asked]
+        return [self._each(name, one, *arguments) for name, *arguments in asked]
 
     def _each(self, name: str, function: Callable[..., Any], *arguments: Any) -> Answer:
         try:
@@ -248,13 +250,13 @@ def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any)
     return float(points[0].score / value) if value > 0 else 0.0
 
 
-def _records(engine: edge.EdgeShard, ids: Sequence[Any], guard: Any) -> list[Any]:
+def _records(engine: edge.EdgeShard, ids: Sequence[Any], guard: Any, selector: Any) -> list[Any]:
     """The named points with their payloads."""
     if guard is None or not ids:
-        return engine.retrieve(list(ids), _ALL, _NO_VECTOR)
+        return engine.retrieve(list(ids), selector, _NO_VECTOR)
     named = edge.Filter(must=[guard, edge.HasIdCondition(set(ids))])
     request = edge.ScrollRequest(
-        limit=len(ids), filter=named, with_payload=_ALL, with_vector=_NO_VECTOR
+        limit=len(ids), filter=named, with_payload=selector, with_vector=_NO_VECTOR
     )
     return engine.scroll(request)[0]
 

@@ -62,10 +62,12 @@ class EdgeQueries(Queries):
         )
 
     async def payloads(
-        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points, by id."""
-        return await self._each("payloads", [(t.collection, ids) for t, ids in asked])
+        """For each target the payloads of the named points by id, whole or these fields of them."""
+        return await self._each("payloads", [(t.collection, ids, fields) for t, ids in asked])
 
     async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         answers = await self._edge.hybrid(question, asked)

@@ -14,6 +14,7 @@ from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
 
 PAGE = 256  # chunks read in one trip
+RACES = 5  # versions that may replace each other while one is read
 
 
 class Lookup:
@@ -86,12 +87,17 @@ class Lookup:
         return found
 
     async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
-        """Id -> its point, or the first part of the document of that id; in one trip."""
+        """Id -> its point, or the first part of the document of that id.
+
+        In one trip, and one more for further parts: one whose text was replaced meanwhile gives
+        the first of the new text.
+        """
         points = {wanted: as_point_id(wanted) for wanted in ids}
         firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self._points.by_id(collection, list(asked))
-        by_id = {document.id: document for document in found}
+        current = await self._points.current(found)
+        by_id = {one.id: now for one, now in zip(found, current, strict=True) if now is not None}
         named = {}
         for wanted in ids:
             point = points[wanted]
@@ -110,20 +116,34 @@ class Lookup:
 
     async def _whole(self, first: Document, room: int | None) -> Document:
         """The document that begins with this chunk, as far as it fits."""
-        if first.document is None or first.chunks == 1:
-            return first
-        chunks: list[Document] = []
-        used = 0
-        for start in range(0, first.chunks, PAGE):
-            end = min(start + PAGE, first.chunks) - 1
-            for chunk in await self._points.chunks(first.collection, first.document, start, end):
-                used += len(chunk.text)
-                if chunks and room is not None and used > room:
-                    return joined(chunks, first)
-                chunks.append(chunk)
+        for _ in range(RACES):
+            chunks, lacking = await self._parts(first, room)
+            if not lacking or first.document is None:
+                break
+            now = await self._points.first(first.collection, first.document)
+            if now is None or now.version == first.version:
+                break
+            first = now  # replaced while it was read
         if not chunks:
             return first
-        return joined(chunks, first, lacking=len(chunks) < first.chunks)
+        return joined(chunks, first, lacking=lacking)
+
+    async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
+        """The parts that fit, in order, and whether one that would is not there."""
+        parts: list[Document] = []
+        used, lacking = 0, False
+        if first.document is None or first.chunks == 1:
+            return parts, lacking
+        for start in range(0, first.chunks, PAGE):
+            end = min(start + PAGE, first.chunks) - 1
+            page = await self._points.parts(first, start, end)
+            lacking |= len(page) <= end - start
+            for part in page:
+                used += len(part.text)
+                if parts and room is not None and used > room:
+                    return parts, lacking
+                parts.append(part)
+        return parts, lacking
 
     async def _around(self, document: Document, neighbours: int) -> Document:
         """The chunk joined with so many before and after it.
@@ -132,19 +152,19 @@ class Lookup:
         """
         if document.document is None or document.chunks == 1 or not neighbours:
             return document
-        chunks = await self._points.chunks(
-            document.collection,
-            document.document,
-            max(document.chunk - neighbours, 0),
-            min(document.chunk + neighbours, document.chunks - 1),
-        )
-        return joined(chunks, document) if chunks else document
+        first = max(document.chunk - neighbours, 0)
+        last = min(document.chunk + neighbours, document.chunks - 1)
+        parts = await self._points.parts(document, first, last)
+        if document.version is not None and len(parts) <= last - first:
+            return document  # replaced while it was read
+        return joined(parts, document) if parts else document
 
 
 def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
     """Consecutive chunks as one text, what they share given once; the rest is `like`'s.
 
-    `lacking` says that some are missing. All chunks of a version are written with the same time.
+    `lacking` says that some are missing. Before texts had versions, all chunks of one were written
+    with the same time.
     """
     text, end = chunks[0].text, chunks[0].end or len(chunks[0].text)
     for chunk in chunks[1:]:
@@ -154,6 +174,7 @@ def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False)
         text += chunk.text[max(end - start, 0) :]
         end = max(end, chunk.end or start + len(chunk.text))
     complete = len(chunks) == like.chunks
+    written = {(one.chunks, one.updated_at) for one in chunks}
     return like._replace(
         text=text,
         start=chunks[0].start,
@@ -161,5 +182,5 @@ def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False)
         chunk=chunks[0].chunk,
         chunks=1 if complete else like.chunks,
         last=None if complete else chunks[-1].chunk,
-        torn=lacking or len({(one.chunks, one.updated_at) for one in chunks}) > 1,
+        torn=lacking or (like.version is None and len(written) > 1),
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, part_id
 
 OURS = frozenset(
     {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
@@ -11,24 +12,32 @@ OURS = frozenset(
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
+VERSION_KEY = "doc.version"
+WRITING_KEY = "doc.writing"
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
 
 
 def read(
-    collection: str, point: PointId, payload: Payload | None, content_fields: Sequence[str]
+    collection: str,
+    point: PointId,
+    payload: Payload | None,
+    content_fields: Sequence[str],
+    identify: Identify | None = None,
 ) -> Document:
     """A point's payload as a Document, whoever wrote it.
 
     The text is the first string found under `content_fields`; metadata is `metadata`, or else
-    everything that was not used. A point without text says so in its text.
+    everything that was not used. A point without text says so in its text. `identify` tells where
+    the first part of a document is that has no versions.
     """
     payload = payload or {}
     key = next((k for k in content_fields if isinstance(payload.get(k), str)), None)
     doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
     if not isinstance(doc, dict):
         doc = {}
+    version = doc.get("version") if isinstance(doc.get("version"), str) else None
     return Document(
         id=point,
         collection=collection,
@@ -46,7 +55,26 @@ def read(
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
         textless=key is None,
         section=doc.get("section") if isinstance(doc.get("section"), str) else None,
+        version=version,
+        head=_head(collection, point, doc, version, identify),
+        writing=_number(doc, "writing", 0) or None,
     )
+
+
+def _head(
+    collection: str,
+    point: PointId,
+    doc: Mapping[str, Any],
+    version: str | None,
+    identify: Identify | None,
+) -> PointId | None:
+    """The first part of the document that this is a further part of."""
+    document, chunk = _id(doc), _number(doc, "chunk", 0)
+    if document is None or chunk == 0:
+        return None
+    if version is not None and is_part_id(as_point_id(str(point))):
+        return part_id(str(point), version, chunk)
+    return identify(collection, document, 0) if identify else None
 
 
 def title_of(payload: Payload | None) -> str | None:

@@ -12,12 +12,12 @@ from mcp_server_qdrant.datatypes import (
     Document,
     Payload,
     PointId,
-    StoredPoint,
     Target,
 )
 from mcp_server_qdrant.datatypes_models import Dense
+from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.errors import EngineFailure, RequestError
-from mcp_server_qdrant.notation import Identify, name_fault, point_id
+from mcp_server_qdrant.notation import Identify, name_fault, point_id, sibling_id
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
@@ -26,6 +26,7 @@ from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     PENDING_KEY,
     SOURCE_KEY,
+    WRITING_KEY,
     read,
 )
 
@@ -39,7 +40,9 @@ _INDEXES = {
     "metadata.tags": models.PayloadSchemaType.KEYWORD,
     "created_at": models.PayloadSchemaType.DATETIME,
     "updated_at": models.PayloadSchemaType.DATETIME,
+    WRITING_KEY: models.PayloadSchemaType.INTEGER,
 }
+WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,48 +151,100 @@ class Points:
             records = await self._client.retrieve(collection, ids, with_payload=True)
         return [self._document(collection, record) for record in records]
 
-    async def chunks(self, collection: str, document: str, first: int, last: int) -> list[Document]:
-        """The chunks `first` to `last` (both counted) of a document that we stored, in order."""
-        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
-        found = await self.by_id(collection, ids)
-        return sorted(found, key=lambda chunk: chunk.chunk)
+    async def first(self, collection: str, document: str) -> Document | None:
+        """The first part of a document that we stored: it tells which parts are to it."""
+        found = await self.by_id(collection, [self.identify(collection, document, 0)])
+        return found[0] if found else None
 
-    async def delete_chunks(self, collection: str, document: str, first: int, last: int) -> None:
-        """Remove the chunks `first` to `last` (both counted) of a document: it became shorter."""
-        ids = [self.identify(collection, document, number) for number in range(first, last + 1)]
-        await self.delete_points(collection, ids)
+    async def parts(self, one: Document, first: int, last: int) -> list[Document]:
+        """The parts `first` to `last` (both counted) of the version that `one` is of, in order."""
+        found = await self.by_id(one.collection, self.part_ids(one, first, last))
+        same = [part for part in found if part.version == one.version]
+        return sorted(same, key=lambda part: part.chunk)
+
+    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
+        """The ids of the parts `first` to `last` (both counted) of the version of `one`."""
+        return [sibling_id(one, number, self.identify) for number in range(first, last + 1)]
+
+    async def current(self, found: Sequence[Document]) -> list[Document | None]:
+        """For each, itself if it belongs to its document as that is now, else its first part.
+
+        None where that is gone, or was never there: a write was cut short, or is under way.
+        """
+        heads: dict[PointId, Document | None] = {one.head: None for one in found if one.head}
+        if not heads:
+            return list(found)
+        present = await self.by_id(found[0].collection, list(heads))
+        heads |= {one.id: one for one in present}
+        return [
+            one if one.head is None or one.current(heads[one.head]) else heads[one.head]
+            for one in found
+        ]
+
+    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
+        """The write of these points is done: take the mark of it off."""
+        if not ids:
+            return
+        with foreign_errors(collection):
+            await self._client.delete_payload(
+                collection, [WRITING_KEY], models.PointIdsList(points=list(ids)), wait=True
+            )
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""
+        if not ids:
+            return
         with foreign_errors(collection):
             await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
 
-    async def delete_chunks_from(self, collection: str, document: str, first: int) -> None:
-        """Remove all its chunks from number `first` on, known of or not; wants an index."""
-        span = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=first))
+    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
+        """How many of these points are there."""
+        if not ids:
+            return 0
+        where = models.Filter(must=[_among(ids)])
         with foreign_errors(collection):
-            await self._client.delete(
-                collection,
-                models.FilterSelector(filter=models.Filter(must=[_of(document), span])),
-                wait=True,
-            )
+            return (await self._client.count(collection, count_filter=where, exact=True)).count
+
+    async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove those of the points whose write was not done."""
+        await self._delete(collection, models.Filter(must=[_among(ids), WRITING]))
+
+    async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the points but for those that are being written again."""
+        if ids:
+            where = models.Filter(must=[_among(ids)], must_not=[WRITING])
+            await self._delete(collection, where)
+
+    async def delete_document(self, collection: str, document: str) -> None:
+        """Remove all its parts, of whatever version but one being written; wants an index."""
+        of = _equal(DOCUMENT_KEY, document)
+        await self._delete(collection, models.Filter(must=[of], must_not=[WRITING]))
+
+    async def _delete(self, collection: str, where: models.Filter) -> None:
+        with foreign_errors(collection):
+            await self._client.delete(collection, models.FilterSelector(filter=where), wait=True)
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
         with foreign_errors(collection):
             records, _ = await self._client.scroll(
                 collection,
-                scroll_filter=models.Filter(
-                    must=[
-                        models.FieldCondition(
-                            key=PENDING_KEY, match=models.MatchValue(value=PENDING)
-                        )
-                    ]
-                ),
+                scroll_filter=models.Filter(must=[_equal(PENDING_KEY, PENDING)]),
                 limit=limit,
                 with_payload=True,
             )
         return [self._document(collection, record) for record in records]
+
+    async def writing(self, collection: str) -> list[Document]:
+        """All points that are marked as being written, without their texts."""
+        return await self.matching(collection, models.Filter(must=[WRITING]))
+
+    async def further(self, head: Document) -> list[Document]:
+        """All further parts of a document, of whatever version, without their texts."""
+        further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
+        where = models.Filter(must=[_equal(DOCUMENT_KEY, head.document), further])
+        found = await self.matching(head.collection, where)
+        return [one for one in found if one.head == head.id]
 
     async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
         """All points that match, page by page, of their payload only which document they are of."""
@@ -223,7 +278,8 @@ class Points:
         self._tally.filled += len(updates)
 
     def _document(self, collection: str, record: models.Record) -> Document:
-        return read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
+        fields, identify = self._content_fields, self.identify
+        return read(collection, record.id, record.payload, fields, identify)  # type: ignore[arg-type]
 
 
 def stored_payload(document: Document) -> Payload:
@@ -245,8 +301,9 @@ def stored_payload(document: Document) -> Payload:
         "start": document.start,
         "end": document.end,
     }
-    if document.section:
-        kept["doc"]["section"] = document.section
+    for name in ("section", "version", "writing"):
+        if value := getattr(document, name):
+            kept["doc"][name] = value
     return kept
 
 
@@ -277,5 +334,9 @@ def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
     return {blueprint.vector: params}
 
 
-def _of(document: str) -> models.FieldCondition:
-    return models.FieldCondition(key=DOCUMENT_KEY, match=models.MatchValue(value=document))
+def _equal(key: str, value: str | None) -> models.FieldCondition:
+    return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+
+
+def _among(ids: Sequence[PointId]) -> models.HasIdCondition:
+    return models.HasIdCondition(has_id=list(ids))

@@ -1,7 +1,7 @@
 """What a search asks: fused candidates, exact leg scores, probes, payloads; in native queries."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from qdrant_client import models
@@ -20,6 +20,7 @@ from mcp_server_qdrant.errors import QdrantMcpError, RequestError, UnknownCollec
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
+from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 
 # Fused candidates, and their exact (cosine, BM25) scores by id.
 Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
@@ -42,6 +43,16 @@ class Queries:
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
         return parse(raw)
+
+    def without(
+        self, condition: models.Filter | None, versions: Collection[str]
+    ) -> models.Filter | None:
+        """The condition, and that a point is of none of these versions."""
+        if not versions:
+            return condition
+        among = models.MatchAny(any=sorted(versions))
+        kept = [models.FieldCondition(key=VERSION_KEY, match=among)]
+        return models.Filter(must=[condition] if condition else None, must_not=kept)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets, parted into those that are asked together: here each by itself."""
@@ -215,14 +226,19 @@ class Queries:
         return found
 
     async def payloads(
-        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points, by id."""
-        return [await self._payloads(target.collection, ids) for target, ids in asked]
+        """For each target the payloads of the named points by id, whole or these fields of them."""
+        return [await self._payloads(target.collection, ids, fields) for target, ids in asked]
 
-    async def _payloads(self, collection: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+    async def _payloads(
+        self, collection: str, ids: Sequence[PointId], fields: Sequence[str] | None
+    ) -> dict[PointId, Payload]:
+        shown = list(fields) if fields else True
         with foreign_errors(collection):
-            records: list[Any] = await self._client.retrieve(collection, ids, with_payload=True)
+            records: list[Any] = await self._client.retrieve(collection, ids, with_payload=shown)
         return {record.id: record.payload or {} for record in records}
 
 

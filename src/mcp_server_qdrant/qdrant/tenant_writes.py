@@ -107,6 +107,24 @@ class TenantWriter(TenantClient):
         )
         return done
 
+    async def delete_payload(
+        self,
+        collection_name: str,
+        keys: Sequence[str],
+        points: Any,
+        wait: bool = True,  # noqa: FBT001, FBT002
+    ) -> models.UpdateResult:
+        """Take fields off the tenant's own points, but for whose they are."""
+        for key in keys:
+            for kept in (self._tenant.field, self._tenant.shared):
+                if f"{kept}.".startswith(f"{key}.") or f"{key}.".startswith(f"{kept}."):
+                    raise RequestError(f"The field {kept!r} cannot be taken off.")
+        chosen = models.FilterSelector(filter=self._chosen(points))
+        done: models.UpdateResult = await self._inner.delete_payload(
+            collection_name, list(keys), chosen, wait=wait
+        )
+        return done
+
     def _chosen(self, selector: Any) -> models.Filter:
         """The own points among those selected by ids or by a filter."""
         if isinstance(selector, models.FilterSelector):

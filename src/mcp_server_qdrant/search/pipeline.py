@@ -1,13 +1,14 @@
 """The read path, one call per line. The only module that knows the order of the stages."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
+    Document,
     Hit,
     Priority,
     QueryVectors,
@@ -41,6 +42,7 @@ from mcp_server_qdrant.search.retrieve import (
     Engine,
     Plan,
     Retrieved,
+    current,
     hydrate,
     retrieve,
     saturated,
@@ -72,6 +74,9 @@ class Queries(Engine, Protocol):
 
     def prepare(self, raw: Mapping[str, Any] | None) -> Any:
         """The filter as the engine wants it. Raises InvalidFilter."""
+
+    def without(self, condition: Any, versions: Collection[str]) -> Any:
+        """The condition, and that a point is of none of these versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,10 @@ def this_hour() -> datetime:
 
 
 class Pipeline:
-    """One search over many collections. `recorder` is told how long its phases take."""
+    """One search over many collections. `recorder` is told how long its phases take.
+
+    `leftovers` is told of parts that were met and are of no version that their text has now.
+    """
 
     def __init__(
         self,
@@ -136,6 +144,7 @@ class Pipeline:
         self.rerank = rerank
         self.now = now
         self.recorder: Recorder = Unrecorded()
+        self.leftovers: Callable[[Sequence[Document]], None] = lambda _: None
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
@@ -159,13 +168,14 @@ class Pipeline:
         timed = self._timed
         found = await timed("retrieve", retrieve, self.engine, targets, vectors, terms, plan)
         ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
-        hits, late, more = await ranked
+        hits, late, more, replaced = await ranked
         if more:
-            plan = plan.deeper().within(left())
+            unlike = {one.version for one in replaced if one.version}
+            plan = plan.deeper(self.engine.without(condition, unlike)).within(left())
             again = await timed("retrieve", retrieve, self.engine, more, vectors, terms, plan)
             found = found.updated(again)
             ranked = timed("rank", self._rank, found, terms, plan.within(left()), limit, ranking)
-            hits, late, _ = await ranked
+            hits, late, *_ = await ranked
         hits, reranked = await self._reranked(hits, terms, ranking, left())
         if reranked is None or reranked.state != "applied":  # who read the texts knows better
             shown = len(hits) if ranking.diversity > 0 else limit
@@ -259,14 +269,21 @@ class Pipeline:
 
     async def _rank(
         self, found: Retrieved, terms: Terms, plan: Plan, limit: int, ranking: Preferences
-    ) -> tuple[list[Hit], list[Status], list[Target]]:
-        """The hits, which collections failed meanwhile, and which have more to give."""
+    ) -> tuple[list[Hit], list[Status], list[Target], list[Document]]:
+        """The hits, which collections failed meanwhile, and which have more to give.
+
+        And the parts that are left out, because their text was replaced.
+        """
         ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
         ranked = self.tags.lift(ranked, plan.tags, terms, ranking.alpha)
         ranked = boost(ranked, ranking.order, ranking.priority)
         size = plan.pool
         while True:
             pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
+            pool, replaced, failed = await current(
+                self.engine, found.found, pool, self.presenter.document, plan.deadline
+            )
+            late += failed
             hits = group(self.titles.lift(pool, terms, ranking.alpha))
             shown = decay(hits, ranking.recency, self.now())
             if ranking.fold:
@@ -276,7 +293,12 @@ class Pipeline:
             size *= 2  # parts and copies of a few texts fill the pool
         kept = {(hit.collection, hit.id) for hit in shown}
         undecayed = [hit for hit in hits if (hit.collection, hit.id) in kept]
-        return shown, late, saturated(found.found, ranked, undecayed, plan, limit)
+        more = saturated(found.found, ranked, undecayed, plan, limit)
+        if replaced:
+            gave = {one.collection for one in replaced} - {target.collection for target in more}
+            more += [found.found[name].target for name in sorted(gave)]
+            self.leftovers(replaced)
+        return shown, late, more, replaced
 
     async def _reranked(
         self, hits: list[Hit], terms: Terms, ranking: Preferences, left: float

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
     Candidate,
+    Document,
     Found,
     Hit,
     LegQuery,
@@ -63,9 +64,11 @@ class Engine(Protocol):
         """For each target its candidates."""
 
     async def payloads(
-        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        fields: Sequence[str] | None = None,
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the points, by id."""
+        """For each target the payloads of the points by id, whole or these fields of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +123,10 @@ class Plan:
         """The same, in the time that is left; a second at least, to show what was found."""
         return replace(self, deadline=max(seconds, LAST_SECONDS))
 
-    def deeper(self) -> "Plan":
-        """The same, looking further down."""
-        return replace(self, depth=self.depth * DEEPER, pool=self.pool * DEEPER)
+    def deeper(self, condition: Any) -> "Plan":
+        """The same, looking further down, under that condition."""
+        depth, pool = self.depth * DEEPER, self.pool * DEEPER
+        return replace(self, depth=depth, pool=pool, condition=condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,23 +317,72 @@ async def hydrate(
     if not missing:
         return list(hits), []
 
-    async def one(
-        trip: Sequence[Target],
-    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        return await engine.payloads([(target, missing[target.collection]) for target in trip])
-
-    late: list[Status] = []
-    payloads: dict[tuple[str, PointId], Payload] = {}
-    targets = [found[name].target for name in missing]
-    for target, answer in await _trips(engine, targets, one, deadline):
-        name = target.collection
-        if isinstance(answer, QdrantMcpError):
-            late.append(_failed(name, answer))
-        else:
-            payloads |= {(name, point): payload for point, payload in answer.items()}
+    payloads, late = await _payloads(engine, found, missing, deadline)
     kept = [
         hit if hit.payload is not None else hit._replace(payload=payloads[hit.collection, hit.id])
         for hit in hits
         if hit.payload is not None or (hit.collection, hit.id) in payloads
     ]
     return kept, late
+
+
+async def _payloads(
+    engine: Engine,
+    found: Mapping[str, Found],
+    wanted: Mapping[str, Iterable[PointId]],
+    deadline: float,
+    fields: Sequence[str] | None = None,
+) -> tuple[dict[tuple[str, PointId], Payload], list[Status]]:
+    """The payloads of points by collection and id, and which collections failed."""
+
+    async def one(
+        trip: Sequence[Target],
+    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
+        asked = [(target, list(wanted[target.collection])) for target in trip]
+        return await engine.payloads(asked, fields)
+
+    late: list[Status] = []
+    payloads: dict[tuple[str, PointId], Payload] = {}
+    targets = [found[name].target for name in wanted]
+    for target, answer in await _trips(engine, targets, one, deadline):
+        name = target.collection
+        if isinstance(answer, QdrantMcpError):
+            late.append(_failed(name, answer))
+        else:
+            payloads |= {(name, point): payload for point, payload in answer.items()}
+    return payloads, late
+
+
+async def current(
+    engine: Engine,
+    found: Mapping[str, Found],
+    hits: Sequence[Hit],
+    read: Callable[[Hit], Document],
+    deadline: float,
+) -> tuple[list[Hit], list[Document], list[Status]]:
+    """The hits without parts of texts that were replaced, or are not wholly written yet.
+
+    Those parts, and which collections failed, whose parts of longer texts are left out. What is
+    the first part of a text, or all of it, needs no look.
+    """
+    documents = [read(hit) for hit in hits]
+    wanted: dict[str, set[PointId]] = {}
+    for one in documents:
+        if one.head is not None:
+            wanted.setdefault(one.collection, set()).add(one.head)
+    if not wanted:
+        return list(hits), [], []
+    payloads, late = await _payloads(engine, found, wanted, deadline, ["doc"])
+    failed = {status.collection for status in late}
+    kept, replaced = [], []
+    for hit, one in zip(hits, documents, strict=True):
+        if one.head is None:
+            kept.append(hit)
+        elif one.collection not in failed:
+            first = payloads.get((one.collection, one.head))
+            head = None if first is None else read(hit._replace(id=one.head, payload=first))
+            if one.current(head):
+                kept.append(hit)
+            else:
+                replaced.append(one)
+    return kept, replaced, late

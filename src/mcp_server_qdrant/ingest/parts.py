@@ -1,0 +1,155 @@
+"""The parts of one text: their version, and the ids that follow from it.
+
+All parts of a version are written before its first part. That one has the same id in every version,
+so writing it replaces the old text by the new one, for every reader, in one step.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Protocol
+
+from mcp_server_qdrant.datatypes import (
+    Document,
+    PointId,
+    Target,
+)
+from mcp_server_qdrant.datatypes_writes import StoredPoint
+from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.notation import Identify, part_id
+
+UPSERT = 64
+
+
+class Points(Protocol):
+    """What writes parts, and removes them."""
+
+    async def first(self, collection: str, document: str) -> Document | None:
+        """The first part of a document."""
+
+    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
+        """The ids of parts of the same version."""
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+        """Write."""
+
+    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Take the mark off that these points are being written."""
+
+    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
+        """How many of these points are there."""
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
+
+    async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the points but for those that are being written again."""
+
+    async def further(self, head: Document) -> list[Document]:
+        """All parts of a document but the first, of whatever version."""
+
+
+class Replacement:
+    """Puts a text in the place of its earlier version. `indexed` tells of collections of ours."""
+
+    def __init__(self, points: Points, indexed: Callable[[str], bool]) -> None:
+        self._points = points
+        self._indexed = indexed
+
+    async def write(
+        self,
+        target: Target,
+        parts: Sequence[Document],
+        points: Sequence[StoredPoint],
+        before: Document | None,
+    ) -> None:
+        """Write the points of the parts; `before` is the first part of the version until now.
+
+        Cut short, nothing has changed for a reader, or all has.
+        """
+        first, *further = points
+        try:
+            await self._write(target, further)
+            await self._points.upsert(target, [first])
+        finally:
+            if parts[0].writing is not None:
+                await asyncio.shield(self._tidy(target, parts, points, before))
+
+    async def _write(self, target: Target, further: Sequence[StoredPoint]) -> None:
+        for start in range(0, len(further), UPSERT):
+            await self._points.upsert(target, further[start : start + UPSERT])
+
+    async def _tidy(
+        self,
+        target: Target,
+        parts: Sequence[Document],
+        points: Sequence[StoredPoint],
+        before: Document | None,
+    ) -> None:
+        """Remove the earlier version, or this one where it is not the present one.
+
+        No reader sees either; what fails here is done by whoever meets it. Another server may
+        replace the text meanwhile: only parts that were seen while this version was the present
+        one are removed, and none that is being written.
+        """
+        head, *further = parts
+        name, ids = head.collection, [part.id for part in further]
+        with contextlib.suppress(QdrantMcpError):
+            if not await self._present(head):
+                await self._points.delete_points(name, ids)
+                return
+            await self._points.settle(name, ids)
+            old = await self._earlier(head, before)
+            if not await self._present(head):
+                await self._points.delete_superseded(name, ids)
+                return
+            await self._points.delete_superseded(name, old)
+            await self._points.settle(name, [head.id])
+            if await self._points.count(name, ids) < len(ids):  # taken for leftovers
+                await self._write(target, points[1:])
+                await self._points.settle(name, ids)
+
+    async def _present(self, head: Document) -> bool:
+        now = await self._points.first(head.collection, head.document or "")
+        return now is not None and now.version == head.version
+
+    async def _earlier(self, head: Document, before: Document | None) -> list[PointId]:
+        """The parts that earlier versions left."""
+        if self._indexed(head.collection) or (before and before.writing is not None):
+            known = await self._points.further(head)
+            return [one.id for one in known if one.writing is None and not one.current(head)]
+        if before is None or before.version == head.version:
+            return []
+        return list[PointId](self._points.part_ids(before, 1, before.chunks - 1))
+
+
+def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:
+    """The parts of one text with their ids, those of several with their version."""
+    one = parts[0]
+    first = identify(one.collection, one.document or "", 0)
+    if len(parts) == 1:
+        return [one._replace(id=first)]
+    version = version_of(parts)
+    return [
+        part._replace(
+            id=part_id(first, version, part.chunk) if part.chunk else first,
+            version=version,
+            head=first if part.chunk else None,
+        )
+        for part in parts
+    ]
+
+
+def version_of(parts: Sequence[Document]) -> str:
+    """A hash of all that a reader sees of the parts, but for when they were written.
+
+    The same text written again is the same version, and has the same points.
+    """
+    seen = [
+        (one.text, one.start, one.end, one.section, one.title, one.source, one.metadata, one.tags)
+        for one in parts
+    ]
+    written = json.dumps(seen, sort_keys=True, default=str)
+    return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

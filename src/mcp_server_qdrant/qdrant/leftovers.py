@@ -1,0 +1,84 @@
+"""What is left of writes that were cut short: parts of texts that no reader is shown.
+
+A part is shown if it is of the version that the first part of its text has. So nothing here is
+urgent; it is removed because it takes room, and counts as points until then.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mcp_server_qdrant.datatypes import Document, PointId
+from mcp_server_qdrant.qdrant.points import Points
+
+PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found of a collection: parts never finished, parts replaced, and marks to be taken.
+
+    `marked` are first parts, and parts of a text that is whole, whose writer did not tidy up.
+    """
+
+    drafts: Sequence[Document]
+    replaced: Sequence[Document]
+    marked: Sequence[Document]
+
+
+class Leftovers:
+    """Counts and removes them."""
+
+    def __init__(self, points: Points, clock: Callable[[], float] = time.time) -> None:
+        self._points = points
+        self._clock = clock
+
+    async def count(self, collection: str) -> int:
+        """How many points of the collection no reader is shown."""
+        found = await self._look(collection)
+        return len(found.drafts) + len(found.replaced)
+
+    async def sweep(self, collection: str, met: Sequence[Document] = ()) -> int:
+        """Finish what was cut short; how many points were removed. `met` may be leftovers too.
+
+        What may still be under way is left alone.
+        """
+        found = await self._look(collection)
+        seen = await self._points.by_id(collection, [one.id for one in met])
+        now = await self._points.current(seen)
+        stale = [one for one, there in zip(seen, now, strict=True) if there is not one]
+        due = self.due([*found.drafts, *found.replaced, *stale])
+        late = [one for one in due if one.writing is not None]
+        replaced = [one for one in due if one.writing is None]
+        if late:
+            await self._points.delete_drafts(collection, _ids(late))
+        if replaced:
+            await self._points.delete_superseded(collection, _ids(replaced))
+        if found.marked:
+            await self._points.settle(collection, _ids(found.marked))
+        return len(_ids(due))
+
+    def due(self, leftovers: Iterable[Document]) -> list[Document]:
+        """Those that nobody is still writing."""
+        before = self._clock() - PATIENCE
+        return [one for one in leftovers if one.writing is None or one.writing < before]
+
+    async def _look(self, collection: str) -> Found:
+        marked = await self._points.writing(collection)
+        if not marked:
+            return Found((), (), ())
+        now = await self._points.current(marked)
+        heads = [one for one in marked if one.head is None]
+        replaced = [
+            part
+            for head in heads
+            for part in await self._points.further(head)
+            if part.writing is None and not part.current(head)
+        ]
+        kept = [one for one, there in zip(marked, now, strict=True) if there is one]
+        drafts = [one for one, there in zip(marked, now, strict=True) if there is not one]
+        return Found(drafts, replaced, kept)
+
+
+def _ids(found: Iterable[Document]) -> list[PointId]:
+    return list(dict.fromkeys(one.id for one in found))

@@ -1,0 +1,364 @@
+"""A reader sees the old text whole or the new text whole, at every moment of a write."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.datatypes import Document, NewDocument
+from mcp_server_qdrant.errors import EngineUnavailable, RequestError
+from mcp_server_qdrant.ingest.parts import numbered, version_of
+from mcp_server_qdrant.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
+from mcp_server_qdrant.qdrant.leftovers import PATIENCE, Leftovers
+from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.services import Services
+from tests.support import Engine, either_engine, find, memory_services, remember
+
+OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))
+NEW = " ".join(f"New sentence {n} speaks of harbour {n} and of crane {n}." for n in range(90))
+SHORT = "A short text speaks of one harbour."
+CHANGES = [(None, NEW), (OLD, NEW), (NEW, OLD), (OLD, SHORT), (SHORT, NEW)]
+
+
+class Moments(Engine):
+    """The engine; before and after each write that is called, `between` is awaited."""
+
+    WRITES = frozenset({"upsert", "delete", "delete_payload", "set_payload"})
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(client)
+        self.between: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        call = super().__getattr__(name)
+
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            if self.between is None or name not in self.WRITES:
+                return await call(*args, **kwargs)
+            between = self.between
+            await between()
+            done = await call(*args, **kwargs)
+            await between()
+            return done
+
+        return watched
+
+
+class Reader:
+    """Another server over the same engine."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.seen: list[str | None] = []
+
+    async def text(self, document: str) -> str | None:
+        """What is there under that id, by `qdrant-get`, and that search and counts agree."""
+        self._services.catalog.forget("notes")
+        if not await self._services.catalog.exists("notes"):
+            return None
+        found, _ = await self._services.lookup.get([document])
+        text = found[0].text if found else None
+        assert not any(one.torn for one in found)
+        page = await find(self._services, "harbour", "notes", limit=50)
+        shown = [one.document for one in page.results if one.document.document == document]
+        if text is None:
+            assert shown == []
+        else:
+            (part,) = shown
+            assert part.text == text[part.start : part.end]
+        (info,) = await self._services.catalog.describe()
+        assert info.points == 1 + (shown[0].chunks if shown else 0), "and the other text"
+        self.seen.append(text)
+        return text
+
+
+@asynccontextmanager
+async def two_servers(kind: str, folder: Any) -> AsyncIterator[tuple[Moments, Services, Reader]]:
+    async with either_engine(kind, folder) as engine:
+        moments = Moments(engine.client)
+        async with (
+            memory_services(engine=moments) as services,
+            memory_services(engine=engine) as other,
+        ):
+            await remember(services, "notes", "Another harbour.", id="other")
+            yield moments, services, Reader(other)
+
+
+@pytest.mark.parametrize("kind", ["edge", "memory"])
+@pytest.mark.parametrize(("old", "new"), CHANGES)
+class TestEveryMoment:
+    async def test_a_reader_sees_the_old_text_or_the_new_one(self, kind, old, new, tmp_path):
+        async with two_servers(kind, tmp_path) as (engine, services, reader):
+            if old:
+                await remember(services, "notes", old, id="x")
+
+            async def look() -> None:
+                assert await reader.text("x") in (old, new)
+
+            engine.between = look
+            await remember(services, "notes", new, id="x")
+            engine.between = None
+
+            assert await reader.text("x") == new
+            assert reader.seen == sorted(reader.seen, key=[old, new].index), "never back"
+            assert len(reader.seen) > 2
+
+    async def test_cancelled_at_any_write_it_was_not_begun_or_it_is_done(
+        self, kind, old, new, tmp_path
+    ):
+        async with two_servers(kind, tmp_path) as (engine, services, reader):
+            for moment in range(100):
+                await services.deletion.by_ids(["x"], None, await services.deletion.named(["x"]))
+                if old:
+                    await remember(services, "notes", old, id="x")
+                writing = asyncio.ensure_future(remember(services, "notes", new, id="x"))
+                left = [moment]
+
+                async def strike(writing: Any = writing, left: list[int] = left) -> None:
+                    left[0] -= 1
+                    if left[0] == -1:
+                        writing.cancel()
+                        engine.between = None
+                        await asyncio.sleep(0)  # where the local mode would never pause
+
+                engine.between = strike
+                with suppress(asyncio.CancelledError):
+                    await writing
+                engine.between = None
+                await _quiet()
+                assert await reader.text("x") in (old, new)
+                if left[0] >= 0:
+                    break
+
+            assert {old, new} == set(reader.seen)
+            assert (await engine.count("notes")).count == 1 + len(await _parts(services, "x"))
+
+    async def test_killed_at_any_write_it_was_not_begun_or_it_is_done(
+        self, kind, old, new, tmp_path
+    ):
+        async with two_servers(kind, tmp_path) as (engine, services, reader):
+            for moment in range(100):
+                await services.deletion.by_ids(["x"], None, await services.deletion.named(["x"]))
+                await _sweep(engine)
+                if old:
+                    await remember(services, "notes", old, id="x")
+                left = [moment]
+
+                async def strike(left: list[int] = left) -> None:
+                    left[0] -= 1
+                    if left[0] == -1:
+                        engine.down = EngineUnavailable("killed")
+
+                engine.between = strike
+                with suppress(EngineUnavailable):
+                    await remember(services, "notes", new, id="x")
+                engine.between = engine.down = None
+                shown = await reader.text("x")
+                assert shown in (old, new)
+                await _sweep(engine)
+                assert await reader.text("x") == shown
+                assert (await engine.count("notes")).count == 1 + len(await _parts(services, "x"))
+                if left[0] >= 0:
+                    break
+
+            assert {old, new} == set(reader.seen)
+
+
+async def _quiet() -> None:
+    """What a cancelled write tidies up is shielded: let it."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        busy = [task for task in others if "_tidy" in repr(task)]
+        if not busy:
+            return
+        await asyncio.wait(busy)
+
+
+async def _sweep(engine: Engine) -> None:
+    """What whoever meets it does, hours later."""
+    points = Points(engine.client, ("document",))
+    far = Leftovers(points, clock=lambda: 4e9)
+    await far.sweep("notes")
+    assert await far.count("notes") == 0
+
+
+async def _parts(services: Services, document: str) -> list[Document]:
+    named = await services.lookup.named("notes", [document])
+    return [one for head in named.values() for one in [head] * head.chunks]
+
+
+@pytest.mark.parametrize("kind", ["edge", "memory"])
+class TestSeveralServers:
+    @pytest.mark.parametrize("same", [True, False])
+    async def test_two_that_store_one_document_at_once_leave_one_of_the_texts(
+        self, kind, same, tmp_path
+    ):
+        async with (
+            two_servers(kind, tmp_path) as (engine, services, reader),
+            memory_services(engine=engine) as third,
+        ):
+            second = OLD if same else NEW
+            await asyncio.gather(
+                remember(services, "notes", OLD, id="x"),
+                remember(third, "notes", second, id="x"),
+            )
+            shown = await reader.text("x")
+            await _sweep(engine)
+
+            assert shown in (OLD, second)
+            assert await reader.text("x") == shown
+            parts = await _parts(services, "x")
+            assert kind == "memory" or (await engine.count("notes")).count == 1 + len(parts)
+
+    async def test_what_is_still_being_written_is_not_swept(self, kind, tmp_path):
+        async with two_servers(kind, tmp_path) as (engine, services, reader):
+            leftovers = Leftovers(Points(engine.client, ("document",)))
+            swept = []
+
+            async def sweep() -> None:
+                swept.append(await leftovers.sweep("notes"))
+
+            engine.between = sweep
+            await remember(services, "notes", NEW, id="x")
+            engine.between = None
+
+            assert set(swept) == {0}
+            assert await reader.text("x") == NEW
+
+    async def test_a_search_has_what_it_meets_swept_once_nobody_can_be_writing_it(
+        self, kind, tmp_path
+    ):
+        async with two_servers(kind, tmp_path) as (engine, services, _):
+            met: list[Document] = []
+            services.pipeline.leftovers = met.extend
+            engine.broken_methods["delete"] = EngineUnavailable("killed")
+            await remember(services, "notes", OLD, id="x")
+            await remember(services, "notes", NEW, id="x")
+            engine.broken_methods.clear()
+            page = await find(services, "old sentence speaks of boat", "notes", limit=50)
+
+            assert all(one.document.text in NEW for one in page.results[:1])
+            assert met
+            assert {one.writing for one in met} == {None}
+            young = met[0]._replace(writing=10_000)
+            clock = [10_000.0 + PATIENCE]
+            leftovers = Leftovers(Points(engine.client, ("document",)), clock=lambda: clock[0])
+            assert leftovers.due([*met, young]) == met
+            clock[0] += 1
+            assert leftovers.due([young]) == [young]
+
+
+async def test_drafts_of_a_long_text_hide_no_other_text():
+    """They may fill all the places among a collection's candidates."""
+    async with two_servers("memory", None) as (engine, services, reader):
+        drafts = " ".join(f"Harbour harbour harbour number {n}." for n in range(900))
+
+        async def strike() -> None:
+            if [name for name, _ in engine.calls].count("upsert") > 2:
+                engine.down = EngineUnavailable("killed")
+
+        engine.between = strike
+        with suppress(EngineUnavailable):
+            await remember(services, "notes", drafts, id="x")
+        engine.between = engine.down = None
+
+        assert (await engine.count("notes")).count > 60
+        assert await reader.text("x") is None
+        page = await find(services, "harbour", "notes")
+        assert [one.document.text for one in page.results] == ["Another harbour."]
+
+
+async def test_a_text_from_before_there_were_versions_is_read_and_replaced():
+    async with two_servers("memory", None) as (engine, services, reader):
+        await remember(services, "notes", OLD, id="x")
+        await _as_before(engine)
+
+        assert await reader.text("x") == OLD
+        found = (await find(services, "boat 41", "notes")).results[0].document
+        around, _ = await services.lookup.get([str(found.id)], neighbours=1)
+        assert found.text in around[0].text
+
+        async def look() -> None:
+            assert await reader.text("x") in (OLD, NEW)
+
+        engine.between = look
+        await remember(services, "notes", NEW, id="x")
+        engine.between = None
+
+        assert await reader.text("x") == NEW
+        assert (await engine.count("notes")).count == 1 + len(await _parts(services, "x"))
+
+
+async def _as_before(engine: Engine) -> None:
+    """The points as the version before this one stored them."""
+    records, _ = await engine.client.scroll("notes", limit=500, with_vectors=True)
+    for record in records:
+        doc = record.payload["doc"]
+        if doc.pop("version", None) is None:
+            continue
+        old = record.id
+        record.id = point_id("notes", doc["id"], doc["chunk"])
+        await engine.client.upsert("notes", [_point(record)])
+        if record.id != old:
+            await engine.client.delete("notes", [old])
+
+
+def _point(record: Any) -> Any:
+    from qdrant_client import models
+
+    return models.PointStruct(id=record.id, payload=record.payload, vector=record.vector)
+
+
+class TestIds:
+    def test_the_first_part_has_the_same_id_in_every_version(self):
+        assert {one[0].id for one in map(_numbered, (["a", "b"], ["a", "c"], ["d"]))} == {
+            point_id("c", "d", 0)
+        }
+
+    def test_the_same_text_has_the_same_ids_and_another_has_others(self):
+        assert _numbered(["a", "b"]) == _numbered(["a", "b"])
+        assert _numbered(["a", "b"])[1].id != _numbered(["a", "c"])[1].id
+
+    def test_from_a_part_the_first_is_known_whoevers_it_is(self):
+        for identify in (point_id, point_ids_of("blue")):
+            first, second, third = _numbered(["a", "b", "c"], identify)
+            assert second.head == third.head == first.id
+            assert part_id(third.id, third.version, 2) == first.id
+            assert sibling_id(third, 1, identify) == second.id
+            assert sibling_id(second, 0, identify) == first.id
+
+    def test_the_id_of_a_further_part_is_known_as_one(self):
+        first, second = _numbered(["a", "b"])
+
+        assert is_part_id(second.id)
+        assert not is_part_id(first.id)
+        assert not is_part_id(7)
+
+    @pytest.mark.parametrize("change", [{"tags": ("t",)}, {"title": "t"}, {"metadata": {"k": 1}}])
+    def test_whatever_a_reader_sees_makes_a_version(self, change):
+        parts = _numbered(["a", "b"])
+
+        assert version_of(parts) != version_of([one._replace(**change) for one in parts])
+
+    def test_when_it_was_written_makes_none(self):
+        parts = _numbered(["a", "b"])
+        later = [one._replace(updated_at="2030-01-01T00:00:00Z", writing=9) for one in parts]
+
+        assert version_of(parts) == version_of(later)
+
+
+def _numbered(texts: list[str], identify: Any = point_id) -> list[Document]:
+    parts = [
+        Document("", "c", text, document="d", chunk=n, chunks=len(texts))
+        for n, text in enumerate(texts)
+    ]
+    return numbered(parts, identify)
+
+
+async def test_the_id_of_a_part_that_was_replaced_makes_no_second_memory():
+    async with memory_services() as services:
+        (before,) = await remember(services, "notes", OLD, id="x")
+        await remember(services, "notes", NEW, id="x")
+        with pytest.raises(RequestError, match="was a part of was replaced or deleted"):
+            await services.store.store(NewDocument("more", id=before.ids[3]), "notes")
