@@ -78,7 +78,7 @@ class Shared:
             default=named,
             allowed=allowed,
             gained=self._upgraded,
-            hidden=Leftovers(self.points(view, view.reader)).count,
+            shown=Leftovers(self.points(view, view.reader)).shown,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:

@@ -32,8 +32,12 @@ class RawServer:
         )
         self.notify("notifications/initialized")
 
-    def notify(self, method: str) -> None:
-        self._write({"jsonrpc": "2.0", "method": method})
+    def notify(self, method: str, **params: Any) -> None:
+        self._write({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def cancel(self) -> None:
+        """Cancel the last request; nothing answers it any more."""
+        self.notify("notifications/cancelled", requestId=self._number)
 
     def send(self, method: str, params: dict[str, Any]) -> int:
         """Send a request without waiting; its number."""
@@ -42,13 +46,14 @@ class RawServer:
         return self._number
 
     def answer(self) -> dict[str, Any]:
-        """The next answer. Raises EOFError where the server has gone."""
+        """The answer to the last request. Raises EOFError where the server has gone."""
         while True:
             line = self.process.stdout.readline()
             if not line:
                 raise EOFError
             message = json.loads(line)
-            if "id" in message and ("result" in message or "error" in message):
+            answered = "result" in message or "error" in message
+            if answered and message.get("id") == self._number:
                 return message
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class Catalog:
 
     `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
     collection reads like one about a collection that does not exist. `gained` is told when a
-    collection turns out to have been upgraded since it was looked up before, `hidden` counts the
-    points of a collection of ours that no reader is shown.
+    collection turns out to have been upgraded since it was looked up before, `shown` counts the
+    points of a collection of ours that a reader is shown.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Catalog:
         default: str | None = None,
         allowed: Sequence[str] = (),
         gained: Callable[[str], None] = lambda _: None,
-        hidden: Callable[[str], Awaitable[int]] | None = None,
+        shown: Callable[[str], Awaitable[int]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
         self._gained = gained
-        self._hidden = hidden
+        self._shown = shown
         self._default = default
         self._allowed = tuple(allowed)
         self._clock = clock
@@ -292,8 +292,7 @@ class Catalog:
 
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast: the collection was made by us."""
-        entry = self._entries.get(name)
-        return entry is not None and (_ours(entry) or DOCUMENT_KEY in entry.info.payload_schema)
+        return self._ours_or(name, DOCUMENT_KEY)
 
     def indexed(self, name: str, key: str) -> bool:
         """Whether this payload key of a collection that was looked up has an index."""
@@ -302,10 +301,10 @@ class Catalog:
 
     def has_pending_index(self, name: str) -> bool:
         """Whether points without their dense vector may have been written to this collection."""
-        entry = self._entries.get(name)
-        if entry is None:
-            return False
-        return _ours(entry) or PENDING_KEY in entry.info.payload_schema
+        return self._ours_or(name, PENDING_KEY)
+
+    def _ours_or(self, name: str, key: str) -> bool:
+        return self.indexes_of_ours(name) is not None or self.indexed(name, key)
 
     def indexes_of_ours(self, name: str) -> Container[str] | None:
         """The indexed payload fields of a collection that we made; None of any other."""
@@ -319,23 +318,28 @@ class Catalog:
 
     async def _describe(self, target: Target) -> CollectionInfo:
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
+        points, updated_at = await asyncio.gather(
+            self._points(target), self.changed_at(target.collection)
+        )
         return CollectionInfo(
             name=target.collection,
-            points=max(target.points - await self._unseen(target.collection), 0),
+            points=points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=await self.changed_at(target.collection),
+            updated_at=updated_at,
             note=target.note or self._origin(target.collection),
         )
 
-    async def _unseen(self, name: str) -> int:
-        entry = self._entries.get(name)
-        if self._hidden is None or entry is None or not _ours(entry):
-            return 0
+    async def _points(self, target: Target) -> int:
+        """How many points a reader is shown now."""
+        name = target.collection
         try:
-            return await self._hidden(name)
+            if self._shown is not None and self.indexes_of_ours(name) is not None:
+                return await self._shown(name)
+            with foreign_errors(name):
+                return (await self._client.count(name)).count
         except QdrantMcpError:
-            return 0
+            return target.points
 
     def _origin(self, name: str) -> str | None:
         """What an import wrote down about where the collection comes from."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mcp_server_qdrant.datatypes import Document, PointId
 from mcp_server_qdrant.qdrant.points import Points
 
+RACES = 5  # times that a count is tried while the collection changes
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 
 
@@ -37,6 +38,16 @@ class Leftovers:
         """How many points of the collection no reader is shown."""
         found = await self._look(collection)
         return len(found.drafts) + len(found.replaced)
+
+    async def shown(self, collection: str) -> int:
+        """How many points of the collection a reader is shown, while others may write."""
+        hidden = await self.count(collection)
+        for _ in range(RACES):
+            points, before = await self._points.total(collection), hidden
+            hidden = await self.count(collection)
+            if hidden == before:
+                break
+        return points - hidden
 
     async def sweep(self, collection: str, met: Sequence[Document] = ()) -> int:
         """Finish what was cut short; how many points were removed. `met` may be leftovers too.

@@ -199,9 +199,10 @@ class Points:
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points are there."""
-        if not ids:
-            return 0
-        where = models.Filter(must=[_among(ids)])
+        return await self.total(collection, models.Filter(must=[_among(ids)])) if ids else 0
+
+    async def total(self, collection: str, where: models.Filter | None = None) -> int:
+        """How many points there are that match."""
         with foreign_errors(collection):
             return (await self._client.count(collection, count_filter=where, exact=True)).count
 

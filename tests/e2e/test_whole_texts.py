@@ -1,0 +1,96 @@
+"""A text of 700 parts is there whole, in one version, or not at all, whenever its writer dies.
+
+KILLS sets how many moments are tried; `tests/ingest/test_parts.py` tries every write in turn.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.raw import RawServer, host_pid
+
+KILLS = int(os.environ.get("KILLS", "6"))
+
+
+def text_of(version: int) -> str:
+    sentence = f"Version {version} of the harbour has a crane and a lighthouse, seen from number "
+    return "\n\n".join(f"{sentence}{n}. " * 5 for n in range(700))
+
+
+def store(version: int) -> dict[str, str]:
+    return {"information": text_of(version), "collection_name": "notes", "id": "x"}
+
+
+def seen(server: RawServer) -> tuple[int | None, int]:
+    """Which version `qdrant-get` and `qdrant-find` show, and how many points are counted."""
+    got = server.call("qdrant-get", ids=["x"], collection_name="notes")
+    found = server.call("qdrant-find", query="harbour crane lighthouse", limit=20)
+    results = found["structuredContent"]["results"]
+    texts = [one["text"] for one in results if "Version" in one["text"]]
+    (info,) = server.call("qdrant-collections")["structuredContent"]["collections"]
+    if got.get("isError"):
+        assert texts == []
+        return None, info["points"]
+    (document,) = got["structuredContent"]["documents"]
+    version = document["text"].split()[1]
+    assert document["text"] == text_of(int(version))[: len(document["text"])]
+    assert not any("an update was cut short" in note for note in got["structuredContent"]["notes"])
+    (passage,) = texts
+    assert passage.split("Version ")[1].split()[0] == version
+    return int(version), info["points"]
+
+
+def kill_server(server: RawServer, folder: Path) -> None:
+    server.process.send_signal(signal.SIGKILL)
+
+
+def kill_engine(server: RawServer, folder: Path) -> None:
+    if pid := host_pid(folder):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_both(server: RawServer, folder: Path) -> None:
+    kill_server(server, folder)
+    kill_engine(server, folder)
+
+
+def cancel(server: RawServer, folder: Path) -> None:
+    server.cancel()
+
+
+@pytest.mark.parametrize("strike", [kill_server, kill_engine, kill_both, cancel])
+def test_a_reader_never_sees_half_a_text(strike: Callable[[RawServer, Path], None], env, tmp_path):
+    env |= {"EMBEDDING_PROVIDER": "none"}  # its time is that of writing
+    folder, chance = Path(env["QDRANT_LOCAL_PATH"]), random.Random(strike.__name__)
+    server = RawServer(env, tmp_path)
+    server.call("qdrant-store", information="A lamp.", collection_name="notes", id="lamp")
+    begun = time.monotonic()
+    server.call("qdrant-store", **store(0))
+    seconds = time.monotonic() - begun
+    version, points = seen(server)
+    assert (version, points > 500) == (0, True)
+
+    versions = []
+    for number in range(1, KILLS + 1):
+        server.send("tools/call", {"name": "qdrant-store", "arguments": store(number)})
+        time.sleep(chance.uniform(0, seconds))  # the moment is what is tried, nothing is awaited
+        strike(server, folder)
+        if strike is kill_engine:
+            server.answer()
+        elif strike is not cancel:
+            server.kill()
+            server = RawServer(env, tmp_path)
+        now, counted = seen(server)
+        assert now is not None
+        assert versions[-1:] <= [now] <= [number]
+        assert counted == points
+        versions.append(now)
+    server.call("qdrant-store", **store(KILLS + 1))
+
+    assert seen(server) == (KILLS + 1, points)
+    assert server.close()[0] == 0
