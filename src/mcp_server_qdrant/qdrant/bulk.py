@@ -15,10 +15,10 @@ from mcp_server_qdrant.datatypes_models import Dense
 from mcp_server_qdrant.errors import EngineTooOld, RequestError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.catalog import dense_vectors
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge_plain import sidecar
 from mcp_server_qdrant.qdrant.inference import native
+from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.payload import read
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."

@@ -14,17 +14,16 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.datatypes import (
-    SPARSE_NAME,
     CollectionInfo,
     DenseLeg,
     Distance,
-    SparseLeg,
     Target,
 )
 from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
@@ -228,9 +227,9 @@ class Catalog:
         with foreign_errors(name):
             info = await self._client.get_collection(name)
             unfinished = marks.filling(info.config.metadata)
-            sparse, filling = _sparse_leg(info, unfinished), None
+            sparse, filling = sparse_leg(info, unfinished), None
             if sparse is None and unfinished:
-                filling = _sparse_leg(info, frozenset())
+                filling = sparse_leg(info, frozenset())
             points = info.points_count or 0
             documents = points
             if sparse is not None and sparse.idf:
@@ -288,7 +287,7 @@ class Catalog:
             if params.multivector_config is None and not foreign and size in (None, params.size):
                 distance = _DISTANCES[params.distance]
                 return DenseLeg(name, params.size, distance, choice.model), None
-        return None, _mismatch(vectors, choice.model, size)
+        return None, mismatch(vectors, choice.model, size)
 
     def has_document_index(self, name: str) -> bool:
         """Whether the chunks of a document are found fast: the collection was made by us."""
@@ -372,33 +371,8 @@ def _ours(entry: _Entry) -> bool:
     return MODEL_KEY in (entry.info.config.metadata or {})
 
 
-def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:
-    """Vector name -> its parameters; an unnamed vector is ""."""
-    vectors = info.config.params.vectors
-    if vectors is None:
-        return {}
-    return {"": vectors} if isinstance(vectors, models.VectorParams) else dict(vectors)
-
-
 def _upgraded(before: Target, now: Target) -> bool:
     """Whether it has a leg that is searched now and that was not written to before."""
     gained = now.sparse is not None and before.sparse is None and before.filling is None
     moved = now.dense and before.dense and now.dense.vector != before.dense.vector
     return gained or bool(moved)
-
-
-def _sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> SparseLeg | None:
-    """Our `bm25` vector, else one that BM25 can be presumed of: it has the IDF modifier."""
-    vectors = info.config.params.sparse_vectors or {}
-    vectors = {name: params for name, params in vectors.items() if name not in unfinished}
-    for name in sorted(vectors, key=lambda name: (name != SPARSE_NAME, name)):
-        idf = vectors[name].modifier == models.Modifier.IDF
-        if idf or "bm25" in name.lower():
-            return SparseLeg(name, idf)
-    return None
-
-
-def _mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:
-    has = ", ".join(f"{name or 'unnamed'} ({params.size})" for name, params in vectors.items())
-    wants = f"{model} makes {size}" if size else f"{model} made none of them"
-    return f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"
