@@ -17,7 +17,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.ingest.flow import SLICE, WINDOW, Flow
 from mcp_server_qdrant.ingest.prepare import Job, Piece
-from mcp_server_qdrant.ingest.state import Contents
+from mcp_server_qdrant.ingest.state import Contents, KnownFile
 from mcp_server_qdrant.ingest.walk import Found
 
 
@@ -47,6 +47,7 @@ class Disk:
     def __init__(self) -> None:
         self.points: dict[str, Any] = {}
         self.settled: list[Any] = []
+        self.order: list[Any] = []
         self.errors: list[Exception] = []
         self.refused = "\0"
 
@@ -56,6 +57,7 @@ class Disk:
         if any(self.refused in point.payload["document"] for point in points):
             raise InvalidPoint("It is refused.")
         self.points |= {point.id: point for point in points}
+        self.order += [point.id for point in points]
 
     async def settle(self, collection: str, ids: Sequence[Any]) -> None:
         self.settled += ids
@@ -194,3 +196,62 @@ async def test_writing_goes_on_while_the_next_texts_are_encoded():
     await trial.run(*(job(f"j{n}", "text") for n in range(2 * SLICE)))
 
     assert trial.wrote == 2 * SLICE
+
+
+def long_job(path: str, parts: int, old: KnownFile | None = None) -> Job:
+    """One document of so many parts, the first the shortest: slices are sorted by length."""
+    pieces = [
+        Piece(
+            Document(
+                f"{path}{n}", "c", "x" * (n + 1), document=path, chunk=n, chunks=parts, version="v"
+            ),
+            "x" * (n + 1),
+            n + 1,
+        )
+        for n in range(parts)
+    ]
+    return Job(Found("n", path, Path(path), 1, 2), Contents("h", "m"), pieces, 1, old)
+
+
+@pytest.mark.parametrize("parts", [2, SLICE, 3 * WINDOW])
+async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
+    trial = Trial()
+    await trial.run(job("a", "one"), long_job("b", parts), long_job("c", 3))
+
+    for path in "bc":
+        assert [one for one in trial.disk.order if one[0] == path][-1] == f"{path}0"
+    assert len(trial.disk.points) == parts + 4
+    assert sorted(trial.finished) == ["a", "b", "c"]
+
+
+async def test_all_parts_are_marked_until_the_text_is_whole():
+    trial = Trial()
+    trial.flow._payload = lambda chunk: {"document": chunk.text, "doc": {"at": chunk.writing}}
+    await trial.run(job("a", "one"), long_job("b", 3))
+
+    marked = {point.id for point in trial.disk.points.values() if point.payload["doc"]["at"]}
+    assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
+
+
+async def test_the_first_part_stays_marked_until_what_it_replaces_is_removed():
+    trial = Trial()
+    seen = []
+
+    async def finished(job: Job) -> None:
+        seen.append(sorted(trial.disk.settled))
+
+    trial.flow._finished = finished
+    await trial.run(long_job("b", 3, KnownFile()))
+
+    assert seen == [["b1", "b2"]]
+    assert sorted(trial.disk.settled) == ["b0", "b1", "b2"]
+
+
+async def test_a_text_of_which_a_part_is_refused_does_not_appear():
+    trial = Trial()
+    trial.disk.refused = "x" * 200
+    await trial.run(long_job("b", 200), job("a", "one"))
+
+    assert "b0" not in trial.disk.points
+    assert trial.finished == ["a"]
+    assert list(trial.failed) == ["b"]

@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import EngineUnavailable, RequestError
+from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.ingest.parts import numbered, version_of
+from mcp_server_qdrant.ingest.sync import SyncRequest
+from mcp_server_qdrant.ingest.walk import sources
 from mcp_server_qdrant.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
 from mcp_server_qdrant.qdrant.leftovers import PATIENCE, Leftovers
 from mcp_server_qdrant.qdrant.points import Points
@@ -308,6 +311,59 @@ def _point(record: Any) -> Any:
     from qdrant_client import models
 
     return models.PointStruct(id=record.id, payload=record.payload, vector=record.vector)
+
+
+@pytest.mark.parametrize("kind", ["edge", "memory"])
+class TestFiles:
+    async def test_a_file_that_is_read_again_is_seen_in_one_of_its_two_states(self, kind, tmp_path):
+        async with two_servers(kind, tmp_path / "engine") as (engine, services, reader):
+            file = tmp_path / "notes" / "x.txt"
+            file.parent.mkdir()
+            await _sync(services, file, OLD)
+
+            async def look() -> None:
+                assert await reader.text("notes/x.txt") in (OLD, NEW)
+
+            engine.between = look
+            await _sync(services, file, NEW)
+            engine.between = None
+
+            assert await reader.text("notes/x.txt") == NEW
+            assert {OLD, NEW} == set(reader.seen)
+
+    async def test_a_run_that_is_killed_leaves_the_old_state_or_the_new_one(self, kind, tmp_path):
+        async with two_servers(kind, tmp_path / "engine") as (engine, services, reader):
+            file = tmp_path / "notes" / "x.txt"
+            file.parent.mkdir()
+            for moment in range(100):
+                await _sync(services, file, OLD)
+                left = [moment]
+
+                async def strike(left: list[int] = left) -> None:
+                    left[0] -= 1
+                    if left[0] == -1:
+                        engine.down = EngineFailure("killed")
+
+                engine.between = strike
+                with suppress(EngineFailure):
+                    await _sync(services, file, NEW)
+                engine.between = engine.down = None
+                assert await reader.text("notes/x.txt") in (OLD, NEW)
+                await _sync(services, file, NEW)
+                assert await reader.text("notes/x.txt") == NEW
+                await _sweep(engine)
+                (one,) = (await services.lookup.named("notes", ["notes/x.txt"])).values()
+                assert (await engine.count("notes")).count == 1 + one.chunks
+                if left[0] >= 0:
+                    break
+
+            assert {OLD, NEW} == set(reader.seen)
+
+
+async def _sync(services: Services, file: Path, text: str) -> None:
+    file.write_text(text)
+    request = SyncRequest(tuple(sources([file.parent])), "notes", mirror=True)
+    await services.sync.run(request)
 
 
 class TestIds:
