@@ -100,14 +100,13 @@ class Replacement:
             if not await self._present(head):
                 await self._points.delete_points(name, ids)
                 return
-            await self._points.settle(name, ids)
             old = await self._earlier(head, before)
+            if old and await self._present(head):
+                await self._points.delete_superseded(name, old)
+            await self._points.settle(name, [head.id, *ids])
             if not await self._present(head):
                 await self._points.delete_superseded(name, ids)
-                return
-            await self._points.delete_superseded(name, old)
-            await self._points.settle(name, [head.id])
-            if await self._points.count(name, ids) < len(ids):  # taken for leftovers
+            elif await self._points.count(name, ids) < len(ids):  # taken for leftovers
                 await self._write(target, points[1:])
                 await self._points.settle(name, ids)
 

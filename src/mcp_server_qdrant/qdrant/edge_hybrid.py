@@ -16,6 +16,7 @@ from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_ids, check_query
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.payload import FIRST, head_of
 
 Answer = tuple[bool, Any]
 # Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
@@ -65,6 +66,8 @@ class Hybrid:
             ids, rrf, scores = fused(engine, requests, k, limit)
             shown = with_payload or not all(scored for *_, scored in legs)
             payloads = _payloads(engine, ids, selector) if shown else None
+            if payloads:
+                _tell_firsts(engine, dict(zip(ids, payloads, strict=True)), filters.guard)
             return ids, rrf, scores, payloads
 
         return [self._each(name, one, legs) for name, legs in asked]
@@ -109,7 +112,9 @@ class Hybrid:
         ) -> Any:
             check_ids(ids)
             records = _records(engine, ids, guarding, list(fields) if fields else _ALL)
-            return {types.from_id(record.id): record.payload for record in records}
+            found = {types.from_id(record.id): record.payload for record in records}
+            _tell_firsts(engine, found, guarding)
+            return found
 
         return [self._each(name, one, *arguments) for name, *arguments in asked]
 
@@ -154,27 +159,27 @@ class _Filters:
     """The engine's filters of one call, made once for all collections that share them."""
 
     def __init__(self, guard: Mapping[str, Any] | None) -> None:
-        self._guard = types.to_filter(guard)
+        self.guard = types.to_filter(guard)
         self._made: dict[int, Any] = {}
-        if self._guard is not None:
+        if self.guard is not None:
             corpus = {"idf": {"corpus": guard}}
             self._weighing = types.to_params(corpus), types.to_params({"exact": True} | corpus)
 
     def of(self, plain: Mapping[str, Any] | None) -> Any:
         """The filter, and the guard."""
         if plain is None:
-            return self._guard
+            return self.guard
         if id(plain) not in self._made:
             made: Any = types.to_filter(plain)
-            if self._guard is not None:
-                made = edge.Filter(must=[self._guard, made])
+            if self.guard is not None:
+                made = edge.Filter(must=[self.guard, made])
             self._made[id(plain)] = made
         return self._made[id(plain)]
 
     def params(self, using: str, shard: Shard) -> tuple[Any, Any]:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
         sparse = shard.sidecar["sparse_vectors"].get(using)
-        if self._guard is None or not sparse or sparse.get("modifier") != "idf":
+        if self.guard is None or not sparse or sparse.get("modifier") != "idf":
             return None, types.EXACT
         return self._weighing
 
@@ -259,6 +264,24 @@ def _records(engine: edge.EdgeShard, ids: Sequence[Any], guard: Any, selector: A
         limit=len(ids), filter=named, with_payload=selector, with_vector=_NO_VECTOR
     )
     return engine.scroll(request)[0]
+
+
+def _tell_firsts(engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Any) -> None:
+    """Put beside the further parts of texts what their first parts say: which version is shown.
+
+    That saves a search the trip to ask for it.
+    """
+    docs: dict[Any, list[dict[str, Any]]] = {}
+    for point, payload in payloads.items():
+        doc = (payload or {}).get("doc") or {}
+        if (first := head_of(point, doc)) is not None:
+            docs.setdefault(first, []).append(doc)
+    if docs:
+        records = _records(engine, list(docs), guard, ["doc"])
+        found = {types.from_id(record.id): record.payload for record in records}
+        for first, those in docs.items():
+            for doc in those:
+                doc[FIRST] = (found.get(first) or {}).get("doc")
 
 
 def _payloads(engine: edge.EdgeShard, ids: Sequence[Any], selector: Any) -> list[Any]:

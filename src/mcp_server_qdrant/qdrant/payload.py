@@ -14,6 +14,7 @@ DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
 VERSION_KEY = "doc.version"
 WRITING_KEY = "doc.writing"
+FIRST = "first"  # in `doc` of a part as the embedded engine answers it: `doc` of the first part
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
@@ -56,7 +57,7 @@ def read(
         textless=key is None,
         section=doc.get("section") if isinstance(doc.get("section"), str) else None,
         version=version,
-        head=_head(collection, point, doc, version, identify),
+        head=_head(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
     )
 
@@ -65,16 +66,26 @@ def _head(
     collection: str,
     point: PointId,
     doc: Mapping[str, Any],
-    version: str | None,
     identify: Identify | None,
 ) -> PointId | None:
     """The first part of the document that this is a further part of."""
     document, chunk = _id(doc), _number(doc, "chunk", 0)
     if document is None or chunk == 0:
         return None
-    if version is not None and is_part_id(as_point_id(str(point))):
-        return part_id(str(point), version, chunk)
+    if head := head_of(point, doc):
+        return head
     return identify(collection, document, 0) if identify else None
+
+
+def head_of(point: PointId, doc: Any) -> PointId | None:
+    """The first part of the text that a point with this `doc` is a further part of.
+
+    None for texts that have no versions.
+    """
+    version = doc.get("version") if isinstance(doc, dict) else None
+    if not isinstance(version, str) or not is_part_id(as_point_id(str(point))):
+        return None
+    return part_id(str(point), version, _number(doc, "chunk", 0))
 
 
 def title_of(payload: Payload | None) -> str | None:

@@ -42,8 +42,8 @@ from mcp_server_qdrant.search.retrieve import (
     Engine,
     Plan,
     Retrieved,
-    current,
     hydrate,
+    payloads_of,
     retrieve,
     saturated,
 )
@@ -51,6 +51,7 @@ from mcp_server_qdrant.search.spelling import Speller
 from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.terms import TermWeights
 from mcp_server_qdrant.search.titles import Titles
+from mcp_server_qdrant.search.versions import current
 from mcp_server_qdrant.telemetry import Phase, Recorder, Unrecorded
 
 P = ParamSpec("P")
@@ -278,11 +279,12 @@ class Pipeline:
         ranked = self.tags.lift(ranked, plan.tags, terms, ranking.alpha)
         ranked = boost(ranked, ranking.order, ranking.priority)
         size = plan.pool
+        firsts = partial(
+            payloads_of, self.engine, found.found, deadline=plan.deadline, fields=["doc"]
+        )
         while True:
             pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
-            pool, replaced, failed = await current(
-                self.engine, found.found, pool, self.presenter.document, plan.deadline
-            )
+            pool, replaced, failed = await current(pool, self.presenter.document, firsts)
             late += failed
             hits = group(self.titles.lift(pool, terms, ranking.alpha))
             shown = decay(hits, ranking.recency, self.now())

@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.datatypes import (
     Candidate,
-    Document,
     Found,
     Hit,
     LegQuery,
@@ -317,7 +316,7 @@ async def hydrate(
     if not missing:
         return list(hits), []
 
-    payloads, late = await _payloads(engine, found, missing, deadline)
+    payloads, late = await payloads_of(engine, found, missing, deadline)
     kept = [
         hit if hit.payload is not None else hit._replace(payload=payloads[hit.collection, hit.id])
         for hit in hits
@@ -326,7 +325,7 @@ async def hydrate(
     return kept, late
 
 
-async def _payloads(
+async def payloads_of(
     engine: Engine,
     found: Mapping[str, Found],
     wanted: Mapping[str, Iterable[PointId]],
@@ -351,38 +350,3 @@ async def _payloads(
         else:
             payloads |= {(name, point): payload for point, payload in answer.items()}
     return payloads, late
-
-
-async def current(
-    engine: Engine,
-    found: Mapping[str, Found],
-    hits: Sequence[Hit],
-    read: Callable[[Hit], Document],
-    deadline: float,
-) -> tuple[list[Hit], list[Document], list[Status]]:
-    """The hits without parts of texts that were replaced, or are not wholly written yet.
-
-    Those parts, and which collections failed, whose parts of longer texts are left out. What is
-    the first part of a text, or all of it, needs no look.
-    """
-    documents = [read(hit) for hit in hits]
-    wanted: dict[str, set[PointId]] = {}
-    for one in documents:
-        if one.head is not None:
-            wanted.setdefault(one.collection, set()).add(one.head)
-    if not wanted:
-        return list(hits), [], []
-    payloads, late = await _payloads(engine, found, wanted, deadline, ["doc"])
-    failed = {status.collection for status in late}
-    kept, replaced = [], []
-    for hit, one in zip(hits, documents, strict=True):
-        if one.head is None:
-            kept.append(hit)
-        elif one.collection not in failed:
-            first = payloads.get((one.collection, one.head))
-            head = None if first is None else read(hit._replace(id=one.head, payload=first))
-            if one.current(head):
-                kept.append(hit)
-            else:
-                replaced.append(one)
-    return kept, replaced, late
