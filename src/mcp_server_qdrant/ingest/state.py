@@ -25,13 +25,15 @@ class Contents:
 class Version:
     """The points of one file with the same contents, each with the document that it is of.
 
-    `complete` means that all points of them are there. `mtime` is None where they disagree.
+    `complete` means that all points of them are there. `mtime` is None where they disagree. `marked`
+    are those that a run which was cut short left marked as being written.
     """
 
     points: dict[PointId, str]
     complete: bool
     mtime: int | None
     size: int | None
+    marked: tuple[PointId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class KnownFile:
             return False
         ((contents, version),) = self.versions.items()
         seen = (contents.model, version.mtime, version.size)
-        return version.complete and seen == (model, mtime, size)
+        return version.complete and not version.marked and seen == (model, mtime, size)
 
     @property
     def points(self) -> dict[PointId, str]:
@@ -95,4 +97,5 @@ def _version(points: Sequence[Point]) -> Version:
         complete=whole and {file.get("documents") for file in files} == {len(chunks)},
         mtime=mtimes.pop() if len(mtimes) == 1 else None,
         size=files[0].get("size"),
+        marked=tuple(point for point, doc in points if "writing" in doc),
     )

@@ -304,7 +304,8 @@ class _Run:
             name = self._request.collection
             await self._parts.files.touch(name, list(version.points), same.found.mtime)
         await self._drop(same.found.path, known, version.points)
-        current = replace(version, mtime=same.found.mtime, size=same.found.size)
+        await self._parts.points.settle(self._request.collection, version.marked)
+        current = replace(version, mtime=same.found.mtime, size=same.found.size, marked=())
         self._known[same.found.path] = KnownFile({same.contents: current})
 
     def _flow(self, target: Target, encoder: flow.Encoder | None) -> flow.Flow:
