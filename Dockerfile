@@ -22,6 +22,8 @@ WORKDIR /data
 # machine. Beyond loopback the server starts only when it is told whom to let in: `-e AUTH_MODE=token`
 # with `-e AUTH_TOKEN=...`, or `-e AUTH_MODE=none` for everyone who can connect. The image does not say
 # it for you. Other containers call it by a name that FASTMCP_ALLOWED_HOSTS must hold.
+# Settings may also stand in a file: mount it read-only and add `--env-file /run/mcp.env`; a .env in
+# /data is not read.
 # The embedded engine keeps its data below XDG_DATA_HOME; with QDRANT_URL set it is not used.
 ENV FASTMCP_HOST=0.0.0.0 \
     FASTMCP_PORT=8000 \

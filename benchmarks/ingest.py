@@ -111,7 +111,7 @@ async def main() -> None:
         "HF_HUB_OFFLINE": "1",
     }
     os.environ.update(values)
-    services = await open_services(Settings(_env_file=None))
+    services = await open_services(Settings())
     try:
         await throughput(services, folder)
     finally:

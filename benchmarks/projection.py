@@ -61,10 +61,9 @@ def main() -> None:
 async def measured(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="projection-", ignore_cleanup_errors=True) as folder:
         settings = Settings(
-            _env_file=None,
             qdrant_local_path=Path(folder) / "engine",
             cache_dir=Path(folder) / "cache",
-            embedding_model_path=args.model,
+            embedding_model_path=args.model.absolute(),
             qdrant_read_only=True,
         )
         services = await open_services(settings)

@@ -76,7 +76,7 @@ async def whole() -> Any:
 def settings() -> Any:
     from mcp_server_qdrant.settings import Settings
 
-    return Settings(_env_file=None, qdrant_url=":memory:", qdrant_read_only=True)
+    return Settings(qdrant_url=":memory:", qdrant_read_only=True)
 
 
 async def ready() -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 from mcp_server_qdrant.settings import Settings, environment_names
 
 HEAD = """\
-# Settings of mcp-server-qdrant. Copy this file to `.env` in the folder that the server is started
-# in, and take the # off what you change. Variables of the environment win over this file.
+# Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS
+# ~/Library/Application Support/mcp-server-qdrant/.env), or anywhere and name it with --env-file,
+# and take the # off what you change. Nobody else may be able to write it. Variables of the
+# environment win over this file. Relative paths are relative to it.
 """
 
 

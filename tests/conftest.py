@@ -23,8 +23,9 @@ if path := os.environ.get("PYTHONPATH"):
 
 @pytest.fixture(scope="session", autouse=True)
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Model hosts, words and vectors of tests stay out of the user's own cache."""
+    """Tests read no settings of the user's own, and leave the user's cache alone."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.setenv("QDRANT_CACHE_PATH", str(tmp_path_factory.mktemp("cache")))
         yield
 

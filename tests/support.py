@@ -32,8 +32,8 @@ IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
 
 def make_settings(**values: Any) -> Settings:
-    """Settings of the trial engine, whatever `.env` lies about."""
-    return Settings(_env_file=None, **{"qdrant_url": ":memory:"} | values)
+    """Settings of the trial engine."""
+    return Settings(**{"qdrant_url": ":memory:"} | values)
 
 
 class Clock:

@@ -13,7 +13,7 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {"access", "datatypes", "deadline", "errors", "lean", "notation", "telemetry"}
+PLAIN = {"access", "datatypes", "deadline", "errors", "lean", "notation", "ownership", "telemetry"}
 # in several files: services_models.py
 PARTED = (
     "cli",
@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "lean": set[str](),
     "logs": {"telemetry"},
     "notation": {"datatypes"},
+    "ownership": set[str](),
     "settings": PLAIN | {"settings"},
     "hosting": PLAIN | {"hosting"},
     "encoders": PLAIN | {"encoders", "hosting"},

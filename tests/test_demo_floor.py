@@ -40,9 +40,7 @@ FLOORS = {  # best@1, hit@1, nDCG@10
 @pytest.fixture
 async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     """The demo's collections on the embedded engine, searched on TODAY."""
-    settings = Settings(
-        _env_file=None, qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir
-    )
+    settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
     services = await open_services(settings)
     services.pipeline.now = lambda: TODAY
     assert await services.encoders.default.ready(60)

@@ -50,7 +50,7 @@ def test_the_web_server_is_loaded_for_http_alone(transport, loaded):
         "import sys\nfrom mcp_server_qdrant.lean import import_server\n"
         f"server = import_server({transport!r})\n"
         "from mcp_server_qdrant.settings import Settings\n"
-        "server.make_server(Settings(_env_file=None))\n"
+        "server.make_server(Settings())\n"
         "assert 'rich' not in sys.modules\n"
         "print('uvicorn' in sys.modules)"
     )

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.settings import (
     CONTENT_FIELDS,
-    FilterableField,
     Settings,
     environment_names,
     load,
 )
 from mcp_server_qdrant.settings_embedding import DEFAULT_MODEL
+from mcp_server_qdrant.settings_filter import FilterableField
 
 ROOT = Path(__file__).parent.parent
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -46,7 +46,7 @@ FIELD = '{"name": "year", "description": "Year", "field_type": "integer", "condi
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of ours is set, and no `.env` lies about."""
+    """No variable of ours is set."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -99,14 +99,6 @@ def test_an_empty_variable_is_not_set(monkeypatch):
 
 def test_variables_of_other_programs_do_no_harm(monkeypatch):
     loaded(monkeypatch, QDRANT_SOMETHING="x", FASTMCP_OTHER="y")
-
-
-def test_a_dotenv_file_is_read_and_the_environment_wins(monkeypatch, tmp_path):
-    (tmp_path / ".env").write_text("FASTMCP_PORT=1\nCOLLECTION_NAME=notes\nUNKNOWN=x\n")
-
-    settings = loaded(monkeypatch, FASTMCP_PORT="2")
-
-    assert (settings.port, settings.collection_name) == (2, "notes")
 
 
 @pytest.mark.parametrize(
@@ -243,10 +235,11 @@ def test_the_example_file_holds_every_variable():
 def test_the_example_file_with_everything_uncommented_is_the_defaults(tmp_path):
     lines = (ROOT / ".env.example").read_text("utf-8").splitlines()
     assigned = [line[2:] for line in lines if re.match(r"# [A-Z][A-Z0-9_]+=", line)]
-    (tmp_path / ".env").write_text("\n".join(assigned))
+    file = tmp_path / "any.env"
+    file.write_text("\n".join(assigned))
 
     assert len(assigned) == len(environment_names())
-    assert load() == Settings(_env_file=None)
+    assert load(file) == Settings()
 
 
 def test_every_description_is_a_sentence():

@@ -19,7 +19,7 @@ LONG = "a-token-of-some-length"
         ),
         ({"auth_token": LONG}, "AUTH_TOKEN does nothing without AUTH_MODE"),
         ({"auth_token": LONG, "auth_mode": "none"}, "AUTH_TOKEN does nothing without AUTH_MODE"),
-        ({"auth_tokens_file": "t.yaml"}, "AUTH_TOKENS_FILE does nothing without AUTH_MODE"),
+        ({"auth_tokens_file": "/t.yaml"}, "AUTH_TOKENS_FILE does nothing without AUTH_MODE"),
         ({"auth_issuer": "https://a.example"}, "AUTH_ISSUER does nothing without AUTH_MODE"),
         ({"auth_mode": "token", "auth_token": "short"}, "at least 16 letters"),
         ({"auth_mode": "token", "auth_token": LONG + " x"}, "at least 16 letters"),

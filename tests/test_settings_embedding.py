@@ -18,7 +18,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(**values) -> Settings:
-    return Settings(_env_file=None, **values)
+    return Settings(**values)
 
 
 def refusal(**values) -> str:

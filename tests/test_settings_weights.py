@@ -11,7 +11,7 @@ from tests.support import make_settings
 def from_environment(monkeypatch, **variables: str) -> Settings:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return Settings(_env_file=None)
+    return Settings()
 
 
 def test_by_default_half_is_meaning_at_every_size_and_a_title_counts_3():

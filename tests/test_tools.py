@@ -10,7 +10,7 @@ from mcp import Client
 from mcp_server_qdrant.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import wire
-from mcp_server_qdrant.settings import FilterableField
+from mcp_server_qdrant.settings_filter import FilterableField
 from mcp_server_qdrant.tools import (
     MAX_CHARACTERS,
     MAX_IDS,

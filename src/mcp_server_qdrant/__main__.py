@@ -1,6 +1,30 @@
-"""`python -m mcp_server_qdrant` is the console script."""
+"""The console script, and `python -m mcp_server_qdrant`."""
 
-from mcp_server_qdrant.cli import main
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    _import_nothing_from_here()
+    from mcp_server_qdrant.cli import main as command
+
+    command()
+
+
+def _import_nothing_from_here() -> None:
+    """Take the working directory out of the path of modules, where it hides those of Python.
+
+    `-m` puts it there, and so does an empty part of PYTHONPATH.
+    """
+    own = os.path.dirname(os.__file__)  # noqa: PTH120
+    first = sys.path.index(own) if own in sys.path else len(sys.path)
+    try:
+        here = os.getcwd()  # noqa: PTH109
+    except OSError:  # it has been removed
+        return
+    sys.path[:first] = [path for path in sys.path[:first] if path not in ("", here)]
+
 
 if __name__ == "__main__":
     main()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant import __version__, cli_ingest, cli_token
+from mcp_server_qdrant import __version__, cli_ingest, cli_settings, cli_token
 from mcp_server_qdrant.cli_upkeep import copy, upgrade
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
@@ -38,10 +38,11 @@ INTERRUPTED = 130
     show_default=True,
     help="How clients connect.",
 )
+@cli_settings.env_file
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context, transport: str) -> None:
-    """Serve all Qdrant collections to MCP clients. Settings come from the environment.
+    """Serve all Qdrant collections to MCP clients. Settings come from the environment and a file.
 
     Without a command it serves.
     """
@@ -59,11 +60,9 @@ def serve(transport: str) -> None:
     gc.disable()
     # Until the transport heeds signals itself: no traceback, whatever is being imported.
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from mcp_server_qdrant import logs, settings
-
     try:
-        read = settings.load()
-        logs.configure(read.log_level, read.log_format)
+        read = cli_settings.load(serving=True)
+        cli_settings.leave_folder()
         from mcp_server_qdrant.lean import import_server
 
         def ready(address: str) -> None:
@@ -81,9 +80,9 @@ def serve(transport: str) -> None:
 @main.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
+@cli_settings.env_file
 def viz(port: int, browse: bool) -> None:  # noqa: FBT001
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
-    from mcp_server_qdrant import logs, settings
 
     def ready(address: str) -> None:
         click.echo(address)
@@ -91,8 +90,8 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
             click.launch(address)
 
     try:
-        read = settings.load()
-        logs.configure(read.log_level, read.log_format)
+        read = cli_settings.load(serving=True)
+        cli_settings.leave_folder()
         from mcp_server_qdrant.server_http import run_page
 
         run_page(read, port, ready)
@@ -139,6 +138,7 @@ main.add_command(cli_token.token)
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write all figures to this file, query by query.",
 )
+@cli_settings.env_file
 def evaluate(
     queries: Path,
     collections: str,
@@ -149,6 +149,7 @@ def evaluate(
 ) -> None:
     """Measure the ranking on labelled queries, through the very search of qdrant-find."""
     status = 0
+    output = output and output.absolute()
     try:
         if output and not output.parent.is_dir():
             raise ConfigError(f"There is no folder {output.parent} to write to.")
@@ -184,7 +185,7 @@ def _evaluate(
     limit: int,
 ) -> dict[str, Any]:
     """Measure and print the tables; the report as data."""
-    from mcp_server_qdrant import evaluate_text, settings
+    from mcp_server_qdrant import evaluate_text
     from mcp_server_qdrant.evaluate_labels import read
     from mcp_server_qdrant.evaluate_metrics import require_ranx, score
     from mcp_server_qdrant.evaluate_sweep import configurations
@@ -194,7 +195,9 @@ def _evaluate(
     if collections:
         labels = [replace(label, collections=collections) for label in labels]
     ways = configurations(algorithms, sweeps)
-    measured = asyncio.run(_measured(settings.load(), labels, ways, limit))
+    settings = cli_settings.load()
+    cli_settings.leave_folder()
+    measured = asyncio.run(_measured(settings, labels, ways, limit))
     _progress("Computing the metrics; the first time takes about half a minute.")
     scores = score(measured)
     _progress("")

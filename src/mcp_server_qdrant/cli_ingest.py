@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_server_qdrant import cli_settings
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _options(command: Command) -> Command:
         ]
     ):
         command = option(command)
-    return command
+    return cli_settings.env_file(command)
 
 
 @click.command()
@@ -105,10 +106,9 @@ def _end(command: Callable[[], Coroutine[Any, Any, None]], *, watching: bool = F
 
 
 async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
-    from mcp_server_qdrant import settings
     from mcp_server_qdrant.server import open_lazily
 
-    read = settings.load()
+    read = cli_settings.load()
     request = _request(options, read, mirror=mirror)
     # Vectors that other texts still lack are left to the server.
     services = await open_lazily(read.model_copy(update={"qdrant_read_only": True}))

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mcp_server_qdrant import cli_settings
 from mcp_server_qdrant.errors import ConfigError
 
 
@@ -45,6 +46,7 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add it to this file of AUTH_TOKENS_FILE. Else the line to add is printed.",
 )
+@cli_settings.env_file
 def token(
     name: str,
     scopes: Sequence[str],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_server_qdrant import cli_settings
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ LINES = 10  # of progress for a collection, where it is no terminal
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
 @click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
+@cli_settings.env_file
 def upgrade(
     collections: Sequence[str],
     model: str | None,
@@ -44,6 +46,7 @@ def upgrade(
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
 @click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
+@cli_settings.env_file
 def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
@@ -57,10 +60,8 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
 
 def _exit(work: "Callable[[Settings], Coroutine[Any, Any, int]]") -> None:
     """Do the work and end: 1 where something behind failed, 2 where something was asked wrongly."""
-    from mcp_server_qdrant import settings
-
     try:
-        read = settings.load()
+        read = cli_settings.load()
         logging.basicConfig(
             level=logging.WARNING, stream=sys.stderr, format="mcp-server-qdrant: %(message)s"
         )

@@ -1,35 +1,50 @@
 """The only reader of the environment. Frozen, typed, secrets masked.
 
-Precedence: environment variable, then `.env` in the working directory, then the default here.
+Precedence: environment variable, then the settings file (settings_sources.py), then the default.
 Every field's description is a row of docs/settings.md (tests/test_readme.py keeps it true).
 """
 
 import json
 import os
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from platformdirs import user_cache_path, user_data_path
 from pydantic import (
     AliasChoices,
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from typing_extensions import override
 
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.settings_auth import AuthSettings
 from mcp_server_qdrant.settings_cluster import ClusterSettings
 from mcp_server_qdrant.settings_embedding import EmbeddingSettings
+from mcp_server_qdrant.settings_filter import FilterSettings
 from mcp_server_qdrant.settings_http import HttpSettings
 from mcp_server_qdrant.settings_ranking import RankingSettings
+from mcp_server_qdrant.settings_sources import (
+    WholePath,
+    check_certificates,
+    keys_sent,
+    left_alone,
+    paths_below,
+    settings_file,
+)
 from mcp_server_qdrant.settings_sync import SyncSettings
 from mcp_server_qdrant.settings_tenancy import TenancySettings
 from mcp_server_qdrant.settings_weights import WeightSettings
@@ -45,40 +60,12 @@ LANGUAGES = (
 )
 # fmt: on
 
-Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
-class FilterableField(BaseModel):
-    """One payload field that qdrant-find offers as a parameter (official `FILTERABLE_FIELDS`)."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str = Field(pattern="^[A-Za-z][A-Za-z0-9_]*$")
-    description: str
-    field_type: Literal["keyword", "integer", "float", "boolean"]
-    condition: Operator | None = None
-    required: bool = False
-
-    @model_validator(mode="after")
-    def _comparable(self) -> Self:
-        numbers = self.field_type in ("integer", "float")
-        if self.condition in (">", ">=", "<", "<=") and not numbers:
-            raise ValueError(f"{self.name}: {self.condition} needs field_type integer or float")
-        return self
-
-    @field_validator("name")
-    @classmethod
-    def _usable(cls, value: str) -> str:
-        if value.startswith("model_"):  # pydantic keeps these for itself
-            raise ValueError("must not begin with model_")
-        return value
-
-
-def _variable(name: str, default: Any, description: str, *others: str) -> Any:
-    """A field read from the environment variable `name` (or one of `others`)."""
-    alias = AliasChoices(name, *others)
-    return Field(default=default, validation_alias=alias, description=description)
+def _variable(name: str, default: Any, description: str) -> Any:
+    """A field read from the environment variable `name`."""
+    return Field(default=default, validation_alias=AliasChoices(name), description=description)
 
 
 class Settings(
@@ -88,6 +75,7 @@ class Settings(
     EmbeddingSettings,
     WeightSettings,
     RankingSettings,
+    FilterSettings,
     HttpSettings,
     TenancySettings,
     BaseSettings,
@@ -95,7 +83,6 @@ class Settings(
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
-        env_file=".env",
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,
@@ -116,7 +103,7 @@ class Settings(
     qdrant_prefer_grpc: bool = _variable(
         "QDRANT_PREFER_GRPC", default=False, description="Speak gRPC to the Qdrant server."
     )
-    qdrant_local_path: Path | None = _variable(
+    qdrant_local_path: WholePath | None = _variable(
         "QDRANT_LOCAL_PATH",
         None,
         "Folder of the embedded engine. Default: the platform's user data folder.",
@@ -156,14 +143,6 @@ class Settings(
     search_concurrency: int = _variable(
         "QDRANT_SEARCH_CONCURRENCY", 64, "Collections searched at the same time."
     )
-    qdrant_allow_arbitrary_filter: bool | None = _variable(
-        "QDRANT_ALLOW_ARBITRARY_FILTER",
-        None,
-        "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
-    )
-    filterable_fields: Annotated[tuple[FilterableField, ...], NoDecode] = _variable(
-        "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
-    )
     # ranking
     priority_order: Names = _variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
@@ -182,7 +161,7 @@ class Settings(
         TIME_FIELDS,
         "Payload paths that may hold a text's time; the first present is used.",
     )
-    cache_dir: Path | None = _variable(
+    cache_dir: WholePath | None = _variable(
         "QDRANT_CACHE_PATH",
         None,
         "Folder of what can be made again. Default: the platform's user cache folder.",
@@ -197,18 +176,22 @@ class Settings(
     tool_store_description: str | None = _variable(
         "TOOL_STORE_DESCRIPTION", None, "Replaces the description of qdrant-store."
     )
-    host: str = _variable(
-        "FASTMCP_HOST", "127.0.0.1", "Address to listen on over HTTP.", "FASTMCP_SERVER_HOST"
-    )
-    port: int = _variable(
-        "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT"
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = _variable(
-        "FASTMCP_LOG_LEVEL",
-        "WARNING",
-        "How much is logged, to stderr.",
-        "FASTMCP_SERVER_LOG_LEVEL",
-    )
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The usual ones; relative paths in a settings file are relative to it."""
+        file = dotenv_settings
+        if isinstance(file, DotEnvSettingsSource) and isinstance(file.env_file, Path):
+            file.env_vars = paths_below(file.env_file.parent, file.env_vars, _path_variables())
+        return init_settings, env_settings, file
 
     @field_validator(
         "qdrant_collections",
@@ -227,24 +210,6 @@ class Settings(
             except ValueError:
                 raise ValueError("it must be names by comma, or a JSON list of them") from None
         return tuple(part.strip() for part in value.split(",") if part.strip())
-
-    @field_validator("filterable_fields", mode="before")
-    @classmethod
-    def _json_list(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            held = json.loads(value)
-        except ValueError:
-            held = None
-        if not isinstance(held, list):
-            raise ValueError("it must be a JSON list of objects")  # noqa: TRY004
-        return tuple(held)
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _upper(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
 
     @field_validator("qdrant_search_limit", "search_limit_factor", "search_concurrency")
     @classmethod
@@ -287,13 +252,6 @@ class Settings(
     def _language(cls, value: str) -> str:
         if value.strip().lower() not in LANGUAGES:
             raise ValueError(f"must be one of {', '.join(LANGUAGES)}")
-        return value
-
-    @field_validator("port")
-    @classmethod
-    def _port(cls, value: int) -> int:
-        if not 0 <= value <= 65_535:
-            raise ValueError("must be between 0 and 65535")
         return value
 
     @field_validator("qdrant_timeout", "search_timeout", "recency_decay")
@@ -343,13 +301,6 @@ class Settings(
         """Where collections' vocabularies are kept."""
         return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
 
-    @property
-    def arbitrary_filter(self) -> bool:
-        """Whether qdrant-find offers `query_filter`."""
-        if self.qdrant_allow_arbitrary_filter is None:
-            return not self.filterable_fields
-        return self.qdrant_allow_arbitrary_filter
-
 
 def model_environment() -> str:
     """What else of the environment bears on how a local model is found and run."""
@@ -360,6 +311,14 @@ def model_environment() -> str:
         or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
     }
     return json.dumps(told, sort_keys=True)
+
+
+def _path_variables() -> set[str]:
+    return {
+        names[0]
+        for field, names in environment_names().items()
+        if WholePath in get_args(Settings.model_fields[field].annotation)
+    }
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
@@ -373,19 +332,42 @@ def environment_names() -> dict[str, tuple[str, ...]]:
         if isinstance(info.validation_alias, AliasChoices)
     }
     ranking = WeightSettings.model_fields.keys() | RankingSettings.model_fields.keys()
-    inherited = (EmbeddingSettings, ClusterSettings, SyncSettings, AuthSettings, HttpSettings)
+    inherited = (
+        FilterSettings,
+        EmbeddingSettings,
+        ClusterSettings,
+        SyncSettings,
+        AuthSettings,
+        HttpSettings,
+    )
     parts = (TenancySettings.model_fields, ranking, *(part.model_fields for part in inherited))
     return dict(sorted(names.items(), key=lambda item: [item[0] in part for part in parts]))
 
 
-def load() -> Settings:
-    """The settings of this process. Raises ConfigError naming the variable that is wrong."""
+def load(env_file: Path | None = None, tell: Callable[[str], None] | None = None) -> Settings:
+    """The settings of this process: from the environment, and from `env_file` or the user's own.
+
+    `tell` gets a sentence on each thing that a person may not expect. Raises ConfigError naming the
+    variable that is wrong.
+    """
+    tell = tell or (lambda _: None)
+    names = environment_names()
+    file = settings_file(env_file)
+    check_certificates(os.environ)
+    if said := left_alone(file, {name for variables in names.values() for name in variables}):
+        tell(said)
     try:
-        return Settings()
+        settings = Settings(_env_file=file)
     except ValidationError as error:
         raise ConfigError(_sentence(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
+    if file:
+        given = {name.upper() for name, value in os.environ.items() if value}
+        fields = [field for field, variables in names.items() if given & set(variables)]
+        for sentence in keys_sent(settings, fields, names, file):
+            tell(sentence)
+    return settings
 
 
 def _sentence(error: ValidationError) -> str:

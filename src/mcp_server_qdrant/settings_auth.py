@@ -1,12 +1,13 @@
 """The settings of who may connect over HTTP: a part of `Settings`, which reads them."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
+
+from mcp_server_qdrant.settings_sources import WholePath
 
 Names = Annotated[tuple[str, ...], NoDecode]
 # RFC 6750's alphabet of tokens; shorter ones could be guessed.
@@ -30,7 +31,7 @@ class AuthSettings(BaseModel):
     auth_token: SecretStr | None = _variable(
         "AUTH_TOKEN", None, "With `token`: one token that may do everything."
     )
-    auth_tokens_file: Path | None = _variable(
+    auth_tokens_file: WholePath | None = _variable(
         "AUTH_TOKENS_FILE",
         None,
         "With `token`: file of named tokens, YAML or JSON; read again when it changes.",

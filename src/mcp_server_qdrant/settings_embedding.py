@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
 
+from mcp_server_qdrant.settings_sources import WholePath
+
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
 OPENAI_URL = "https://api.openai.com/v1"
@@ -34,10 +36,10 @@ class EmbeddingSettings(BaseModel):
         DEFAULT_MODEL,
         f"Embedding model. Default with OpenAI: {OPENAI_MODEL}.",
     )
-    embedding_model_path: Path | None = _variable(
+    embedding_model_path: WholePath | None = _variable(
         "EMBEDDING_MODEL_PATH", None, "Folder with the model's ONNX files; nothing is downloaded."
     )
-    embedding_cache_dir: Path | None = _variable(
+    embedding_cache_dir: WholePath | None = _variable(
         "FASTEMBED_CACHE_PATH", None, "Where downloaded models are kept."
     )
     embedding_threads: int | None = _variable(

@@ -5,12 +5,27 @@ from typing import Any, Literal
 from pydantic import AliasChoices, BaseModel, Field, field_validator
 
 
-def _variable(name: str, default: Any, description: str) -> Any:
-    return Field(default=default, validation_alias=AliasChoices(name), description=description)
+def _variable(name: str, default: Any, description: str, *others: str) -> Any:
+    """A field read from the environment variable `name`, or one of `others`."""
+    alias = AliasChoices(name, *others)
+    return Field(default=default, validation_alias=alias, description=description)
 
 
 class HttpSettings(BaseModel):
-    """How much a server over HTTP takes on, and how it ends."""
+    """Where a server over HTTP listens, how much it takes on, how it ends, and what is logged."""
+
+    host: str = _variable(
+        "FASTMCP_HOST", "127.0.0.1", "Address to listen on over HTTP.", "FASTMCP_SERVER_HOST"
+    )
+    port: int = _variable(
+        "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = _variable(
+        "FASTMCP_LOG_LEVEL",
+        "WARNING",
+        "How much is logged, to stderr.",
+        "FASTMCP_SERVER_LOG_LEVEL",
+    )
 
     stateless: bool = _variable(
         "FASTMCP_STATELESS_HTTP",
@@ -37,13 +52,24 @@ class HttpSettings(BaseModel):
     log_format: Literal["text", "json"] = _variable(
         "LOG_FORMAT", "text", "`json`: one object a line, with request ids."
     )
-
     otel_traces_exporter: str | None = _variable(
         "OTEL_TRACES_EXPORTER",
         None,
         "Sends spans, to `otlp` say. Needs the extra `otel`, whose SDK reads all other OTEL_* "
         "variables itself, from the environment alone.",
     )
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
+    @field_validator("port")
+    @classmethod
+    def _port(cls, value: int) -> int:
+        if not 0 <= value <= 65_535:
+            raise ValueError("must be between 0 and 65535")
+        return value
 
     @field_validator("max_body", "max_calls", "max_streams")
     @classmethod

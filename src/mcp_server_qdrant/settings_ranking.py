@@ -5,6 +5,8 @@ from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, field_validator, model_validator
 
+from mcp_server_qdrant.settings_sources import WholePath
+
 
 def _variable(name: str, default: Any, description: str) -> Any:
     return Field(default=default, validation_alias=AliasChoices(name), description=description)
@@ -37,7 +39,7 @@ class RankingSettings(BaseModel):
         None,
         "Reranking model. Default: the provider's own; fastembed: Xenova/ms-marco-MiniLM-L-6-v2.",
     )
-    rerank_model_path: Path | None = _variable(
+    rerank_model_path: WholePath | None = _variable(
         "RERANK_MODEL_PATH", None, "Folder with the reranker's files; nothing is downloaded."
     )
     rerank_url: str | None = _variable(

@@ -1,7 +1,6 @@
 """The settings of background sync: a part of `Settings`, which reads them."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -15,6 +14,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.settings_sources import WholePath
 
 
 def _variable(name: str, default: Any, description: str) -> Any:
@@ -26,16 +26,11 @@ class SyncSource(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    path: Path
+    path: WholePath
     collection: str
     name: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-
-    @field_validator("path")
-    @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
 
     @field_validator("collection")
     @classmethod

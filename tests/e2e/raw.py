@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from typing import Any
 class RawServer:
     """The server over stdio, past the handshake; -P as the console script has it."""
 
-    def __init__(self, env: dict[str, str], cwd: Path) -> None:
+    def __init__(self, env: dict[str, str], cwd: Path, options: Sequence[str] = ("-P",)) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "mcp_server_qdrant"],
+            [sys.executable, *options, "-m", "mcp_server_qdrant"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -69,6 +69,21 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(env, tmp_path
     assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])
 
 
+def test_what_its_libraries_look_for_where_they_run_is_not_taken_from_the_folder(
+    env, tmp_path, queries, monkeypatch
+):
+    """numba would load the code that it finds in the folder which such a file names."""
+    fill(env, tmp_path)
+    (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'planted'}")
+    (tmp_path / "matplotlibrc").write_text("backend: module://planted")
+    monkeypatch.chdir(tmp_path)
+    done = evaluate(env, "--queries", "queries.json", "--json", "out.json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out.json").exists()
+    assert not (tmp_path / "planted").exists()
+
+
 def test_ctrl_c_ends_it_with_one_line_and_status_130(env, tmp_path, queries):
     fill(env, tmp_path)
     ours, theirs = pty.openpty()

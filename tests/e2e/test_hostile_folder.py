@@ -1,0 +1,112 @@
+"""The real server, started where a stranger's files lie, as a coding client starts it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from tests.e2e.raw import RawServer, text_of
+from tests.http_stub import serving
+
+SERVICE = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "any"}
+SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
+
+
+@contextmanager
+def listener() -> Iterator[tuple[str, list[bytes]]]:
+    """An address of this machine, and all that was sent there."""
+    heard: list[bytes] = []
+
+    class Ear(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            heard.append(self.connection.recv(65_536))
+
+    with serving(Ear, lambda: None) as url:
+        yield url, heard
+
+
+@pytest.fixture
+def person(env, tmp_path) -> dict[str, str]:
+    """What a person's client configuration has; nothing goes out to the network."""
+    home = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("DATA", "CONFIG", "CACHE")}
+    offline = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    return {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"} | home | offline
+
+
+def used(person: dict[str, str], folder) -> tuple[str, str]:
+    """The server does its work in that folder: its list of collections, its log."""
+    server = RawServer(person, folder, options=())
+    for text in ("My own text.", "Another text of mine."):
+        server.call("qdrant-store", information=text, collection_name="notes")
+    server.call("qdrant-find", query="a text of mine", rerank=True)
+    listed = text_of(server.call("qdrant-collections"))
+    status, log = server.close()
+    assert status == 0
+    return listed, log
+
+
+def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
+    folder, secrets = tmp_path / "repo", tmp_path / "secrets"
+    folder.mkdir()
+    secrets.mkdir()
+    (secrets / "id_rsa.txt").write_text(SECRET)
+    with listener() as (url, heard):
+        (folder / ".env").write_text(
+            "EMBEDDING_PROVIDER=openai\nEMBEDDING_MODEL=any\n"
+            f"EMBEDDING_SERVICE_URL={url}/v1\nRERANK_URL={url}/rerank\n"
+            f"SYNC_SOURCES={json.dumps({str(secrets): 'x'})}\n"
+        )
+        listed, _ = used(person, folder)
+
+    assert heard == []
+    assert listed.startswith("notes")
+    assert "\nx" not in listed
+
+
+@pytest.mark.parametrize(
+    ("variable", "keys"),
+    [
+        ("OPENAI_BASE_URL", {"OPENAI_API_KEY": "s3cr3t", **SERVICE}),
+        ("EMBEDDING_SERVICE_URL", {"EMBEDDING_API_KEY": "s3cr3t", **SERVICE}),
+        ("QDRANT_URL", {"QDRANT_API_KEY": "s3cr3t"}),
+        ("RERANK_URL", {"RERANK_API_KEY": "s3cr3t"}),
+        ("HTTPS_PROXY", {"OPENAI_API_KEY": "s3cr3t", **SERVICE}),
+    ],
+)
+def test_an_address_that_lies_there_is_sent_no_key(variable, keys, person, tmp_path):
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    with listener() as (url, heard):
+        (folder / ".env").write_text(f"{variable}={url}\n")
+        _, log = used(person | keys, folder)
+
+    assert heard == []
+    assert "s3cr3t" not in log
+
+
+def test_the_file_that_lies_there_is_named_and_its_values_are_not(person, tmp_path):
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / ".env").write_text("OTHER=1\nEMBEDDING_API_KEY=s3cr3t\n")
+    _, log = used(person, folder)
+
+    assert log.count("\n") == 1
+    assert f"{folder / '.env'} is not read" in log
+    assert f"--env-file {folder / '.env'}" in log
+    assert "s3cr3t" not in log
+
+
+def test_modules_that_lie_there_are_not_imported(person, tmp_path):
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    for name in ("asyncio", "click", "json", "logging", "numpy", "pydantic", "typing_extensions"):
+        (folder / f"{name}.py").write_text("raise SystemExit('imported from the repository')")
+    plugin = folder / "evil-1.0.dist-info"
+    plugin.mkdir()
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (plugin / "entry_points.txt").write_text("[pydantic]\nevil = evil:plugin\n")
+    (folder / "evil.py").write_text("raise SystemExit('loaded as a plugin')")
+
+    assert used(person, folder)[0].startswith("notes")
