@@ -1,13 +1,17 @@
-FROM python:3.12-slim
+# To pin it by digest: --build-arg PYTHON=python:3.12.13-slim-trixie@sha256:..., as printed by
+# docker buildx imagetools inspect python:3.12.13-slim-trixie.
+ARG PYTHON=python:3.12.13-slim-trixie
+FROM ${PYTHON}
 
 ENV PYTHONUNBUFFERED=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
 
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
-RUN pip install .
+# As by -c; pip's version decides which of both variables holds for what builds the package too.
+RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt pip install .
 
 # Not root. /data holds the embedded engine's collections, /models the embedding model; both are
 # made here, owned by the user, so that new named volumes are too.

@@ -39,7 +39,18 @@ venv_python() {
 }
 
 # What the environment was made from: where it is, its Python, what it installs.
-wanted() { printf '%s\n' "$ROOT"; "$(venv_python)" -V 2>&1; cat "$ROOT/pyproject.toml"; }
+wanted() {
+    printf '%s\n' "$ROOT"
+    "$(venv_python)" -V 2>&1
+    cat "$ROOT/pyproject.toml" "$ROOT/constraints.txt"
+}
+
+# pip with the versions of constraints.txt, as by -c; its version decides which of both variables
+# holds for what builds the package too.
+constrained_pip() {
+    PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+        "$PY" -m pip install --quiet --disable-pip-version-check "$@"
+}
 
 make_environment() {
     if ! new_enough "$(venv_python)"; then
@@ -55,8 +66,7 @@ make_environment() {
     PY=$(venv_python)
     if [ "$(wanted)" != "$(cat "$VENV/.made-from" 2>/dev/null)" ]; then
         say "Installing what pyproject.toml asks for ..."
-        "$PY" -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
-            || die "The installation failed; the reason is above."
+        constrained_pip -e '.[dev]' || die "The installation failed; the reason is above."
         wanted >"$VENV/.made-from"
     fi
 }

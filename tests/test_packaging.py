@@ -4,20 +4,27 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import mcp_server_qdrant
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
+EXTRAS = tuple(PROJECT["optional-dependencies"])
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = (ROOT / "compose.yaml").read_text()
-SCRIPTS = ("scripts/demo", "scripts/test", ".ci/run")
+SCRIPTS = ("scripts/constraints", "scripts/demo", "scripts/test", ".ci/run")
+CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
 MARKERS = ("transcript", "tools", "phases")
 
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
@@ -125,10 +132,63 @@ def test_the_image_copies_only_what_dockerignore_lets_through():
 
 
 def test_the_images_python_is_one_that_the_package_supports():
-    version = re.search(r"^FROM python:(\d+\.\d+)", DOCKERFILE, re.MULTILINE)
+    version = re.search(r"^ARG PYTHON=python:(\d+\.\d+)\.\d+-slim-\w+$", DOCKERFILE, re.MULTILINE)
 
-    assert version
+    assert version, "named to its patch version and its Debian"
     assert f"Programming Language :: Python :: {version[1]}" in PROJECT["classifiers"]
+    assert re.findall(r"^FROM (.*)$", DOCKERFILE, re.MULTILINE) == ["${PYTHON}"]
+
+
+def pinned() -> dict[str, str]:
+    """The constraints: name -> version."""
+    pairs = [line.split("==") for line in CONSTRAINTS if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def asked() -> list[Requirement]:
+    """What pyproject.toml asks for, to run, for every extra, and to build."""
+    extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
+    return [*map(Requirement, (*PROJECT["dependencies"], *extras, *BUILD["requires"]))]
+
+
+def test_the_constraints_are_names_and_exact_versions():
+    lines = [line for line in CONSTRAINTS if not line.startswith("#")]
+    odd = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line)]
+
+    assert odd == []
+    assert len(pinned()) == len(lines)
+
+
+@pytest.mark.parametrize("requirement", asked(), ids=str)
+def test_the_constraints_name_a_version_that_the_project_allows(requirement: Requirement):
+    assert requirement.specifier.contains(pinned()[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="some packages want others on Windows alone")
+def test_the_constraints_name_all_that_an_installation_brings():
+    wanted, seen = [("mcp-server-qdrant", extra) for extra in ("", *EXTRAS)], set()
+    while wanted:
+        name, extra = wanted.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        for line in metadata.requires(name) or ():
+            one = Requirement(line)
+            if one.marker is None or one.marker.evaluate({"extra": extra}):
+                wanted += [(one.name, inner) for inner in ("", *one.extras)]
+    brought = {canonicalize_name(name) for name, _ in seen} - {"mcp-server-qdrant"}
+
+    assert brought <= pinned().keys()
+
+
+def test_scripts_and_image_install_by_the_constraints():
+    makes = (ROOT / "scripts/_env.sh").read_text()
+    installs = re.findall(r"^.*pip install\b.*$", makes + DOCKERFILE, re.MULTILINE)
+
+    assert len(installs) == 2
+    for text in (makes, DOCKERFILE):
+        assert "PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt" in text
+    assert 'cat "$ROOT/pyproject.toml" "$ROOT/constraints.txt"' in makes
 
 
 def test_the_ports_are_published_to_this_machine_only():
