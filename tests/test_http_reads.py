@@ -11,20 +11,26 @@ from mcp_server_qdrant.http_reads import READ_BYTES, small_reads
 
 async def test_a_connection_is_read_in_small_pieces():
     made: list[asyncio.Transport] = []
+    pieces: list[int] = []
 
     class Kept(asyncio.Protocol):
         def connection_made(self, transport):
             made.append(transport)
 
+        def data_received(self, data):
+            pieces.append(len(data))
+
     loop = asyncio.get_running_loop()
     server = await loop.create_server(small_reads(Kept), "127.0.0.1", 0)
     async with server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        while not made:
+        writer.write(bytes(10 * READ_BYTES))
+        while sum(pieces) < 10 * READ_BYTES:
             await asyncio.sleep(0)
         writer.close()
 
     assert made[0].max_size == READ_BYTES
+    assert max(pieces) == READ_BYTES
     made[0].close()
 
 

@@ -50,6 +50,15 @@ async def test_each_text_gets_its_logit(folder):
     await reranker.close()
 
 
+async def test_the_threads_of_the_model_stop_spinning_after_a_call(folder):
+    reranker = await ready(FastEmbedReranker(model_path=folder))
+    session = reranker._model.model.model
+    await reranker.close()
+
+    options = session.get_session_options()
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+
+
 async def test_the_first_call_loads_the_model_and_waits_for_it(folder):
     reranker = FastEmbedReranker(model_path=folder)
 

@@ -1,0 +1,178 @@
+"""Parts of other packages that they promise nobody: each has a test that fails once they change.
+
+Besides those below: fastembed's sessions (test_fastembed.py and test_rerank_fastembed.py of
+encoders/: the threads that stop spinning), the transports of asyncio (test_http_reads.py), the
+frames of multiprocessing (hosting/test_wire.py), numpy's booleans as Qdrant Edge knows them
+(qdrant/test_edge_types.py), the files of qdrant-client's local mode (qdrant/test_local_files.py),
+what pydantic-settings read from a file (test_settings_sources.py), and the models of arguments
+that the MCP SDK makes of tools (test_tool_schemas.py).
+"""
+
+import ast
+import inspect
+import json
+import re
+import subprocess
+import sys
+
+from mcp.server import MCPServer, _streamable_http_modern
+from mcp.server.stdio import stdio_server
+from pydantic import BaseModel
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
+
+from mcp_server_qdrant.server import make_server
+from mcp_server_qdrant.server_stdio import Answers, Lines
+from tests.support import make_settings
+from tests.test_architecture import FILES
+
+# What a file uses -> the test here that sees it change.
+USED = {
+    ("http_tracing.py", "_OTelSDKConfigurator"): "test_opentelemetry_sets_itself_up",
+    ("http_tracing.py", "opentelemetry.sdk._configuration"): "test_opentelemetry_sets_itself_up",
+    ("lean.py", "httpx._main"): "test_what_is_left_out_would_be_loaded_otherwise",
+    (
+        "lean.py",
+        "_parent_namespace_depth",
+    ): "test_models_of_qdrant_client_are_built_again_and_again",
+    ("server.py", "_lowlevel_server"): "test_the_sdk_asks_for_a_tools_schema_where_it_is_answered",
+    ("server_stdio.py", "_lowlevel_server"): "test_the_sdk_reads_lines_and_writes_answers",
+}
+STANDARD = {"_env_file", "_exit", "_replace"}  # documented all the same
+DOTTED = re.compile(r"[a-z]\w*(\.\w+)*\._\w+")
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def own_names() -> set[str]:
+    """Every private name that the package itself defines."""
+    found = set()
+    for text in FILES.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+    return found
+
+
+def private_names(text: str) -> set[str]:
+    """The names in a file that look like somebody's own affair."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.keyword):
+            found.add(node.arg or "")
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+            found |= {node.module or ""} if DOTTED.fullmatch(node.module or "") else set()
+        elif isinstance(node, ast.Constant) and DOTTED.fullmatch(str(node.value)):
+            found.add(node.value)
+    return {name for name in found if private(name) or DOTTED.fullmatch(name)}
+
+
+def told(code: str) -> str:
+    """What Python code prints, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_every_private_part_of_another_package_has_its_test():
+    own = own_names() | STANDARD
+    used = {(path, name) for path, text in FILES.items() for name in private_names(text) - own}
+
+    assert used == set(USED)
+    assert set(USED.values()) <= set(globals())
+
+
+def test_a_private_part_is_seen():
+    text = "from a import _b\nimport c\nc.x._d(_e=1)\nwithout('f._g')\nfrom h._i import j"
+
+    assert private_names(text) == {"_b", "_d", "_e", "f._g", "h._i"}
+
+
+def test_what_is_left_out_would_be_loaded_otherwise():
+    """Where a library no longer loads it, `lean` need not hide it any more."""
+    hidden = ["fastembed", "httpx._main", "rich", "uvicorn"]
+    plain = (
+        "import json, sys, mcp.server, qdrant_client\nmcp.server.MCPServer('x')\n"
+        f"print(json.dumps([name for name in {hidden} if sys.modules.get(name)]))"
+    )
+    lean = plain.replace(
+        "import json, sys, mcp.server, qdrant_client\nmcp.server.MCPServer('x')",
+        "import json, sys\nfrom mcp_server_qdrant.lean import import_server\n"
+        "server = import_server('stdio')\nfrom mcp_server_qdrant.settings import Settings\n"
+        "server.make_server(Settings())\nserver.import_services()",
+    )
+
+    assert json.loads(told(plain)) == hidden
+    assert json.loads(told(lean)) == []
+
+
+def test_models_of_qdrant_client_are_built_again_and_again():
+    """Else `lean` need not put it off; the parameter is pydantic's own for what calls it."""
+    method = BaseModel.__dict__["model_rebuild"]
+    parameters = inspect.signature(method.__func__).parameters
+    code = (
+        "from pydantic import BaseModel\ncount = 0\n"
+        "built = BaseModel.__dict__['model_rebuild'].__func__\n"
+        "def counting(cls, **options):\n"
+        "    global count\n"
+        "    count += cls.__module__.startswith('qdrant_client.')\n"
+        "    return built(cls, **options)\n"
+        "BaseModel.model_rebuild = classmethod(counting)\nimport qdrant_client\nprint(count)"
+    )
+
+    assert isinstance(method, classmethod)
+    assert parameters["_parent_namespace_depth"].default == 2
+    assert int(told(code)) > 100
+
+
+def test_the_sdk_asks_for_a_tools_schema_where_it_is_answered():
+    """The schema that a header would be checked by; none of ours travels as one."""
+    plain = MCPServer("plain")._lowlevel_server
+    ours = make_server(make_settings())._lowlevel_server
+
+    assert callable(plain.get_tool_input_schema)
+    assert "app.get_tool_input_schema" in inspect.getsource(_streamable_http_modern)
+    assert ours.get_tool_input_schema("qdrant-find") is None
+
+
+def test_the_sdk_reads_lines_and_writes_answers():
+    """All that it does with the streams which stand in for its own."""
+    used = {
+        ast.unparse(node).split("(")[0]
+        for node in ast.walk(ast.parse(inspect.getsource(stdio_server)))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("stdin.", "stdout."))
+    }
+
+    assert used == {"stdout.write", "stdout.flush"}
+    assert "async for line in stdin:" in inspect.getsource(stdio_server)
+    assert hasattr(Lines, "__aiter__")
+    assert all(inspect.iscoroutinefunction(getattr(Answers, n)) for n in ("write", "flush"))
+    assert {"run", "create_initialization_options"} <= set(dir(MCPServer("x")._lowlevel_server))
+
+
+def test_opentelemetry_sets_itself_up():
+    """By the environment alone, and the span is written when it is flushed."""
+    code = (
+        "import os, sys\nos.environ['OTEL_TRACES_EXPORTER'] = 'console'\n"
+        "from mcp_server_qdrant import http_tracing\nhttp_tracing.start()\n"
+        "with http_tracing.Tracing().phase('embed'):\n    pass\n"
+        "http_tracing.flush()\nsys.stdout.flush()\nos._exit(0)"
+    )
+
+    assert '"name": "search embed"' in told(code)
+
+
+def test_only_the_inner_client_counts_with_a_consistency():
+    """Else `RemoteClient.count` need not reach for it."""
+    outer, inner = AsyncQdrantClient.count, AsyncQdrantRemote.count
+    client = AsyncQdrantClient("http://127.0.0.1:1", check_compatibility=False)
+
+    assert "consistency" not in inspect.signature(outer).parameters
+    assert "consistency" in inspect.signature(inner).parameters
+    assert isinstance(client._client, AsyncQdrantRemote)
