@@ -58,7 +58,9 @@ def test_what_belongs_to_another_user_is_not_trusted(file, which):
     os.chown(file if which == "file" else file.parent, 12_345, 12_345)
 
     called = "it" if which == "file" else "its folder"
-    assert others_may_write(file) == f"{called} belongs to another user: chown it to yourself"
+    assert others_may_write(file) == (
+        f"{called} belongs to another user: chown it to the one who runs this"
+    )
 
 
 def test_of_a_link_both_ends_count(file, tmp_path):

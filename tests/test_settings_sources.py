@@ -71,14 +71,18 @@ class TestFile:
     def test_without_any_the_environment_alone_is_read(self):
         assert load() == Settings()
 
-    @pytest.mark.parametrize("setting", [{}, {"XDG_CONFIG_HOME": "."}, {"HOME": "."}])
-    def test_nothing_that_lies_where_the_server_starts_is_read(self, monkeypatch, setting):
-        for variable, value in setting.items():
-            monkeypatch.setenv(variable, value)
+    @pytest.mark.parametrize("kind", ["CONFIG", "DATA", "CACHE"])
+    def test_nothing_that_lies_where_the_server_starts_is_read(self, monkeypatch, kind):
+        monkeypatch.setenv("HOME", ".")
+        monkeypatch.setenv(f"XDG_{kind}_HOME", ".")
         for place in (".env", "mcp-server-qdrant/.env", ".config/mcp-server-qdrant/.env"):
             put(Path(place), "COLLECTION_NAME=notes", "QDRANT_SEARCH_LIMIT=nonsense")
 
-        assert load().collection_name is None
+        settings = load()
+
+        assert settings.collection_name is None
+        assert settings.local_path.is_absolute()
+        assert settings.cache_path.is_absolute()
 
     def test_one_that_is_not_there_is_a_sentence(self, tmp_path):
         with pytest.raises(ConfigError) as caught:
@@ -217,6 +221,13 @@ class TestPaths:
         monkeypatch.setenv(variable, "~/data")
 
         assert from_file == getattr(load(), field) == folder
+
+    def test_the_home_of_nobody_is_no_folder(self, monkeypatch, tmp_path):
+        with pytest.raises(ConfigError, match="cannot be read: No such file"):
+            load(Path("~nobody-of-this-name/any.env"))
+        monkeypatch.setenv("QDRANT_LOCAL_PATH", "~nobody-of-this-name/data")
+        with pytest.raises(ConfigError, match=RELATIVE):
+            load()
 
     @pytest.mark.parametrize("held", [{"docs": "c"}, [{"path": "docs", "collection": "c"}]])
     def test_folders_kept_in_step_likewise(self, monkeypatch, tmp_path, held):

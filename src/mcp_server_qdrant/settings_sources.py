@@ -40,10 +40,14 @@ LOOKED_AT = 65_536  # bytes of a file that is not ours to read
 
 def whole(path: Path) -> Path:
     """The path, where ~ is the home folder. Raises ValueError where it is relative."""
-    full = path.expanduser()
+    full = _from_home(path)
     if not full.is_absolute():
         raise ValueError(RELATIVE.format(path))
     return full
+
+
+def _from_home(path: str | Path) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path's own raises where there is no home
 
 
 WholePath = Annotated[Path, AfterValidator(whole)]
@@ -66,7 +70,7 @@ def paths_below(
 
 
 def _below(folder: Path, path: str) -> str:
-    return str(folder / Path(path).expanduser())
+    return str(folder / _from_home(path))
 
 
 def _sources_below(folder: Path, text: str) -> str:
@@ -89,7 +93,7 @@ def settings_file(named: Path | None) -> Path | None:
     Raises ConfigError where it cannot be read, or where others may write it.
     """
     own = user_config_path("mcp-server-qdrant", appauthor=False) / ENV_FILE
-    path = (named or own).expanduser().absolute()
+    path = _from_home(named or own).absolute()
     if named is None and not path.is_file():
         return None
     try:

@@ -1,6 +1,7 @@
 """The real server, started where a stranger's files lie, as a coding client starts it."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -98,10 +99,12 @@ def test_the_file_that_lies_there_is_named_and_its_values_are_not(person, tmp_pa
     assert "s3cr3t" not in log
 
 
-def test_modules_that_lie_there_are_not_imported(person, tmp_path):
+@pytest.mark.parametrize("path", ["", os.pathsep])
+def test_modules_that_lie_there_are_not_imported(path, person, tmp_path):
+    """Neither by the server nor by the hosts that it starts."""
     folder = tmp_path / "repo"
     folder.mkdir()
-    for name in ("asyncio", "click", "json", "logging", "numpy", "pydantic", "typing_extensions"):
+    for name in ("asyncio", "click", "fastembed", "filelock", "json", "numpy", "qdrant_edge"):
         (folder / f"{name}.py").write_text("raise SystemExit('imported from the repository')")
     plugin = folder / "evil-1.0.dist-info"
     plugin.mkdir()
@@ -109,4 +112,4 @@ def test_modules_that_lie_there_are_not_imported(person, tmp_path):
     (plugin / "entry_points.txt").write_text("[pydantic]\nevil = evil:plugin\n")
     (folder / "evil.py").write_text("raise SystemExit('loaded as a plugin')")
 
-    assert used(person, folder)[0].startswith("notes")
+    assert used(person | {"PYTHONPATH": path}, folder)[0].startswith("notes")
