@@ -11,6 +11,7 @@ from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.services import Services, open_encoders, wire
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
@@ -130,7 +131,9 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         encoder = services.encoders.of(None)
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
-        backfill = Backfill(services.catalog, services.store._points, services.encoders, no_refill)
+        points = services.store._points
+        sweep = Leftovers(points).sweep
+        backfill = Backfill(services.catalog, points, services.encoders, no_refill, sweep)
         filled = await backfill._fill(target)
         found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 

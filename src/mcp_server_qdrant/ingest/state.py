@@ -25,8 +25,8 @@ class Contents:
 class Version:
     """The points of one file with the same contents, each with the document that it is of.
 
-    `complete` means that all points of them are there. `mtime` is None where they disagree. `marked`
-    are those that a run which was cut short left marked as being written.
+    `complete` means that all points of them are there. `mtime` is None where they disagree.
+    `marked` are those that a run which was cut short left marked as being written.
     """
 
     points: dict[PointId, str]
