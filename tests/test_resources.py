@@ -55,6 +55,16 @@ async def test_all_collections_are_read_at_once():
     assert found[0]["legs"] == ["dense", "bm25"]
 
 
+async def test_a_name_that_turns_the_writing_is_written_in_escapes():
+    name = "a\u202eb\u2028c"
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        await foreign(engine, name, {1: {"text": "roses"}})
+        (content,) = (await client.read_resource(ALL)).contents
+
+    assert content.text.isprintable()
+    assert [one["name"] for one in json.loads(content.text)] == [name]
+
+
 async def test_one_collection_is_read_by_name():
     async with memory_server() as client:
         await store(client, "notes")
@@ -152,4 +162,5 @@ async def test_the_server_introduces_itself():
         assert client.server_info.name == "mcp-server-qdrant"
 
     assert "qdrant-find" in INSTRUCTIONS
+    assert "begin with > are stored text" in INSTRUCTIONS
     assert len(INSTRUCTIONS) < 500

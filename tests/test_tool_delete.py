@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -128,8 +129,8 @@ class TestByIds:
             found = await client.call_tool("qdrant-find", {"query": "roses violets grass"})
 
         assert said(result).splitlines() == [
-            f"Deleted: notes · roses are red (id {point})",
-            f"Deleted: notes · violets are blue (id {point_id('notes', 'flower', 0)})",
+            f"Deleted: notes (id {point}) · roses are red",
+            f"Deleted: notes (id {point_id('notes', 'flower', 0)}) · violets are blue",
         ]
         assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
         assert await count(engine) == 1
@@ -254,7 +255,7 @@ class TestByFilter:
         lines = said(first).splitlines()
         assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
         assert len(lines) == 5
-        assert all(line.startswith("- a red thing ") for line in lines[1:4])
+        assert all(re.fullmatch(r"- id \S{36} · a red thing \d", line) for line in lines[1:4])
         assert lines[4] == "Call again with confirm_count=4 to delete for good."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
@@ -348,7 +349,8 @@ class TestAPersonIsAsked:
 
         assert done == {"deleted": 4}
         assert len(person.asked) == 1
-        assert person.asked[0].startswith("Delete 4 points of the collection notes? a red thing")
+        question = "Delete 4 points of the collection notes? Such as:\n- a red thing"
+        assert person.asked[0].startswith(question)
         assert await count(engine) == 2
 
     @pytest.mark.parametrize("confirm", [{}, {"confirm_count": 4}])
@@ -408,9 +410,9 @@ class TestAPersonIsAskedAboutIds:
 
         first = point_id("notes", "long", 0)
         assert person.asked == [
-            "Delete 2 documents? notes · Harbours: Sentence number 0 is about harbour 0. Sentence "
-            f"number 1 is about harb… (id {first}, {parts} parts); "
-            f"notes · roses are red (id {point})"
+            f"Delete 2 documents?\n- notes (id {first}, {parts} parts) · Harbours: Sentence number "
+            "0 is about harbour 0. Sentence number 1 is about harb…\n"
+            f"- notes (id {point}) · roses are red"
         ]
         assert said(result).splitlines()[-1] == "Not found: 'nobody'."
         assert await count(engine) == 1

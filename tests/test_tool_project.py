@@ -155,7 +155,7 @@ async def test_the_text_stays_under_1500_bytes():
         assert text.startswith(
             "Map of 30 collections, 120 points, by fake/Bag-of-Words. Its 2 axes"
         )
-        assert "The query fell nearest to Sammlung" in text
+        assert "The query fell nearest to 'Sammlung" in text
         assert "\n1. [" in text
         assert re.search(r"\(\d+ more\)$", text)
 
@@ -174,9 +174,9 @@ async def test_the_text_of_a_small_map():
             "differences, a good picture."
         )
         assert fell == "The query fell nearest to notes (0.87)."
-        assert re.fullmatch(r"1\. \[\d\.\d\d\] notes · copper ember \(id [-0-9a-f]{36}\)", first)
+        assert re.fullmatch(r"1\. \[\d\.\d\d\] notes \(id [-0-9a-f]{36}\) · copper ember", first)
         assert second.startswith("2. [")
-        assert group == "notes: 2 points, spread 0.50"
+        assert group == "- notes: 2 points, spread 0.50"
 
 
 async def test_one_point_nothing_and_keywords_only():

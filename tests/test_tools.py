@@ -70,7 +70,7 @@ class TestFind:
             result = await find(client, "roses sun")
 
         (point,) = done.structured_content["points"]
-        assert said(result) == f"1. [0.85] notes · Roses (id {point})\nroses need sun"
+        assert said(result) == f"1. [0.85] notes (id {point}) · Roses\n> roses need sun"
         assert result.structured_content == {
             "results": [
                 {
@@ -544,7 +544,7 @@ class TestGet:
         (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
         assert one["part"] == f"3/{len(points)}"
         assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(f"notes · Harbours (id {points[2]}) part 3/{len(points)}\n")
+        assert said(alone).startswith(f"notes (id {points[2]}) part 3/{len(points)} · Harbours\n> ")
 
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:

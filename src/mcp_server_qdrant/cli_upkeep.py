@@ -12,6 +12,7 @@ import click
 
 from mcp_server_qdrant import cli_settings
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.notation import called
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.settings import Settings
@@ -185,7 +186,7 @@ class Progress:
             return
         rate = done / max(self._clock() - self._since, 1e-3)
         left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
-        text = f"{name}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
+        text = f"{called(name)}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
         tenth = LINES * done // total
         if self._line:
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)

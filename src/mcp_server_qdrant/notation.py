@@ -1,9 +1,10 @@
 """How names, ids and times are written."""
 
+import json
 import math
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
@@ -13,21 +14,61 @@ from mcp_server_qdrant.datatypes import Document, PointId
 
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
+LINE = 120
 
 Identify = Callable[[str, str, int], str]
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
 _FROM_5_TO_8 = (5 ^ 8) << 76
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\ud800-\udfff]')
+# Controls of a terminal, of the end of a line and of the direction of writing, and characters that
+# a model reads and a person cannot see.
+STEERING = (
+    r"\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f"
+)
+_STEERING = re.compile(f"[{STEERING}]")
+_FORBIDDEN = re.compile(rf'[<>:"/\\|?*\t\ud800-\udfff{STEERING}]')
+_WORD = re.compile(r"\w(?:[\w.~@+/#:=%-]*\w)?")
 
 
 def name_fault(name: str) -> str | None:
-    """Why Qdrant or a file system would not take a collection of this name; None if they would."""
+    """Why Qdrant or a file system would not take a collection of this name; None if they would.
+
+    Nor may a name look like another one, or turn what stands around it.
+    """
     if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
         return None
     return (
         f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
-        'without control characters and < > : " / \\ | ? *'
+        'without control characters, invisible ones and < > : " / \\ | ? *'
     )
+
+
+def plain(text: str) -> str:
+    """The text without what would steer a terminal, turn the writing or end the line."""
+    return _STEERING.sub("", text)
+
+
+def escaped(data: str) -> str:
+    """JSON in which all of that is written as escapes."""
+    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], data)
+
+
+def line(text: str, length: int | None = LINE) -> str:
+    """The text on one line of at most `length` characters."""
+    folded = plain(" ".join(text.split()))
+    return folded if length is None or len(folded) <= length else f"{folded[: length - 1]}…"
+
+
+def called(name: str | int) -> str:
+    """A name or an id in a sentence: quoted unless it is one word, so that it reads as no more."""
+    whole = str(name)
+    short = whole if len(whole) <= MAX_NAME else f"{whole[: MAX_NAME - 1]}…"
+    return short if _WORD.fullmatch(short) else repr(short)
+
+
+def every(names: Iterable[str]) -> str:
+    """Several of them."""
+    return ", ".join(map(called, names))
 
 
 def point_id(collection: str, document: str, chunk: int, namespace: uuid.UUID = NAMESPACE) -> str:

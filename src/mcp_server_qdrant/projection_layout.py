@@ -8,6 +8,7 @@ import numpy as np
 
 from mcp_server_qdrant.datatypes import Target
 from mcp_server_qdrant.datatypes_projection import Drawn, Group, Map, Outlier, Panel
+from mcp_server_qdrant.notation import called
 from mcp_server_qdrant.projection import Basis, Vectors, principal, unit
 
 OUTLIERS = 5
@@ -78,7 +79,7 @@ def _sound(points: Drawn) -> tuple[Drawn, Vectors, int]:
 
 
 def _left_out(target: Target, points: Drawn, unsound: int) -> list[str]:
-    name, missing = target.collection, points.without
+    name, missing = called(target.collection), points.without
     if not points.ids and not missing:
         return [f"{name}: it is empty"]
     said = []

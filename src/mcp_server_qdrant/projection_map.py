@@ -11,6 +11,7 @@ from mcp_server_qdrant.access import caller
 from mcp_server_qdrant.datatypes import PointId, SearchPage, SearchRequest, Target
 from mcp_server_qdrant.datatypes_projection import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError
+from mcp_server_qdrant.notation import called
 from mcp_server_qdrant.projection import shares
 from mcp_server_qdrant.projection_encode import encode
 from mcp_server_qdrant.projection_image import png
@@ -152,11 +153,11 @@ class Projector:
 
     async def _make(self, targets: Sequence[Target], limit: int) -> Map:
         notes = [
-            f"{target.collection}: {target.note or 'it has no dense vector'}"
+            f"{called(target.collection)}: {target.note or 'it has no dense vector'}"
             for target in targets
             if target.dense is None and not target.failed
         ]
-        unread = [f"{target.collection}: {target.note}" for target in targets if target.failed]
+        unread = [f"{called(one.collection)}: {one.note}" for one in targets if one.failed]
         drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
         gate = asyncio.Semaphore(AT_ONCE)
@@ -170,7 +171,7 @@ class Projector:
 
         answers = await asyncio.gather(*map(draw, drawable, counts))
         failed = unread + [
-            f"{target.collection}: {answer}"
+            f"{called(target.collection)}: {answer}"
             for target, answer in zip(drawable, answers, strict=True)
             if isinstance(answer, QdrantMcpError)
         ]

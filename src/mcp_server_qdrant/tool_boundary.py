@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.access import ADMIN, READ, WRITE, caller
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.notation import line
 from mcp_server_qdrant.telemetry import blame
 from mcp_server_qdrant.tool_schema import compact, explain
 
@@ -30,8 +31,9 @@ def answer(text: str, structured: Mapping[str, Any]) -> CallToolResult:
 
 
 def failure(sentence: str) -> CallToolResult:
-    """An error as the client sees it: a sentence that says what to do."""
-    return CallToolResult(is_error=True, content=[TextContent(type="text", text=sentence)])
+    """An error as the client sees it: a sentence that says what to do, on one line."""
+    text = line(sentence, None)
+    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
 def guarded(tool: AsyncTool) -> AsyncTool:

@@ -9,9 +9,9 @@ from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mcp_server_qdrant import tool_text
 from mcp_server_qdrant.datatypes import Document
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.notation import called, line
 from mcp_server_qdrant.tool_boundary import AsyncTool, answer
 from mcp_server_qdrant.tool_fields import as_text, json_object, one_or_many, sound
 
@@ -148,7 +148,7 @@ class Deleting:
             return _matching(found)
         deletion = (await self._services()).deletion
         done = await deletion.by_filter(where, found.collection, count)
-        return answer(f"Deleted {_points(done)} of {found.collection}.", {"deleted": done})
+        return answer(f"Deleted {_points(done)} of {called(found.collection)}.", {"deleted": done})
 
 
 def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None) -> AsyncTool:
@@ -224,9 +224,9 @@ def about_documents(found: Any) -> str | None:
     """What the person reads of the documents of some ids; None where there are none."""
     if found is None or isinstance(found, QdrantMcpError) or not found.documents:
         return None
-    named = "; ".join(map(_described, found.documents))
     count = len(found.documents)
-    return f"Delete {'1 document' if count == 1 else f'{count} documents'}? {named}"
+    question = f"Delete {'1 document' if count == 1 else f'{count} documents'}?"
+    return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
 
 
 def about_points(found: Any, confirm_count: int | None) -> str | None:
@@ -235,8 +235,9 @@ def about_points(found: Any, confirm_count: int | None) -> str | None:
         return None
     if confirm_count not in (None, found.count):
         return None
-    examples = "; ".join(map(_name, found.examples))
-    return f"Delete {_points(found.count)} of the collection {found.collection}? {examples}"
+    place = called(found.collection)
+    question = f"Delete {_points(found.count)} of the collection {place}? Such as:"
+    return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
 
 
 def _asked(said: Any) -> bool:
@@ -258,11 +259,10 @@ def _place(collection: str | None, default: str | None) -> str:
 
 def _gone(done: Named) -> CallToolResult:
     if not done.documents:
-        missing = ", ".join(repr(tool_text.line(one)) for one in done.missing)
-        raise RequestError(f"Nothing was deleted: not found: {missing}.")
+        raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
     if done.missing:
-        lines.append(f"Not found: {', '.join(repr(tool_text.line(one)) for one in done.missing)}.")
+        lines.append(f"Not found: {_missing(done)}.")
     documents = [
         {"collection": one.collection, "id": one.document or str(one.id), "points": one.chunks}
         for one in done.documents
@@ -270,14 +270,18 @@ def _gone(done: Named) -> CallToolResult:
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
 
+def _missing(done: Named) -> str:
+    return ", ".join(repr(line(one)) for one in done.missing)
+
+
 def _matching(found: Matching) -> CallToolResult:
     """Nothing is deleted: there is nothing, or its number is asked for."""
+    place = called(found.collection)
     if not found.count:
-        nothing = f"No point of {found.collection} matches: nothing to delete."
-        return answer(nothing, _structured(found))
+        return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     lines = [
-        f"{_points(found.count)} of {found.collection} would be deleted; nothing is yet. Such as:",
-        *(f"- {_name(one)} (id {one.id})" for one in found.examples),
+        f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
+        *(f"- id {called(one.id)} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to delete for good.",
     ]
     return answer("\n".join(lines), _structured(found))
@@ -290,13 +294,13 @@ def _structured(found: Matching) -> dict[str, Any]:
 
 def _described(one: Document) -> str:
     parts = f", {one.chunks} parts" if one.chunks > 1 else ""
-    return f"{one.collection} · {_name(one)} (id {one.id}{parts})"
+    return f"{called(one.collection)} (id {called(one.id)}{parts}) · {_name(one)}"
 
 
 def _name(one: Document) -> str:
     """Its title and how its text begins: the parts of a document share their title."""
     told = f"{one.title}: {one.text}" if one.title else one.text
-    return tool_text.line(told, LINE)
+    return line(told, LINE)
 
 
 def _points(count: int) -> str:

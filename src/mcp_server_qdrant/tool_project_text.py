@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.datatypes_projection import Group, Panel, PlacedHit, View
-from mcp_server_qdrant.tool_text import line
+from mcp_server_qdrant.notation import called, line
+from mcp_server_qdrant.tool_text import noted
 
 ROOM = 1_480  # bytes
 TITLE = 60
@@ -23,8 +24,8 @@ def view(shown: View, axes: int) -> str:
             heads.append(f"The query fell nearest to {_near(query.near)}.")
         groups += [_group(group) for group in panel.groups]
         far += [
-            f"Far out: {line(one.title, TITLE)} ({one.collection}, id {one.id}), "
-            f"{one.far:.1f} deviations"
+            f"Far out: {called(one.collection)} (id {one.id}), {one.far:.1f} deviations"
+            f" · {line(one.title, TITLE)}"
             for one in panel.outliers[:NAMED]
         ]
     results = [_hit(one) for one in shown.hits]
@@ -33,10 +34,10 @@ def view(shown: View, axes: int) -> str:
 
 def _head(panel: Panel, axes: int) -> str:
     names = len(panel.groups)
-    what = f"{names} collections" if names > 1 else panel.groups[0].collection
+    what = f"{names} collections" if names > 1 else called(panel.groups[0].collection)
     total = sum(group.total for group in panel.groups)
     drawn = f"{panel.count:,}" if panel.count == total else f"{panel.count:,} of {total:,}"
-    return f"Map of {what}, {_points(drawn)}, by {panel.model}. {picture(panel, axes)}"
+    return f"Map of {what}, {_points(drawn)}, by {line(panel.model)}. {picture(panel, axes)}"
 
 
 def picture(panel: Panel, axes: int) -> str:
@@ -57,7 +58,7 @@ def _group(group: Group) -> str:
     drawn = len(group.ids)
     count = f"{drawn:,}" if drawn == group.total else f"{drawn:,} of {group.total:,}"
     near = f", nearest {_near(group.near)}" if group.near else ""
-    return f"{group.collection}: {_points(count)}, spread {group.spread:.2f}{near}"
+    return f"- {called(group.collection)}: {_points(count)}, spread {group.spread:.2f}{near}"
 
 
 def _points(count: str) -> str:
@@ -65,17 +66,18 @@ def _points(count: str) -> str:
 
 
 def _near(near: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} ({cosine:.2f})" for name, cosine in list(near.items())[:NAMED])
+    return ", ".join(
+        f"{called(name)} ({cosine:.2f})" for name, cosine in list(near.items())[:NAMED]
+    )
 
 
 def _hit(one: PlacedHit) -> str:
     title = line(one.title, TITLE)
-    return f"{one.rank}. [{one.relevance:.2f}] {one.collection} · {title} (id {one.id})"
+    return f"{one.rank}. [{one.relevance:.2f}] {called(one.collection)} (id {one.id}) · {title}"
 
 
 def _notes(shown: View) -> list[str]:
-    notes = [*shown.map.notes, *shown.notes, *(shown.page.notes if shown.page else ())]
-    return [f"Note: {note}" for note in notes]
+    return noted([*shown.map.notes, *shown.notes, *(shown.page.notes if shown.page else ())])
 
 
 def _fitting(parts: Iterable[list[str]]) -> str:

@@ -1,8 +1,11 @@
-"""What an agent reads: compact text for each tool's result."""
+"""What an agent reads: compact text for each tool's result.
+
+What is stored never reads as ours: a text has `>` before each of its lines, a title, tag or name
+is on one line behind what we say of it, and none of our lines begins like that.
+"""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
@@ -16,41 +19,47 @@ from mcp_server_qdrant.datatypes import (
     Why,
 )
 from mcp_server_qdrant.datatypes_writes import Stored
-from mcp_server_qdrant.notation import sibling_id
+from mcp_server_qdrant.notation import called, escaped, every, line, plain, sibling_id
 
-LINE = 120
 SYNC_LINE = 400
 NAMED = 3
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
-STEERING = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
-)
 
 
 def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
     lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
-    lines += [f"Note: {note}" for note in found.notes]
+    lines += noted(found.notes)
     if found.corrections:
-        said = "; ".join(f"{line(one.word)} → {line(one.to)}" for one in found.corrections)
+        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in found.corrections)
         lines.insert(0, f"Corrected: {said}")
     return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
+
+
+def noted(said: Iterable[str]) -> list[str]:
+    """What the caller should know, a line each."""
+    return [f"Note: {line(note, None)}" for note in said]
+
+
+def quoted(text: str) -> list[str]:
+    """A stored text, each of its lines marked as such."""
+    return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
 
 
 def reranked(outcome: Reranked) -> str:
     """What became of reranking, on one line."""
     if outcome.state == "applied":
         return f"Reranked: the best {outcome.pool}, by {outcome.model}."
-    return f"Not reranked: {outcome.reason}"
+    return f"Not reranked: {line(outcome.reason or '', None)}"
 
 
 def result(number: int, one: Result, mode: Mode) -> str:
-    """One result: relevance, collection, title, passage (or the whole text), id."""
+    """One result: relevance, collection, id, title, passage (or the whole text)."""
     document = one.document
-    head = f"{number}. [{one.relevance:.2f}] {heading(document)}"
-    lines = [head, plain(one.passage)]
+    lines = [f"{number}. [{one.relevance:.2f}] {heading(document)}"]
+    lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
-        lines = [head, document.text, *details(document)]
+        lines += details(document)
     if one.also:
         lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
@@ -58,7 +67,7 @@ def result(number: int, one: Result, mode: Mode) -> str:
 
 def also(places: Sequence[tuple[str, PointId]]) -> str:
     """Where else the same passage is."""
-    named = ", ".join(f"{collection} (id {point})" for collection, point in places[:NAMED])
+    named = ", ".join(f"{called(name)} (id {called(point)})" for name, point in places[:NAMED])
     more = len(places) - NAMED
     return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
 
@@ -74,7 +83,7 @@ def why(why: Why, relevance: float) -> str:
         )
         if value is not None
     ]
-    names = {"tags": f"tags {', '.join(map(line, why.tags))}"}
+    names = {"tags": f"tags {every(why.tags)}"}
     gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
     if why.reranked is not None:
@@ -91,20 +100,9 @@ def _place(rank: int | None) -> str:
 
 
 def heading(document: Document) -> str:
-    """Where a text is, its title on one line, its id, and which part of how many it is."""
+    """Where a text is, its id, which part of how many it is, and last its title."""
     title = f" · {line(document.heading)}" if document.heading else ""
-    return f"{document.collection}{title} (id {document.id}){part(document)}"
-
-
-def line(text: str, length: int = LINE) -> str:
-    """The text on one line of at most `length` characters."""
-    folded = plain(" ".join(text.split()))
-    return folded if len(folded) <= length else f"{folded[: length - 1]}…"
-
-
-def plain(text: str) -> str:
-    """The text without what would steer a terminal or turn the direction of writing."""
-    return STEERING.sub("", text)
+    return f"{called(document.collection)} (id {called(document.id)}){part(document)}{title}"
 
 
 def part(document: Document) -> str:
@@ -126,9 +124,9 @@ def details(document: Document) -> list[str]:
     }
     pairs = {
         "metadata": compact(more) if more else None,
-        "tags": ", ".join(document.tags) or None,
-        "source": document.source,
-        "created": document.created_at,
+        "tags": every(document.tags),
+        "source": line(document.source or "", None),
+        "created": line(document.created_at or ""),
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
@@ -152,7 +150,7 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
         used += len(document.text)
         (left if used > room else shown).append(document)
     if left:
-        names = ", ".join(line(asked_by(document)) for document in left)
+        names = every(asked_by(document) for document in left)
         notes.append(f"Left out for their length, to be asked for in another call: {names}.")
     return shown, notes
 
@@ -171,7 +169,7 @@ def begins(document: Document) -> bool:
 def torn(shown: Sequence[Document]) -> list[str]:
     """Which texts are not whole, and how to mend them."""
     return [
-        f"id {line(one.document or str(one.id))} has parts of two versions, or lacks some: an"
+        f"id {called(one.document or one.id)} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
         for one in shown
         if one.torn
@@ -197,18 +195,18 @@ def unseen(failures: Sequence[str]) -> list[str]:
     return [f"not looked in {failure}" for failure in failures]
 
 
-def documents(found: Sequence[Document], missing: Sequence[str], notes: Sequence[str] = ()) -> str:
+def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()) -> str:
     """Whole texts, the ids that are nowhere, and what else the caller should know."""
     blocks = []
     for document in found:
-        lines = [heading(document), document.text, *details(document)]
+        lines = [heading(document), *quoted(document.text), *details(document)]
         if document.chunks > 1 and document.document is not None and not begins(document):
-            lines.append(f"whole text: id {line(document.document)}")
+            lines.append(f"whole text: id {called(document.document)}")
         blocks.append("\n".join(lines))
     if missing:
         names = ", ".join(repr(line(one)) for one in missing)
         blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
-    blocks += [f"Note: {note}" for note in notes]
+    blocks += noted(more)
     return "\n\n".join(blocks)
 
 
@@ -219,11 +217,12 @@ def stored(done: Stored) -> str:
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
     if done.without_vector:
-        later = f" Found by keywords only: {done.without_vector.removeprefix('keywords only: ')}."
+        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        later = f" Found by keywords only: {why}."
     kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
-    where = f"in collection {done.collection}{made}{parts}: id {line(done.document)}"
+    where = f"in collection {called(done.collection)}{made}{parts}: id {called(done.document)}"
     return f"{verb} {where}.{kept}{later}"
 
 
@@ -232,21 +231,23 @@ def collections(found: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> st
     named = {info.name for info in found}
     lines = [_collection(info, syncs.get(info.name)) for info in found]
     lines += [
-        f"{name}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items() if name not in named
+        f"- {called(name)}: {line(sync, SYNC_LINE)}"
+        for name, sync in syncs.items()
+        if name not in named
     ]
     return "\n".join(lines) or "There is no collection yet."
 
 
 def _collection(info: CollectionInfo, sync: str | None) -> str:
     legs = " + ".join(info.legs) or "not searchable"
-    model = f", {info.model}" if info.model else ""
-    fresh = f", updated {info.updated_at}" if info.updated_at else ""
-    note = f" ({info.note})" if info.note else ""
+    model = f", {line(info.model)}" if info.model else ""
+    fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
+    note = f" ({line(info.note, None)})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
     points = "1 point" if info.points == 1 else f"{info.points} points"
-    return f"{info.name}: {points}, {legs}{model}{fresh}{note}{kept}"
+    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{note}{kept}"
 
 
 def compact(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))

@@ -20,7 +20,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_writes import Stored
 from mcp_server_qdrant.errors import RequestError
-from mcp_server_qdrant.notation import as_point_id, moment
+from mcp_server_qdrant.notation import as_point_id, every, moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
 from mcp_server_qdrant.tool_delete import (
     DELETE,
@@ -254,7 +254,7 @@ class Tools:
         services = await self._services()
         collection = collection_name or self._default
         if collection is None:
-            names = ", ".join((await services.catalog.names())[:20]) or "none yet"
+            names = every((await services.catalog.names())[:20]) or "none yet"
             raise RequestError(f"collection_name is required; there are: {names}.")
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 from mcp_server_qdrant.ingest.upgrade import Upgraded
+from mcp_server_qdrant.notation import called
 
 
 def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | None = None) -> str:
     """What an upgrade did, in a sentence or some; `mapped` is the collection's in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
-    said = [f"{done.collection}: all points had {got} already."]
+    place = called(done.collection)
+    said = [f"{place}: all points had {got} already."]
     if done.points:
-        said = [f"{done.collection}: {done.points:,} points got {got} in {seconds:.1f} s."]
+        said = [f"{place}: {done.points:,} points got {got} in {seconds:.1f} s."]
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
@@ -28,11 +30,11 @@ def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | No
 
 
 def _names(vectors: Sequence[str]) -> str:
-    return ", ".join(name or "(unnamed)" for name in vectors)
+    return ", ".join(called(name) if name else "(unnamed)" for name in vectors)
 
 
 def copied(name: str, written: int, total: int, seconds: float) -> str:
     """What a copy did, in a sentence."""
     if not written:
-        return f"{name}: both hold the same {total:,} points."
-    return f"{name}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."
+        return f"{called(name)}: both hold the same {total:,} points."
+    return f"{called(name)}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."

@@ -121,8 +121,9 @@ async def test_what_keeps_a_collection_from_being_made_is_told():
             await points_of(engine).create("c", BLUEPRINT)
 
 
-GOOD_NAMES = ["notes", "Notes of 2026", "日本語", "a" * MAX_NAME, "log[1]", "..."]
-BAD_NAMES = ["", ".", "..", "a" * (MAX_NAME + 1), *(f"a{bad}" for bad in '/\\:*?<>"|\x00\n\ud800')]
+GOOD_NAMES = ["notes", "Notes of 2026", "日本語", "می\u200cشود", "a" * MAX_NAME, "log[1]", "..."]
+STEERING = "\x00\n\t\x1b\x7f\x85\u061c\u200f\u2028\u202e\u2066\ufeff\U000e0041\ud800"
+BAD_NAMES = ["", ".", "..", "a" * (MAX_NAME + 1), *(f"a{bad}" for bad in f'/\\:*?<>"|{STEERING}')]
 
 
 @pytest.mark.parametrize("name", GOOD_NAMES)

@@ -144,4 +144,4 @@ def test_equal_reasons_are_said_once():
 def test_a_pattern_that_matches_nothing_is_named():
     shown = page([], statuses=[], collections=("zzz*",))
 
-    assert shown.notes == ["No collection matches zzz*: see qdrant-collections."]
+    assert shown.notes == ["No collection matches 'zzz*': see qdrant-collections."]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.notation import called
 
 EXAMPLES = 3
 BATCH = 1_000
@@ -121,8 +122,8 @@ class Deletion:
         for one in wanted:
             if len(places := [name for name, named in found.items() if one in named]) > 1:
                 raise RequestError(
-                    f"Nothing was deleted: the id {one!r} is in {' and in '.join(places)}. "
-                    "Name the collection that is meant."
+                    f"Nothing was deleted: the id {one!r} is in "
+                    f"{' and in '.join(map(called, places))}. Name the collection that is meant."
                 )
         whole: dict[tuple[str, str], Document] = {}
         for named in found.values():
@@ -154,7 +155,9 @@ class Deletion:
         found: dict[str, dict[str, Document]] = {}
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
-                raise BackendError(f"Nothing was deleted: {name} could not be looked in: {answer}")
+                raise BackendError(
+                    f"Nothing was deleted: {called(name)} could not be looked in: {answer}"
+                )
             if isinstance(answer, BaseException):
                 raise answer
             found[name] = answer
@@ -214,6 +217,6 @@ def changed(confirmed: int, now: Matching) -> str:
     """Why a number that was confirmed is not good enough."""
     points = "1 point" if now.count == 1 else f"{now.count:,} points"
     return (
-        f"Nothing was deleted: the filter matches {points} of {now.collection}, not "
+        f"Nothing was deleted: the filter matches {points} of {called(now.collection)}, not "
         f"{confirmed}. Call again without confirm_count to see them."
     )

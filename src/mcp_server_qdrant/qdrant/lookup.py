@@ -8,7 +8,7 @@ from mcp_server_qdrant.datatypes import (
     Document,
 )
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.notation import as_point_id
+from mcp_server_qdrant.notation import as_point_id, called
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
@@ -48,7 +48,7 @@ class Lookup:
         found: list[Document] = []
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
-                failures.append(f"{name}: {answer}")
+                failures.append(f"{called(name)}: {answer}")
             elif isinstance(answer, BaseException):
                 raise answer
             else:

@@ -22,6 +22,7 @@ from mcp_server_qdrant.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.notation import called, every
 from mcp_server_qdrant.search.algorithm import (
     DenseShare,
     dense_share,
@@ -336,7 +337,7 @@ def _countdown(seconds: float) -> Callable[[], float]:
 def _all_failed(statuses: Sequence[Status]) -> str:
     reasons = {status.reason for status in statuses}
     if len(reasons) == 1:
-        names = ", ".join(status.collection for status in statuses[:5])
+        names = every(status.collection for status in statuses[:5])
         return f"No collection could be searched ({names}): {reasons.pop()}"
-    each = "; ".join(f"{status.collection}: {status.reason}" for status in statuses[:5])
+    each = "; ".join(f"{called(status.collection)}: {status.reason}" for status in statuses[:5])
     return f"No collection could be searched: {each}"

@@ -16,6 +16,7 @@ from mcp_server_qdrant.datatypes import (
     Terms,
     Why,
 )
+from mcp_server_qdrant.notation import every
 from mcp_server_qdrant.search.passage import Tokens, passage
 
 NAMED = 3
@@ -186,13 +187,13 @@ def _by_reason(statuses: Iterable[Status]) -> list[tuple[str, list[str]]]:
 
 def _names(names: Sequence[str]) -> str:
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return every(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _nowhere(request: SearchRequest) -> str:
     if request.collections is None:
         return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
-    return f"No collection matches {', '.join(request.collections)}: see qdrant-collections."
+    return f"No collection matches {every(request.collections)}: see qdrant-collections."
 
 
 def _nothing(request: SearchRequest) -> str:

@@ -1,0 +1,57 @@
+"""What an agent can tell of an answer in text by its lines alone: results, notes, stored text."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\w(?:[\w.~@+/#:=%-]*\w)?)"""
+HEAD = rf"{NAME} \(id {NAME}\)(?: part [\d/-]+)?(?: · .*)?"
+KINDS = {
+    "stored": r">(?: .*)?",
+    "result": rf"\d+\. \[\d\.\d\d\] {HEAD}",
+    "head": HEAD,
+    "note": r"Note: .*",
+    "listed": rf"- {NAME}: .*",
+    "example": rf"- id {NAME} · .*",
+    "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
+    "far": rf"Far out: {NAME} \(id {NAME}\), [\d.]+ deviations · .*",
+    "said": r"(?:also in|why|metadata|tags|source|created|whole text|Corrected|Reranked"
+    r"|Not reranked|Not found): .*",
+    "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
+    r"|\(\d+ more\)|No map:|There is no collection).*",
+    "blank": "",
+}
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class Line(NamedTuple):
+    """One line: its kind, the names and ids that it tells of, and all of it."""
+
+    kind: str
+    names: tuple[str, ...]
+    text: str
+
+
+def read(answer: str) -> list[Line]:
+    """The lines of an answer; one of no known kind is an error."""
+    return list(_lines(answer))
+
+
+def of(answer: str, *kinds: str) -> list[tuple[str, ...]]:
+    """The names and ids in the lines of these kinds."""
+    return [line.names for line in read(answer) if line.kind in kinds]
+
+
+def _lines(answer: str) -> Iterator[Line]:
+    for text in answer.split("\n") if answer else ():
+        assert not UNSEEN.search(text), repr(text)
+        assert text.splitlines() in ([], [text])
+        matches = {kind: re.fullmatch(pattern, text) for kind, pattern in KINDS.items()}
+        kind = next((kind for kind, match in matches.items() if match), None)
+        assert kind, f"This line is of no kind: {text!r}"
+        yield Line(kind, tuple(map(_name, matches[kind].groups())), text)
+
+
+def _name(written: str) -> str:
+    return ast.literal_eval(written) if written[0] in "'\"" else written
