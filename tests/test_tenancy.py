@@ -1,5 +1,6 @@
 """Tenants kept apart through the whole server side, on both engines."""
 
+import itertools
 import json
 import random
 import threading
@@ -11,7 +12,13 @@ from qdrant_client import models
 
 from mcp_server_qdrant.access import Caller, calling
 from mcp_server_qdrant.datatypes import NewDocument
-from mcp_server_qdrant.errors import CheckUnavailable, ConfigError, RequestError, UnknownCollection
+from mcp_server_qdrant.errors import (
+    CheckUnavailable,
+    ConfigError,
+    InvalidFilter,
+    RequestError,
+    UnknownCollection,
+)
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.services import Services, assemble, wire
@@ -191,6 +198,46 @@ async def test_what_is_shared_is_read_and_neither_changed_nor_deleted(house):
     assert not done.updated
     await red.store._points.delete_points("notes", list(handbook.ids))
     assert [d.text for d in (await blue.lookup.get(["handbook"]))[0]] == [seen.text]
+
+
+TEXT = {"match": {"text": "hand"}}
+HIDDEN = (
+    {"key": "doc.id"} | TEXT,
+    {"key": '"doc"[0].id'} | TEXT,
+    {"key": "doc.file.source"} | TEXT,
+    {"key": "doc.chunk", "range": {"gte": 0}},
+    {"key": "doc", "values_count": {"gte": 1}},
+    {"is_empty": {"key": "doc.id"}},
+    {"is_null": {"key": "doc.pending"}},
+    {"nested": {"key": "doc", "filter": {"must": [{"key": "id"} | TEXT]}}},
+    {"nested": {"key": "doc.file", "filter": {"must_not": [{"key": "path"} | TEXT]}}},
+    {"should": [{"min_should": {"conditions": [{"key": "doc.id"} | TEXT], "min_count": 1}}]},
+    {"key": "tenant"} | TEXT,
+    {"key": "shared_with", "match": {"except": ["red"]}},
+)
+
+
+async def test_what_is_hidden_of_a_shared_text_cannot_be_found_out_by_a_filter(house):
+    red = house.of("red")
+    (handbook,) = await remember(house.of("blue"), "notes", "the handbook", id="handbook")
+    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
+
+    for condition, clause in itertools.product(HIDDEN, ("must", "should", "must_not")):
+        for where in ({clause: [condition]}, {clause: condition}):
+            with pytest.raises(InvalidFilter, match="query_filter may not ask about the field"):
+                await find(red, "handbook", "notes", query_filter=where)
+
+
+async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
+    async with memory_engine() as engine:
+        alone = wire(make_settings(), engine, registry(FakeEncoder()))
+        await remember(alone, "notes", "the handbook", id="handbook")
+        await remember(alone, "notes", "another handbook")
+
+        where = {"must": [{"key": "doc.id", "match": {"value": "handbook"}}]}
+        page = await find(alone, "handbook", "notes", query_filter=where)
+
+    assert texts(page) == ["the handbook"]
 
 
 async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):

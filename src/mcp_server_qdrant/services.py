@@ -321,7 +321,7 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
     embedded = isinstance(shared.client, EdgeClient)
-    queries = (EdgeQueries if embedded else Queries)(view.reader)
+    queries = (EdgeQueries if embedded else Queries)(view.reader, view.hidden)
     make: Callable[..., Pipeline] = Pipeline
     if shared.check is not None and view.tenant is not None:
         make = partial(CheckedPipeline, shared.check, view.tenant)

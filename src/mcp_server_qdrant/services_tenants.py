@@ -55,7 +55,8 @@ class View:
     """What one set of services works with; by default all of the engine.
 
     `reader` for searches, `writer` for what stores and deletes; `words` names the vocabularies on
-    disk, `indexes` are payload fields that new collections index.
+    disk, `indexes` are payload fields that new collections index, `hidden` those that no caller may
+    filter by.
     """
 
     reader: Any
@@ -64,6 +65,7 @@ class View:
     identify: Identify = point_id
     words: str = ""
     indexes: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
     tenant: str | None = None
 
 
@@ -79,6 +81,7 @@ def view_of(name: str, settings: Settings, client: Any, encoders: Registry, corp
         identify=point_ids_of(name),
         words=f"\0{name}",
         indexes=tenant.indexes,
+        hidden=tenant.hidden,
         tenant=name,
     )
 

@@ -166,6 +166,21 @@ async def test_a_filter_may_not_ask_whose_a_point_is(engine, key):
         await writer(engine).delete("both", inner)
 
 
+@pytest.mark.parametrize(
+    "key", ["doc.id", "doc", "doc[].id", '"doc".id', "tenant", "shared_with.x"]
+)
+async def test_what_is_hidden_is_neither_counted_by_value_nor_ordered_by(engine, key):
+    view = reader(engine)
+
+    with pytest.raises(InvalidFilter, match="may not ask about the field"):
+        await view.facet("both", key)
+    for order in (key, models.OrderBy(key=key)):
+        with pytest.raises(InvalidFilter, match="may not ask about the field"):
+            await view.scroll("both", order_by=order)
+    with pytest.raises(RequestError):
+        await view.query_points("both", query=models.OrderByQuery(order_by="n"))
+
+
 async def test_nor_inside_a_nested_condition(engine):
     view = reader(engine, Tenant("red", "metadata.tenant", "shared_with"))
     inner = models.Filter(

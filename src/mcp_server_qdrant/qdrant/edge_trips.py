@@ -21,8 +21,8 @@ TRIPS = 4
 class EdgeQueries(Queries):
     """The read side of the embedded engine, many collections per trip."""
 
-    def __init__(self, client: Any) -> None:
-        super().__init__(client)
+    def __init__(self, client: Any, hidden: Sequence[str] = ()) -> None:
+        super().__init__(client, hidden)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:

@@ -21,6 +21,7 @@ from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
+from mcp_server_qdrant.qdrant.tenant_guard import check
 
 # Fused candidates, and their exact (cosine, BM25) scores by id.
 Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
@@ -34,15 +35,21 @@ _RRF = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
 
 
 class Queries:
-    """The read side of a Qdrant server, one collection per trip."""
+    """The read side of a Qdrant server, one collection per trip.
 
-    def __init__(self, client: AsyncQdrantBase) -> None:
+    `hidden` are the fields that a caller's filter may not ask about.
+    """
+
+    def __init__(self, client: AsyncQdrantBase, hidden: Sequence[str] = ()) -> None:
         self._client = client
+        self._hidden = tuple(hidden)
         self._weighted = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
-        return parse(raw)
+        parsed = parse(raw)
+        check(parsed, self._hidden)
+        return parsed
 
     def without(
         self, condition: models.Filter | None, versions: Collection[str]

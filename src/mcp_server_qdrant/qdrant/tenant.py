@@ -20,7 +20,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge_plain import plain
-from mcp_server_qdrant.qdrant.tenant_guard import Tenant, both
+from mcp_server_qdrant.qdrant.tenant_guard import Tenant, both, check_key
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
@@ -35,7 +35,6 @@ _QUERIES = (
     models.RrfQuery,
     models.FusionQuery,
     models.SampleQuery,
-    models.OrderByQuery,
 )
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
@@ -295,6 +294,8 @@ class TenantClient:
         with_vectors: Any = False,  # noqa: FBT002
     ) -> tuple[list[models.Record], Any]:
         """One page of the tenant's points."""
+        if order_by is not None:
+            check_key(getattr(order_by, "key", order_by), self._tenant.hidden)
         records, following = await self._inner.scroll(
             collection_name,
             self._guarded(scroll_filter),
@@ -328,7 +329,7 @@ class TenantClient:
         limit: int = 10,
     ) -> models.FacetResponse:
         """The most frequent values in the tenant's points; exact."""
-        self._tenant.check({"must": [{"key": key}]})
+        check_key(key, self._tenant.hidden)
         found: models.FacetResponse = await self._inner.facet(
             collection_name,
             key,

@@ -1,7 +1,7 @@
 """Whose a point is: the filters, the stamp, and what of a payload is nobody else's business."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,17 +40,14 @@ class Tenant:
         together = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
         return {self.field: together, self.shared: models.PayloadSchemaType.KEYWORD}
 
-    def check(self, where: Any) -> None:
-        """Refuse a filter that asks about tenants: whom a text is shared with is not told.
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The fields that are not shown of what others share: no caller may ask about them."""
+        return self.field, self.shared, "doc"
 
-        Raises InvalidFilter.
-        """
-        if where is None:
-            return
-        for key in keys(plain(where)):
-            for kept in (self.field, self.shared):
-                if f"{key}.".startswith(f"{kept}."):
-                    raise InvalidFilter(f"query_filter may not ask about the field {kept!r}.")
+    def check(self, where: Any) -> None:
+        """Refuse a filter, whoever's, that asks about tenants. Raises InvalidFilter."""
+        check(where, (self.field, self.shared))
 
     def stamped(self, payload: Mapping[str, Any] | None, shared: Any = None) -> Payload:
         """The payload as the tenant's own, shared as it was before and not as it says itself."""
@@ -76,6 +73,22 @@ class Tenant:
 
 def _equals(key: str, name: str) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchValue(value=name))
+
+
+def check(where: Any, hidden: Iterable[str]) -> None:
+    """Refuse a filter that asks about hidden fields, for its answer would tell what they hold.
+
+    Raises InvalidFilter.
+    """
+    for key in keys(plain(where)) if where is not None else ():
+        check_key(key, hidden)
+
+
+def check_key(key: str, hidden: Iterable[str]) -> None:
+    """The same of one payload path."""
+    for kept in hidden:
+        if f"{bare(key)}.".startswith(f"{kept}."):
+            raise InvalidFilter(f"query_filter may not ask about the field {kept!r}.")
 
 
 def both(guard: models.Filter, where: Any) -> models.Filter:
