@@ -6,8 +6,9 @@ Whatever an attacker does must look the same in both.
 import contextlib
 import difflib
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.auth.tokens import add, digest, new_token
 from mcp_server_qdrant.notation import point_ids_of
+from mcp_server_qdrant.qdrant.client import open_client
 from tests.e2e.test_http import serving
 from tests.listening import client_of
 
 # Each of these words is in blue's texts, titles, tags and names, and nowhere in red's.
 SECRETS = ("zebrafish", "quixotic", "obsidian", "marzipan", "blueprint-77")
 VAULT, SHARED = "blue-vault", "common"
+TWINS = ("lent-one", "lent-two")  # collections in which blue shares a text with red
+SERVER = os.environ.get("QDRANT_TEST_URL")
+ENGINES = ["edge", *(["server"] if SERVER else [])]
 BLUE_IDS = {
     (name, document): point_ids_of("blue")(name, document, 0)
     for name in (VAULT, SHARED)
@@ -48,6 +53,41 @@ class World:
 
     address: str
     tokens: dict[str, str] = field(default_factory=dict)
+
+
+def environment(engine: str, folder: Path, model_dir: Path) -> dict[str, str]:
+    """The settings of a server over that engine."""
+    place = {"QDRANT_LOCAL_PATH": str(folder / "engine")}
+    return {
+        **({"QDRANT_URL": SERVER} if engine == "server" and SERVER else place),
+        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        "EMBEDDING_MODEL_PATH": str(model_dir),
+    }
+
+
+@contextlib.asynccontextmanager
+async def beneath(env: dict[str, str]) -> Any:
+    """The engine of such a server, as its operator has it."""
+    place = Path(env.get("QDRANT_LOCAL_PATH", "unused"))
+    client = await open_client(url=env.get("QDRANT_URL"), local_path=place, timeout=10)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def cleared(env: dict[str, str], names: Iterable[str]) -> None:
+    """Nothing is left of these collections."""
+    async with beneath(env) as client:
+        for name in names:
+            if await client.collection_exists(name):
+                await client.delete_collection(name)
+
+
+async def lend(env: dict[str, str], point: Any, name: str, *readers: str) -> None:
+    """What only the operator can do: blue's text is read by others."""
+    async with beneath(env) as client:
+        await client.set_payload(name, {"shared_with": list(readers)}, [point])
 
 
 @contextlib.contextmanager
@@ -129,6 +169,12 @@ def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
     said = json.dumps(calls).lower()
     known = (*SECRETS, VAULT, *BLUE_IDS.values(), "lisbon", "nine million", '"blue"')
     return [one for one in known if one in answer.lower() and one not in said]
+
+
+def masked(answer: str) -> str:
+    """The answer without what tells the twins apart that both may be seen: names and point ids."""
+    answer = re.sub("|".join(TWINS), "TWIN", answer)
+    return re.sub(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "POINT", answer)
 
 
 def differences(answers: list[str], others: list[str]) -> list[str]:

@@ -1,23 +1,32 @@
 """Red tries everything to learn of blue; it must see the very answers as if blue never were."""
 
 import asyncio
+import contextlib
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
+from mcp_server_qdrant.notation import point_ids_of
 from tests.e2e.tenancy import (
     BLUE,
     BLUE_IDS,
+    ENGINES,
     RED,
     SHARED,
+    TWINS,
     VAULT,
     World,
     ask,
+    cleared,
     differences,
+    environment,
     leaked,
+    lend,
+    masked,
     store,
     world,
 )
@@ -190,6 +199,9 @@ STORES = {
 }
 
 
+MADE = (VAULT, SHARED, "blue-vaults", "blu-vault")
+
+
 def attacks() -> Iterator[tuple[str, list]]:
     """Every attempt by name; what writes comes last."""
     for name, where in FILTERS.items():
@@ -208,37 +220,54 @@ def attacks() -> Iterator[tuple[str, list]]:
 ATTACKS = dict(attacks())
 
 
-@pytest.fixture(scope="module")
-def peopled(tmp_path_factory, model_dir) -> Iterator[list[World]]:
-    """A world where blue has stored texts, and one where it never was; red's texts in both."""
+@dataclass
+class Peopled:
+    """A world where blue has stored texts, and what red is told in one where blue never was."""
 
-    def env(folder):
-        return {
-            "QDRANT_LOCAL_PATH": str(folder / "engine"),
-            "QDRANT_CACHE_PATH": str(folder / "cache"),
-            "EMBEDDING_MODEL_PATH": str(model_dir),
-        }
+    with_blue: World
+    without: World | None = None
+    told: dict[str, list[str]] = field(default_factory=dict)
 
-    async def people(with_blue: World, without: World) -> None:
-        for name in (VAULT, SHARED):
-            await store(with_blue, "blue", BLUE, name)
-        for one in (with_blue, without):
-            await store(one, "red", RED, SHARED)
+    async def expected(self, name: str) -> list[str]:
+        """What red is told without blue."""
+        if self.without is not None:
+            return await ask(self.without, "red", ATTACKS[name])
+        return self.told[name]
 
+
+async def people(one: World, *, blue: bool) -> World:
+    for name in (VAULT, SHARED) if blue else ():
+        await store(one, "blue", BLUE, name)
+    await store(one, "red", RED, SHARED)
+    return one
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def peopled(request, tmp_path_factory, model_dir) -> Iterator[Peopled]:
+    """Two embedded engines; of a server there is one, which is the one world and then the other."""
     first, second = (tmp_path_factory.mktemp(name) for name in ("with", "without"))
-    with world(env(first), first) as with_blue, world(env(second), second) as without:
-        asyncio.run(people(with_blue, without))
-        yield [with_blue, without]
+    envs = [environment(request.param, folder, model_dir) for folder in (first, second)]
+    with contextlib.ExitStack() as until_read:
+        without = until_read.enter_context(world(envs[1], second))
+        asyncio.run(people(without, blue=False))
+        told = {}
+        if request.param == "server":
+            told = {name: asyncio.run(ask(without, "red", ATTACKS[name])) for name in ATTACKS}
+            until_read.close()
+            asyncio.run(cleared(envs[1], MADE))
+        with world(envs[0], first) as with_blue:
+            asyncio.run(people(with_blue, blue=True))
+            yield Peopled(with_blue, None if told else without, told)
+        asyncio.run(cleared(envs[0], MADE))
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-async def test_red_sees_what_it_would_see_without_blue(peopled: list[World], name: str):
-    with_blue, without = peopled
+async def test_red_sees_what_it_would_see_without_blue(peopled: Peopled, name: str):
     calls = ATTACKS[name]
 
-    seen = await ask(with_blue, "red", calls)
+    seen = await ask(peopled.with_blue, "red", calls)
 
-    assert differences(seen, await ask(without, "red", calls)) == []
+    assert differences(seen, await peopled.expected(name)) == []
     told = [*calls, STORES] if name.startswith("store") else calls  # red's own words by now
     assert [leaked(answer, told) for answer in seen] == [[]] * len(calls)
 
@@ -258,7 +287,7 @@ async def test_who_has_no_tenant_is_refused_in_one_sentence(peopled, who):
         ("complete", ""),
     ]
 
-    answers = await ask(peopled[0], who, calls)
+    answers = await ask(peopled.with_blue, who, calls)
 
     for answer in answers[:-1]:
         assert "This token names no tenant: it needs the claim 'tenant', a text." in answer
@@ -269,7 +298,7 @@ async def test_who_has_no_tenant_is_refused_in_one_sentence(peopled, who):
     "headers", [{}, {"X-Tenant": "blue"}, {"Authorization": "Bearer red"}], ids=str
 )
 async def test_a_header_makes_nobody_blue(peopled, headers):
-    with_blue = peopled[0]
+    with_blue = peopled.with_blue
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -299,8 +328,9 @@ async def test_a_header_makes_nobody_blue(peopled, headers):
 
 @pytest.mark.parametrize("who", ["red", "list"])
 def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
-    status, _, said = post(f"{peopled[0].address}/metrics", peopled[0].tokens[who], body=None)
-    operators, _, _ = post(f"{peopled[0].address}/metrics", peopled[0].tokens["nobody"], body=None)
+    place, tokens = f"{peopled.with_blue.address}/metrics", peopled.with_blue.tokens
+    status, _, said = post(place, tokens[who], body=None)
+    operators, _, _ = post(place, tokens["nobody"], body=None)
 
     assert status == 403
     assert said == "These figures are for the operator's token."
@@ -319,8 +349,11 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
     ],
 )
 def test_the_page_tells_nothing_more(peopled, call, asked):
+    if peopled.without is None:
+        pytest.skip("a server is one world at a time")
     first, second = (
-        post(f"{one.address}/viz/api/{call}", one.tokens["red"], body=asked) for one in peopled
+        post(f"{one.address}/viz/api/{call}", one.tokens["red"], body=asked)
+        for one in (peopled.with_blue, peopled.without)
     )
 
     assert first[0] == second[0] != 404
@@ -330,7 +363,7 @@ def test_the_page_tells_nothing_more(peopled, call, asked):
 async def test_after_all_of_it_blue_has_what_it_had(peopled):
     """The last test: red has stored and deleted all that it could."""
     (listed, *texts) = await ask(
-        peopled[0],
+        peopled.with_blue,
         "blue",
         [
             ("qdrant-collections", {}),
@@ -351,3 +384,99 @@ async def test_after_all_of_it_blue_has_what_it_had(peopled):
     for answer, (_, text, _) in zip(texts, BLUE * 2, strict=True):
         assert json.dumps(text.strip())[1:40] in answer
         assert "Red" not in answer
+
+
+LENT = "The handbook of holidays, as the quixotic director has it."
+HIDDEN = (
+    "doc.id",
+    "doc",
+    '"doc".id',
+    "doc[].id",
+    "doc.chunk",
+    "doc.file.path",
+    "tenant",
+    "shared_with",
+)
+
+
+def asking_about(key: str) -> Iterator[dict]:
+    """Every kind of condition on a field."""
+    for match in ({"value": "lease"}, {"text": "lease"}, {"any": ["lease"]}, {"except": ["x"]}):
+        yield {"key": key, "match": match}
+    yield {"key": key, "range": {"gte": 0}}
+    yield {"key": key, "range": {"gte": "2000-01-01T00:00:00Z"}}
+    yield {"key": key, "values_count": {"gte": 1}}
+    yield {"key": key, "is_empty": False}
+    yield {"is_empty": {"key": key}}
+    yield {"is_null": {"key": key}}
+    yield {"nested": {"key": key, "filter": {"must": [{"key": "id", "match": {"text": "lease"}}]}}}
+    yield {"nested": {"key": "doc", "filter": {"must_not": [{"is_empty": {"key": "id"}}]}}}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def lent(request, tmp_path_factory, model_dir) -> Iterator[World]:
+    """Blue lends red one text, stored twice: what is hidden of it differs."""
+    folder = tmp_path_factory.mktemp("lent")
+    env = environment(request.param, folder, model_dir)
+
+    async def lend_both(one: World) -> None:
+        for name, document, readers in zip(
+            TWINS, ("lease-77", "other"), (["red"], ["green", "red", "nobody"]), strict=True
+        ):
+            await store(one, "blue", [(document, LENT, "Handbook")], name)
+            await lend(env, point_ids_of("blue")(name, document, 0), name, *readers)
+
+    with world(env, folder) as one:
+        asyncio.run(lend_both(one))
+        yield one
+    asyncio.run(cleared(env, TWINS))
+
+
+@pytest.mark.parametrize("key", HIDDEN)
+async def test_no_filter_tells_what_is_hidden_of_a_lent_text(lent: World, key: str):
+    filters = [
+        {clause: [condition]}
+        for condition in asking_about(key)
+        for clause in ("must", "should", "must_not")
+    ]
+    filters += [{"min_should": {"conditions": [one], "min_count": 1}} for one in asking_about(key)]
+
+    first, second = [await found(lent, name, filters) for name in TWINS]
+
+    assert first == second
+    assert all("query_filter may not ask about the field" in answer for answer in first)
+
+
+async def test_a_lent_text_is_found_alike_whatever_is_hidden_of_it(lent: World):
+    first, second = [await found(lent, name, FILTERS.values()) for name in TWINS]
+
+    assert dict(zip(FILTERS, first, strict=True)) == dict(zip(FILTERS, second, strict=True))
+    assert not any(hidden in answer for answer in first for hidden in ("lease", "green", "blue"))
+
+
+async def test_a_lent_text_is_read_alike(lent: World):
+    first, second = [
+        await answers(
+            lent,
+            [
+                ("qdrant-find", {"query": "handbook", "mode": "full", "collections": [name]}),
+                ("qdrant-project", {"collections": [name]}),
+                ("qdrant-get", {"ids": ["lease-77", "other"], "collection_name": name}),
+            ],
+        )
+        for name in TWINS
+    ]
+
+    assert first == second
+    assert "quixotic director" in first[0]
+
+
+async def found(lent: World, name: str, filters: Iterable[dict]) -> list[str]:
+    """What red is told of a lent text that is searched for with each of these filters."""
+    asked = QUERY | {"query": "handbook", "collections": [name]}
+    return await answers(lent, [("qdrant-find", asked | {"query_filter": one}) for one in filters])
+
+
+async def answers(lent: World, calls: list) -> list[str]:
+    """The same without what may be seen of the difference between the two."""
+    return [masked(answer) for answer in await ask(lent, "red", calls)]
