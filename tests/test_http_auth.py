@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from mcp_server_qdrant.access import Caller, caller
-from mcp_server_qdrant.errors import IssuerUnavailable, Unauthorized
+from mcp_server_qdrant.errors import Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http_auth import Authenticated, Resource
 
 RESOURCE = Resource("https://mcp.example.com/mcp", "https://login.example.com", "qdrant:")
@@ -21,7 +21,7 @@ class Known:
 
     async def caller(self, token):
         if token == "away":
-            raise IssuerUnavailable("No keys.")
+            raise VerifierUnavailable("No keys.")
         if token not in ("ana", "scopeless"):
             raise Unauthorized("The token is not known here.")
         return Caller(token, frozenset({"read"} if token == "ana" else ()), {"team": "blue"})

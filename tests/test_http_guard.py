@@ -142,6 +142,42 @@ async def test_every_page_may_call_where_that_is_said():
     assert response.headers["access-control-allow-origin"] == "*"
 
 
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("http://127.0.0.1:8000 ", "http://127.0.0.1 :8000", "http://evil.example 127.0.0.1:8000"),
+        *("http://user @localhost", "http://evil.example@localhost", "http://localhost\t"),
+        *("http://localhost http://evil.example", "http://localhost,http://evil.example"),
+        *("http://localhost/", "http://localhost/path", "http://localhost?x", "http://localhost#x"),
+        *("http://localhost\\evil.example", "http:localhost", "//localhost", "localhost", ""),
+        *("http://localhost:", "http://localhost:x", "http://localhost:123456", "http://[::1"),
+        *("http://lo\xadcalhost", "NULL null", "http://*"),
+    ],
+)
+@pytest.mark.parametrize("origins", [[], ["*"]])
+async def test_what_no_browser_sends_as_an_origin_is_refused(origin, origins):
+    async def reached(*_):
+        raise AssertionError
+
+    guard = Guard(reached, reached, origins=origins)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1:8000"), (b"origin", origin.encode("latin-1"))]
+    await guard({"type": "http", "path": "/mcp", "method": "POST", "headers": headers}, None, send)
+
+    assert sent[0]["status"] == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "chrome-extension://abc", "http://[::1]:6274", "tauri://x"]
+)
+async def test_what_browsers_send_is_let_in_where_every_page_may_call(origin):
+    assert (await call(guarded(origins=["*"]), Origin=origin)).status_code == 200
+
+
 async def test_probes_are_answered_whatever_they_call_the_server():
     assert (await call(guarded(), "GET", "/open", Host="10-0-0-1.pod")).text == "hello"
     assert (await call(guarded(), "GET", "/open/../mcp", Host="evil.example")).status_code == 421

@@ -19,7 +19,7 @@ QdrantMcpError
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
     ├── CheckUnavailable     nobody could be asked whether hits may be shown: none are
-    └── IssuerUnavailable    tokens cannot be checked: their issuer's keys were never got
+    └── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
 
 No text holds a path, a key or a stack trace.
 """
@@ -129,5 +129,5 @@ class RerankerUnavailable(BackendError):
         super().__init__(sentence)
 
 
-class IssuerUnavailable(BackendError):
-    """No key has been got from the issuer yet, so that no token can be checked."""
+class VerifierUnavailable(BackendError):
+    """No token can be checked: there never were keys of the issuer, or the file is not sound."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server_qdrant.access import READ, Caller, calling
 from mcp_server_qdrant.auth.scopes import SCOPES
-from mcp_server_qdrant.errors import IssuerUnavailable, Unauthorized
+from mcp_server_qdrant.errors import Unauthorized, VerifierUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Verifier(Protocol):
     """What knows whose a token is."""
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized or IssuerUnavailable."""
+        """Who has this token. Raises Unauthorized or VerifierUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Authenticated:
         except Unauthorized as error:
             logger.info("A request was refused: %s", error)
             response = self._refusal(401, "invalid_token", str(error))
-        except IssuerUnavailable as error:
+        except VerifierUnavailable as error:
             headers = {"Retry-After": str(RETRY_SECONDS)}
             response = JSONResponse({"error": str(error)}, status_code=503, headers=headers)
         else:

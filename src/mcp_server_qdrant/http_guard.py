@@ -6,6 +6,7 @@ taken over like that.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -17,6 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
+# As browsers write it (RFC 6454, section 6.2), of one page: what reads otherwise is of nobody.
+ORIGIN = re.compile(
+    r"null|[a-z][a-z0-9+.-]*://(?:[a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?",
+    re.IGNORECASE | re.ASCII,
+)
 HOST_REFUSED = (
     "This server is not called by that Host: its operator adds it to FASTMCP_ALLOWED_HOSTS."
 )
@@ -70,6 +76,8 @@ class Guard:
 
     def _allowed_origin(self, origin: str, host: str) -> bool:
         """Whether a page may call: a listed one, one of this server itself, one of this machine."""
+        if not ORIGIN.fullmatch(origin):
+            return False
         if {"*", origin.lower()} & self._origins:
             return True
         return same_site(origin, host)

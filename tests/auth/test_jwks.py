@@ -16,7 +16,7 @@ from mcp_server_qdrant.auth.jwks import (
     metadata_urls,
     usable,
 )
-from mcp_server_qdrant.errors import IssuerUnavailable
+from mcp_server_qdrant.errors import VerifierUnavailable
 from tests.issuer import Issuer
 from tests.support import Clock
 
@@ -138,7 +138,7 @@ async def test_without_any_key_nothing_can_be_checked_and_the_issuer_is_asked_in
     keys = keys_of(line, clock)
     line.issuer.down = True
     for _ in range(5):
-        with pytest.raises(IssuerUnavailable, match="try again in a few seconds"):
+        with pytest.raises(VerifierUnavailable, match="try again in a few seconds"):
             await ids(keys, "first")
     assert len(line.asked) == 1
     assert "status 503" in caplog.text
@@ -168,7 +168,7 @@ async def test_without_any_key_nothing_can_be_checked_and_the_issuer_is_asked_in
 async def test_garbage_is_no_key(line, clock, answer):
     line.issuer.answers["/jwks"] = answer
 
-    with pytest.raises(IssuerUnavailable):
+    with pytest.raises(VerifierUnavailable):
         await ids(keys_of(line, clock), "first")
 
 
@@ -238,7 +238,7 @@ async def test_metadata_that_lead_astray_are_not_followed(line, clock, caplog, c
     status, metadata = line.issuer.answer(path)
     line.issuer.answers[path] = status, metadata | changes
 
-    with caplog.at_level(logging.WARNING), pytest.raises(IssuerUnavailable):
+    with caplog.at_level(logging.WARNING), pytest.raises(VerifierUnavailable):
         await ids(keys_of(line, clock, None), "first")
 
     assert why in caplog.text

@@ -4,7 +4,7 @@ import contextlib
 import json
 import logging
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.access import Caller
 from mcp_server_qdrant.auth import tokens
-from mcp_server_qdrant.auth.tokens import NamedTokens, add, digest, line, new_token, parse
-from mcp_server_qdrant.errors import ConfigError, Unauthorized
+from mcp_server_qdrant.auth.tokens import (
+    STALE_SECONDS,
+    NamedTokens,
+    add,
+    digest,
+    line,
+    new_token,
+    parse,
+)
+from mcp_server_qdrant.errors import ConfigError, Unauthorized, VerifierUnavailable
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 ANA, BEN = "mqd_" + "a" * 43, "mqd_" + "b" * 43
@@ -21,6 +29,19 @@ ANA, BEN = "mqd_" + "a" * 43, "mqd_" + "b" * 43
 
 def entry(token, name="ana", **fields):
     return {"name": name, "sha256": digest(token), "scopes": ["read"]} | fields
+
+
+class Clock:
+    """A time that passes when a test says so."""
+
+    def __init__(self):
+        self.at = NOW
+
+    def now(self):
+        return self.at
+
+    def pass_(self, seconds):
+        self.at += timedelta(seconds=seconds)
 
 
 @pytest.fixture
@@ -114,6 +135,94 @@ async def test_a_replaced_file_counts_at_once(file, tmp_path):
     await refused(known, ANA)
 
 
+async def test_a_file_of_the_same_size_and_time_counts_at_once(file):
+    before = file.stat()
+    known = verifier(file)
+    changed = file.read_text().replace(digest(ANA), digest(new_token()))
+
+    file.write_text(changed)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    after = file.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    await refused(known, ANA)
+
+
+@pytest.mark.parametrize("lost", ["- {", "open", None])
+async def test_the_tokens_of_a_file_that_is_lost_go_on_for_minutes_and_no_longer(
+    file, caplog, lost
+):
+    sound, clock = file.read_bytes(), Clock()
+    known = NamedTokens(file, "a-single-long-token", clock.now)
+    stands = known.standing(ANA, await known.caller(ANA))
+    if lost == "open":
+        file.chmod(0o666)
+    elif lost is None:
+        file.unlink()
+    else:
+        file.write_text(lost)
+
+    for _ in range(5):
+        assert (await known.caller(ANA)).name == "ana"
+        assert stands()
+        clock.pass_(STALE_SECONDS / 5 - 0.001)
+    clock.pass_(1)
+
+    for token in (ANA, new_token()):
+        with pytest.raises(VerifierUnavailable, match="the operator has to mend the file"):
+            await known.caller(token)
+    assert not stands()
+    assert (await known.caller("a-single-long-token")).name == "(AUTH_TOKEN)"
+    assert [one.levelname for one in caplog.records] == ["WARNING", "ERROR"]
+
+    file.write_bytes(sound)
+    file.chmod(0o600)
+    assert (await known.caller(ANA)).name == "ana"
+    assert stands()
+
+
+async def test_a_file_that_is_mended_from_outside_is_looked_at_again(file):
+    clock = Clock()
+    known = NamedTokens(file, None, clock.now)
+    file.parent.chmod(0o777)
+    file.write_text(line(entry(BEN, "ben")))
+    assert (await known.caller(ANA)).name == "ana"
+
+    file.parent.chmod(0o700)
+    clock.pass_(tokens.RETRY_SECONDS)
+
+    await refused(known, ANA)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_may_write_is_refused(file, mode):
+    file.chmod(mode)
+
+    with pytest.raises(ConfigError, match=r"^AUTH_TOKENS_FILE is not read: others may write to it"):
+        verifier(file)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [],
+        [entry(BEN)],
+        [entry(ANA, scopes=["admin"])],
+        [entry(ANA, claims={"team": "red"})],
+        [entry(ANA, claims={"team": "blue"}, expires="2026-05-01T12:00:00")],
+    ],
+)
+async def test_what_a_token_began_stands_until_the_token_changes(file, changed):
+    known = verifier(file)
+    stands = known.standing(ANA, await known.caller(ANA))
+
+    file.write_text(line(entry(ANA, claims={"team": "blue"})) + line(entry(BEN, "ben2")))
+    assert stands()
+    file.write_text("".join(map(line, changed)))
+
+    assert not stands()
+
+
 @pytest.mark.parametrize("broken", ["- {", "- name: mqd_secret\n", "42", "\xff", None])
 async def test_a_broken_file_changes_nothing_and_is_said_once_without_its_contents(
     file, caplog, broken
@@ -130,7 +239,7 @@ async def test_a_broken_file_changes_nothing_and_is_said_once_without_its_conten
 
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("AUTH_TOKENS_FILE")
-    assert caplog.messages[0].endswith("The tokens read before go on.")
+    assert caplog.messages[0].endswith("The tokens read before go on for 5 minutes.")
     assert "mqd_" not in caplog.text
 
     file.write_text(line(entry(BEN, "ben")))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from mcp_server_qdrant.errors import IssuerUnavailable
+from mcp_server_qdrant.errors import VerifierUnavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -56,12 +56,12 @@ class Keys:
     async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Key]:
         """The keys that may have signed a token with this header; none: nobody's.
 
-        Raises IssuerUnavailable where there are no keys at all.
+        Raises VerifierUnavailable where there are no keys at all.
         """
         if not self._keys:
             await self._fetch_after(RETRY_SECONDS)
             if not self._keys:
-                raise IssuerUnavailable(UNAVAILABLE)
+                raise VerifierUnavailable(UNAVAILABLE)
         elif self._clock() - self._fetched >= FRESH_SECONDS:
             self._start_after(PAUSE_SECONDS)
         found = self._fitting(kid, algorithm)

@@ -42,7 +42,7 @@ class AccessTokens:
         self._jwt: Any = None
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized, or IssuerUnavailable where keys are missing."""
+        """Who has this token. Raises Unauthorized, VerifierUnavailable without any keys."""
         claims = await self._verified(token)
         name = next((claims[key] for key in NAMES if isinstance(claims.get(key), str)), "")
         if not name:

@@ -13,7 +13,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,13 +21,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.access import Caller
 from mcp_server_qdrant.auth.scopes import granted
-from mcp_server_qdrant.errors import ConfigError, Unauthorized
+from mcp_server_qdrant.errors import ConfigError, Unauthorized, VerifierUnavailable
+from mcp_server_qdrant.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "mqd_"  # lets scanners for leaked secrets know it
 RANDOM_BYTES = 32
 SINGLE = "(AUTH_TOKEN)"  # no name of a token in a file can be this
+STALE_SECONDS = 300.0  # that tokens go on while their file is gone or not sound
+RETRY_SECONDS = 5.0  # between looks at such a file that did not change itself
+LAPSED = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
 
 
 class Entry(BaseModel):
@@ -95,7 +99,10 @@ def _fault(error: ValidationError) -> str:
 
 
 class NamedTokens:
-    """Who has which token. The file is read again when it changes."""
+    """Who has which token. The file is read again when it changes.
+
+    While it is gone or not sound, the tokens read before go on for `STALE_SECONDS`, then none does.
+    """
 
     def __init__(
         self, path: Path | None, single: str | None, now: Callable[[], datetime] | None = None
@@ -109,47 +116,92 @@ class NamedTokens:
             self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
         self._entries: Sequence[Entry] = ()
         self._seen: tuple[int, ...] | None = None
+        self._tried: datetime | None = None  # since when the file is not sound: last try, and first
+        self._broken: datetime | None = None
         if path:
             self._seen = _signature(path)
             self._entries = read(path)
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized."""
+        """Who has this token. Raises Unauthorized, VerifierUnavailable."""
         self._follow()
         wanted, found = digest(token), None
         for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
             if hmac.compare_digest(entry.sha256, wanted):
                 found = entry
+        if found is None and self._lapsed:
+            raise VerifierUnavailable(LAPSED)
         if found is None:
             raise Unauthorized("The token is not known here.")
         if found.ended(self._now()):
             raise Unauthorized("The token has expired.")
         return found.caller
 
+    def standing(self, token: str, who: Caller) -> Callable[[], bool]:
+        """What tells whether the token is still this caller's, as it was when it was let in."""
+        wanted = digest(token)
+
+        def stands() -> bool:
+            self._follow()
+            found = (one for one in [*self._single, *self._entries] if one.sha256 == wanted)
+            entry = next(found, None)
+            return entry is not None and not entry.ended(self._now()) and entry.caller == who
+
+        return stands
+
+    @property
+    def _lapsed(self) -> bool:
+        """Whether the file was not sound for so long that the tokens of before are none now."""
+        since = self._broken
+        return since is not None and self._now() - since >= timedelta(seconds=STALE_SECONDS)
+
     def _follow(self) -> None:
-        """Read the file again if it is another than before; a broken one changes nothing."""
-        if self._path is None or (signature := _signature(self._path)) == self._seen:
+        """Read the file again if it is another than before; one that was not sound now and then."""
+        if self._path is None:
             return
-        self._seen = signature
+        signature = _signature(self._path)
+        if signature != self._seen or self._due():
+            self._read(self._path, again=signature == self._seen)
+            self._seen = signature
+        if self._lapsed and self._entries:
+            self._entries = ()
+            logger.error("AUTH_TOKENS_FILE is not sound for too long: its tokens are refused.")
+
+    def _due(self) -> bool:
+        pause = timedelta(seconds=RETRY_SECONDS)
+        return self._tried is not None and self._now() - self._tried >= pause
+
+    def _read(self, path: Path, *, again: bool) -> None:
         try:
-            self._entries = read(self._path)
+            self._entries = read(path)
         except ConfigError as error:
-            logger.warning("%s The tokens read before go on.", error)
+            self._tried = self._now()
+            self._broken = self._broken or self._tried
+            if not again:
+                minutes = STALE_SECONDS / 60
+                logger.warning("%s The tokens read before go on for %d minutes.", error, minutes)
         else:
+            self._tried = self._broken = None
             logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:
-    """What changes with a file; None where there is none."""
+    """What changes with a file, whoever writes it and whatever time it is given; None: no file."""
     try:
         stat = path.stat()
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
 
 
 def read(path: Path) -> tuple[Entry, ...]:
-    """The tokens in a file. Raises ConfigError."""
+    """The tokens in a file that nobody else may write. Raises ConfigError."""
+    try:
+        fault = others_may_write(path)
+    except OSError:
+        fault = None  # reading it says more
+    if fault:
+        raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
     return parse(_text(path), as_json=path.suffix == ".json")
 
 
