@@ -214,6 +214,7 @@ def main() -> None:
             "HF_HUB_OFFLINE": "1",
             "FASTMCP_PORT": str(port),
             "HTTP_MAX_CALLS": str(args.callers),
+            "HTTP_CALLER_SHARE": "1",
         }
         command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
         server = subprocess.Popen(command, env=env, cwd=folder)

@@ -103,7 +103,7 @@ def serve(kind: str, port: int) -> None:
 
     chosen = settings()
     calls = Calls()
-    watch = Watch(chosen, lambda: calls.count)
+    watch = Watch(chosen, calls.held)
     mcp = make_server(chosen, ready if kind == "tool" else whole, calls, watch=watch)
     with http.listening("127.0.0.1", port) as listener:
         http.serve(mcp, "streamable-http", chosen, watch, listener)

@@ -59,7 +59,7 @@ async def watched(**values) -> AsyncIterator[Watched]:
     settings = make_settings(**values)
     encoder = FakeEncoder()
     calls = Calls()
-    watch = Watch(settings, lambda: calls.count)
+    watch = Watch(settings, calls.held)
     async with memory_engine() as engine:
 
         async def opened():
@@ -149,9 +149,9 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 async def test_refused_requests_are_counted_by_reason():
     async with watched(max_body=100, max_calls=1) as one:
-        one.watch.load.calls = 1
+        one.watch.load.calls.take("another")
         busy = await one.http.post("/mcp", content=b"{}")
-        one.watch.load.calls = 0
+        one.watch.load.calls.leave("another")
         large = await one.http.post("/mcp", content=b"x" * 101)
         one.watch.load.draining = True
         draining = await one.http.post("/mcp", content=b"{}")

@@ -10,6 +10,7 @@ def test_the_limits_have_sensible_defaults(loaded):
     made = loaded()
 
     assert (made.max_body, made.max_calls, made.max_streams) == (4 * 1024 * 1024, 64, 1000)
+    assert (made.max_sessions, made.caller_share) == (1000, 0.5)
     assert (made.drain_seconds, made.metrics_collections, made.log_format) == (10.0, 20, "text")
     assert not made.stateless
     assert not made.traced
@@ -20,6 +21,8 @@ def test_every_one_can_be_set(loaded):
         FASTMCP_STATELESS_HTTP="true",
         HTTP_MAX_BODY="1000",
         HTTP_MAX_CALLS="8",
+        HTTP_MAX_SESSIONS="7",
+        HTTP_CALLER_SHARE="0.25",
         HTTP_MAX_STREAMS="9",
         HTTP_DRAIN_SECONDS="0",
         METRICS_COLLECTIONS="0",
@@ -29,6 +32,7 @@ def test_every_one_can_be_set(loaded):
 
     assert made.stateless
     assert (made.max_body, made.max_calls, made.max_streams) == (1000, 8, 9)
+    assert (made.max_sessions, made.caller_share) == (7, 0.25)
     assert (made.drain_seconds, made.metrics_collections, made.log_format) == (0, 0, "json")
     assert made.traced
 
@@ -42,6 +46,9 @@ def test_spans_that_go_nowhere_are_not_made(loaded):
     [
         ("HTTP_MAX_BODY", "0", "must be at least 1"),
         ("HTTP_MAX_CALLS", "0", "must be at least 1"),
+        ("HTTP_MAX_SESSIONS", "0", "must be at least 1"),
+        ("HTTP_CALLER_SHARE", "0", "must be above 0 and at most 1"),
+        ("HTTP_CALLER_SHARE", "1.1", "must be above 0 and at most 1"),
         ("HTTP_MAX_STREAMS", "-1", "must be at least 1"),
         ("HTTP_DRAIN_SECONDS", "-1", "must be 0 or more"),
         ("METRICS_COLLECTIONS", "-1", "must be 0 or more"),

@@ -8,6 +8,11 @@ from typing import Any
 
 READ, WRITE, ADMIN = "read", "write", "admin"
 
+# Keys of the ASGI scope, for what is done in other tasks than the request's own.
+CALLER = "mcp_server_qdrant.caller"
+STANDS = "mcp_server_qdrant.stands"  # what tells whether the caller's token still is
+HOLDER = "mcp_server_qdrant.holder"  # whose limits the request counts against
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

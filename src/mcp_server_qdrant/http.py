@@ -15,7 +15,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.http_edge import protect
 from mcp_server_qdrant.http_health import healthz
-from mcp_server_qdrant.http_limits import BodyLimit, Limits
+from mcp_server_qdrant.http_limits import Limits
+from mcp_server_qdrant.http_load import IDLE_SECONDS
 from mcp_server_qdrant.http_reads import small_reads
 from mcp_server_qdrant.http_requests import Identified
 from mcp_server_qdrant.http_viz import PAGE
@@ -54,14 +55,9 @@ def app(
             transport_security=unchecked,
             max_request_body_size=size,
             stateless_http=settings.stateless,
+            session_idle_timeout=IDLE_SECONDS,
         )
-    limited = Limits(
-        BodyLimit(served, size, refused=refused),
-        watch.load,
-        calls=settings.max_calls,
-        streams=settings.max_streams,
-        refused=refused,
-    )
+    limited = Limits(served, watch.load, size, refused=refused)
     return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 

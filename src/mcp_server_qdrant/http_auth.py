@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server_qdrant.access import READ, Caller, calling
+from mcp_server_qdrant.access import CALLER, READ, STANDS, Caller, calling
 from mcp_server_qdrant.auth.scopes import SCOPES
 from mcp_server_qdrant.errors import Unauthorized, VerifierUnavailable
 
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 METADATA = "/.well-known/oauth-protected-resource"
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)  # RFC 6750, section 2.1
 RETRY_SECONDS = 5
-CALLER = "mcp_server_qdrant.caller"  # key of the ASGI scope
 
 
 class Verifier(Protocol):
@@ -32,6 +31,9 @@ class Verifier(Protocol):
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized or VerifierUnavailable."""
+
+    def standing(self, token: str, who: Caller) -> Callable[[], bool] | None:
+        """What tells whether it still is this caller's; None where that cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class Authenticated:
             await self._app(scope, receive, send)
             return
         try:
-            who = await self._verifier.caller(bearer(Headers(scope=scope)))
+            token = bearer(Headers(scope=scope))
+            who = await self._verifier.caller(token)
         except Unauthorized as error:
             logger.info("A request was refused: %s", error)
             response = self._refusal(401, "invalid_token", str(error))
@@ -109,17 +112,15 @@ class Authenticated:
             response = JSONResponse({"error": str(error)}, status_code=503, headers=headers)
         else:
             if READ in who.scopes:
-                await self._serve(who, scope, receive, send)
+                known = {CALLER: who, STANDS: self._verifier.standing(token, who)}
+                with calling(who):
+                    await self._app({**scope, **known, "user": _user(who)}, receive, send)
                 return
             response = self._refusal(403, "insufficient_scope", "The token lacks the scope read.")
         await response(scope, receive, send)
 
     def _is_page(self, path: str) -> bool:
         return any(path == page or path.startswith(f"{page}/") for page in self._pages)
-
-    async def _serve(self, who: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        with calling(who):
-            await self._app({**scope, CALLER: who, "user": _user(who)}, receive, send)
 
     def _refusal(self, status: int, error: str, sentence: str) -> Response:
         said = {"error": error, "error_description": sentence}

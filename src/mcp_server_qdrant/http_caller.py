@@ -11,26 +11,30 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
-from mcp_server_qdrant.access import ADMIN, Caller, calling
-from mcp_server_qdrant.http_auth import CALLER
+from mcp_server_qdrant.access import ADMIN, CALLER, Caller, calling
+from mcp_server_qdrant.http_load import Standing
 
 
 class ForCaller:
     """Middleware of an MCP server: every message is handled for who sent it, or not at all."""
 
-    def __init__(self, scopes: Mapping[str, str]) -> None:
-        """`scopes` says which scope a tool needs, by its name."""
+    def __init__(self, scopes: Mapping[str, str], standing: Standing) -> None:
+        """`scopes` says which scope a tool needs, by its name; `standing` ends what it must."""
         self._scopes = scopes
+        self._standing = standing
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
         """Handle one message; tools that the caller may not call are left out of a list."""
         who = ctx.request.scope.get(CALLER) if ctx.request is not None else None
-        if not isinstance(who, Caller):
+        if ctx.request is None or not isinstance(who, Caller):
             raise MCPError(INVALID_REQUEST, "This message came without a caller.")
-        with calling(who):
+        result: HandlerResult = None
+        with self._standing.watched(ctx.request.scope) as cancel, calling(who):
             result = await call_next(ctx)
+        if cancel.cancelled_caught:
+            raise MCPError(INVALID_REQUEST, "The token was withdrawn while this was under way.")
         if ctx.method == "tools/list" and isinstance(result, dict):
             result["tools"] = [tool for tool in result["tools"] if self._may(who, tool["name"])]
         return result

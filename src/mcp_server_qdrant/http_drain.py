@@ -8,9 +8,10 @@ from types import FrameType
 import uvicorn
 from typing_extensions import override
 
-from mcp_server_qdrant.http_limits import Load
+from mcp_server_qdrant.http_load import Load
 
 STREAMS_SECONDS = 1  # that connections get to close once their streams were ended
+TICKS = 10  # in a second
 QUIET_TICKS = 2  # an answer over SSE is written a moment after its call is done
 
 
@@ -45,7 +46,9 @@ class Server(uvicorn.Server):
 
     @override
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: whether to stop."""
+        """Ten times a second: whether to stop. Once a second withdrawn tokens lose what is open."""
+        if counter % TICKS == 0:
+            self._load.standing.end_withdrawn()
         if self._load.draining:
             self._quiet = self._quiet + 1 if self._load.under_way == 0 else 0
             if self._quiet >= QUIET_TICKS or self._clock() >= self._until:

@@ -1,154 +1,179 @@
-"""How much a server takes on at once, and in what order it ends. Pure ASGI.
+"""How much a server takes on at once, of all callers and of each. Pure ASGI.
 
 A refusal is answered before anything is done, and before anything is read but a small message of
 a session, so that it costs next to nothing and those within the limit keep their latency.
 """
 
-import asyncio
-import contextlib
 import json
+import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcp_server_qdrant.access import HOLDER
+from mcp_server_qdrant.http_load import Full, Load, holder
+
 HEALTH = ("/healthz", "/readyz", "/metrics")
-STREAM_PATHS = ("/mcp", "/sse")
+MCP = "/mcp"
+STREAM_PATHS = (MCP, "/sse")
+SESSION, VERSION = b"mcp-session-id", b"mcp-protocol-version"
 LISTEN = b"subscriptions/listen"
+SESSIONLESS = b"2026"  # the first year of the protocol without sessions
 BODY_SECONDS = 15.0
-ANSWER_BYTES, ANSWER_SECONDS = 65_536, 2.0
+PATIENCE = 1.0  # seconds after which a body that is still on its way gives way to another
+SMALL_BYTES, SMALL_SECONDS = 65_536, 2.0
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 
-Refusal = Literal["draining", "busy", "streams", "too_large", "too_slow"]
-REFUSALS: tuple[Refusal, ...] = ("draining", "busy", "streams", "too_large", "too_slow")
-_ANSWERS: dict[Refusal, tuple[int, str]] = {
-    "draining": (503, "The server is ending; try again, another one may answer."),
-    "busy": (429, "The server works on as many requests as it may; try again shortly."),
-    "streams": (429, "The server keeps as many event streams open as it may; try again shortly."),
-    "too_large": (413, "The request is larger than the server takes; send less at once."),
-    "too_slow": (408, "The request did not arrive in time."),
+Refusal = Literal[
+    "draining",
+    "busy",
+    "own_calls",
+    "streams",
+    "own_streams",
+    "sessions",
+    "own_sessions",
+    "too_large",
+    "too_slow",
+]
+_SENTENCES: dict[Refusal, str] = {
+    "draining": "The server is ending; try again, another one may answer.",
+    "busy": "Others keep the server busy with as many requests as it may work on; try again "
+    "shortly.",
+    "own_calls": "You have as many requests under way as one caller may; try again when some are "
+    "done.",
+    "streams": "Others keep open as many event streams as the server may have; try again shortly.",
+    "own_streams": "You keep open as many event streams as one caller may; close some.",
+    "sessions": "Others keep open as many sessions as the server may have; try again later.",
+    "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
+    "wait until unused ones have ended.",
+    "too_large": "The request is larger than the server takes; send less at once.",
+    "too_slow": "The request did not arrive in time.",
 }
-
-
-class Load:
-    """What a server is busy with, and whether it takes on more.
-
-    `background` counts calls whose request was answered before they were done, as over SSE.
-    """
-
-    def __init__(self, background: Callable[[], int] = lambda: 0) -> None:
-        self.draining = False
-        self.calls = 0
-        self._background = background
-        self._streams: set[anyio.CancelScope] = set()
-
-    @property
-    def streams(self) -> int:
-        """Event streams that are open."""
-        return len(self._streams)
-
-    @property
-    def under_way(self) -> int:
-        """Calls that are not done."""
-        return max(self.calls, self._background())
-
-    async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one call. It is over with the last part of its answer: the client may go on."""
-        self.calls += 1
-        over = False
-
-        async def watched(message: Message) -> None:
-            nonlocal over
-            if _is_last(message) and not over:
-                over = True
-                self.calls -= 1
-            await send(message)
-
-        try:
-            await app(scope, receive, watched)
-        finally:
-            if not over:
-                self.calls -= 1
-
-    async def stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one event stream until either side ends it."""
-        began = ended = False
-
-        async def watched(message: Message) -> None:
-            nonlocal began, ended
-            began = True
-            ended = _is_last(message)
-            await send(message)
-
-        with anyio.CancelScope() as cancel:
-            self._streams.add(cancel)
-            try:
-                await app(scope, receive, watched)
-            finally:
-                self._streams.discard(cancel)
-        if cancel.cancelled_caught and began and not ended:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    def end_streams(self) -> None:
-        """End every open event stream."""
-        for cancel in list(self._streams):
-            cancel.cancel()
+_STATUS: dict[Refusal, int] = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
+REFUSALS: tuple[Refusal, ...] = tuple(_SENTENCES)
+_CALLS: dict[Full, Refusal] = {"own": "own_calls", "others": "busy"}
+_STREAMS: dict[Full, Refusal] = {"own": "own_streams", "others": "streams"}
+_SESSIONS: dict[Full, Refusal] = {"own": "own_sessions", "others": "sessions"}
 
 
 class Limits:
-    """429 beyond so many calls or streams at once, 503 while the server ends.
+    """429 beyond so much at once, of all or of one caller, 503 while the server ends.
 
-    Answers to what a call has asked its client, and notifications, always pass.
-
-    What tells how the server fares is never refused, nor is a client that ends its session.
+    A body is read whole first, so that one that trickles holds no place of a call. Answers to what
+    a call has asked its client, and notifications, always pass. What tells how the server fares is
+    never refused, nor is a client that ends its session.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         load: Load,
+        size: int,
         *,
-        calls: int,
-        streams: int,
+        seconds: float = BODY_SECONDS,
         refused: Callable[[Refusal], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`size` in bytes and `seconds` are what a body may have."""
         self._app = app
         self._load = load
-        self._calls = calls
-        self._streams = streams
+        self._bodies = Bodies(load, size, seconds, clock)
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
-        free = scope["type"] != "http" or scope["path"] in HEALTH
-        if free or scope["method"] in ("DELETE", "OPTIONS"):
+        if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        stream = _is_stream(scope)
-        if (reason := self._reason(stream=stream)) is not None:
-            if reason != "streams" and (body := await _answer(scope, receive)) is not None:
-                await self._app(scope, _again(body, receive), send)
-                return
-            self._refused(reason)
-            await refuse(reason, send)
-        elif stream:
-            await self._load.stream(self._app, scope, receive, send)
+        who = holder(scope)
+        scope = {**scope, HOLDER: who}
+        send = self._following(scope, send)
+        if scope["method"] in ("DELETE", "OPTIONS"):
+            await self._read(scope, await self._bodies.small(receive), receive, send)
+        elif not _is_stream(scope):
+            await self._call(scope, receive, send)
+        elif reason := self._no_stream(who):
+            await self._refuse(reason, send)
         else:
-            await self._load.call(self._app, scope, receive, send)
+            await self._load.stream(self._app, scope, receive, send)
 
-    def _reason(self, *, stream: bool) -> Refusal | None:
+    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reason = self._no_call(scope)
+        if reason and not _may_answer(scope):
+            await self._refuse(reason, send)
+        elif scope["method"] in ("GET", "HEAD"):
+            await self._load.call(self._app, scope, receive, send)
+        else:
+            body = await self._bodies.read(scope, receive)
+            await self._read(scope, body, receive, send, call=True)
+
+    async def _read(
+        self,
+        scope: Scope,
+        body: Message | Refusal,
+        receive: Receive,
+        send: Send,
+        *,
+        call: bool = False,
+    ) -> None:
+        """Serve a request whose body was read, or refuse it: others may have come meanwhile."""
+        if isinstance(body, str):
+            await self._refuse(body, send)
+            return
+        reason = self._no_call(scope) if call else None
+        if reason and not (_may_answer(scope) and _asks_nothing(body.get("body", b""))):
+            await self._refuse(reason, send)
+        elif call and not reason:
+            await self._load.call(self._app, scope, _again(body, receive), send)
+        else:
+            await self._app(scope, _again(body, receive), send)
+
+    async def _refuse(self, reason: Refusal, send: Send) -> None:
+        self._refused(reason)
+        await refuse(reason, send)
+
+    def _no_stream(self, who: str) -> Refusal | None:
         if self._load.draining:
             return "draining"
-        if stream:
-            return "streams" if self._load.streams >= self._streams else None
-        return "busy" if self._load.under_way >= self._calls else None
+        full = self._load.streams.full(who)
+        return _STREAMS[full] if full else None
+
+    def _no_call(self, scope: Scope) -> Refusal | None:
+        if self._load.draining:
+            return "draining"
+        if full := self._load.busy(scope[HOLDER]):
+            return _CALLS[full]
+        if _opens_session(scope) and (full := self._load.sessions.full(scope[HOLDER])):
+            return _SESSIONS[full]
+        return None
+
+    def _following(self, scope: Scope, send: Send) -> Send:
+        """What answers, and sees which sessions begin and end."""
+        if scope["path"] != MCP:
+            return send
+        sessions, who, given = self._load.sessions, scope[HOLDER], _header(scope, SESSION)
+        if given:
+            sessions.used(given, who)
+
+        async def followed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                made = _header(message, SESSION)
+                if made and not given and status < 400:
+                    sessions.opened(made, who)
+                elif given and (status == 404 or (status < 300 and scope["method"] == "DELETE")):
+                    sessions.ended(given, who)
+            await send(message)
+
+        return followed
 
 
-def _is_last(message: Message) -> bool:
-    """Whether nothing of the answer comes after this."""
-    return message["type"] == "http.response.body" and not message.get("more_body")
+def _header(message: Any, name: bytes) -> bytes:
+    """A header of a request or a response; empty where there is none."""
+    return next((value for one, value in message.get("headers", ()) if one == name), b"")
 
 
 def _is_stream(scope: Scope) -> bool:
@@ -158,43 +183,63 @@ def _is_stream(scope: Scope) -> bool:
     return (b"mcp-method", LISTEN) in scope["headers"]
 
 
-class BodyLimit:
-    """413 for a body of more than `size` bytes, 408 for one that takes longer than `seconds`.
+def _opens_session(scope: Scope) -> bool:
+    """Whether nothing but a new session can come of it, where this server keeps sessions."""
+    fresh = scope["method"] == "POST" and scope["path"] == MCP and not _header(scope, SESSION)
+    return fresh and _header(scope, VERSION) < SESSIONLESS
 
-    The body is read whole before it is handed on, so that it holds without Content-Length too.
+
+class Bodies:
+    """Bodies that are on their way: each is read whole, so that the bound holds for all.
+
+    There may be as many as calls, of one caller its share; beyond that, one that takes longer than
+    `PATIENCE` gives way.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        size: int,
-        *,
-        seconds: float = BODY_SECONDS,
-        refused: Callable[[Refusal], None] = lambda _: None,
-    ) -> None:
-        self._app = app
+    def __init__(self, load: Load, size: int, seconds: float, clock: Callable[[], float]) -> None:
+        self._load = load
         self._size = size
         self._seconds = seconds
-        self._refused = refused
+        self._clock = clock
+        self._coming: dict[anyio.CancelScope, tuple[str, float]] = {}  # whose, since when
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
-            await self._app(scope, receive, send)
-            return
-        reason: Refusal = "too_large"
-        body = None
-        if _declared(scope) <= self._size:
+    async def read(self, scope: Scope, receive: Receive) -> Message | Refusal:
+        """The whole body as one message, or the client's leave; or why it is refused."""
+        who = scope[HOLDER]
+        if _declared(scope) > self._size:
+            return "too_large"
+        if full := self._full(who):
+            return _CALLS[full]
+        with anyio.move_on_after(self._seconds) as coming:
+            self._coming[coming] = who, self._clock()
             try:
-                async with asyncio.timeout(self._seconds):
-                    body = await _whole(receive, self._size)
-            except TimeoutError:
-                reason = "too_slow"
-        if body is None:
-            self._refused(reason)
-            await refuse(reason, send)
-            return
-        await self._app(scope, _again(body, receive), send)
+                return await _whole(receive, self._size) or "too_large"
+            finally:
+                self._coming.pop(coming, None)
+        return "too_slow"
+
+    async def small(self, receive: Receive) -> Message | Refusal:
+        """The same of a request that needs none: it counts nowhere and may not take long."""
+        with anyio.move_on_after(SMALL_SECONDS):
+            return await _whole(receive, SMALL_BYTES) or "too_large"
+        return "too_slow"
+
+    def _full(self, who: str) -> Full | None:
+        """Why there is no room for one more, even where the slowest gives way."""
+        places, own = self._load.calls, [one for one, _ in self._coming.values()].count(who)
+        full: Full = "own" if own >= places.own else "others"
+        if full == "others" and len(self._coming) < places.most:
+            return None
+        slowest, since = next(
+            (coming, since)
+            for coming, (one, since) in self._coming.items()
+            if full == "others" or one == who
+        )
+        if self._clock() - since < PATIENCE:
+            return full
+        del self._coming[slowest]
+        slowest.cancel()
+        return None
 
 
 async def _whole(receive: Receive, most: int) -> Message | None:
@@ -223,20 +268,13 @@ def _again(body: Message, receive: Receive) -> Receive:
     return replayed
 
 
-async def _answer(scope: Scope, receive: Receive) -> Message | None:
-    """The body of a client's small message within its session that asks for nothing; else None.
+def _may_answer(scope: Scope) -> bool:
+    """Whether it can be a client's small message within its session that asks for nothing.
 
     It answers what a call under way has asked, or takes a call back: refused, no call would end.
     """
-    names = {name for name, _ in scope["headers"]}
-    within = b"mcp-session-id" in names or b"session_id=" in scope["query_string"]
-    if scope["method"] != "POST" or not within or not 0 < _declared(scope) <= ANSWER_BYTES:
-        return None
-    body = None
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ANSWER_SECONDS):
-            body = await _whole(receive, ANSWER_BYTES)
-    return body if body is not None and _asks_nothing(body.get("body", b"")) else None
+    within = _header(scope, SESSION) or b"session_id=" in scope["query_string"]
+    return bool(within and scope["method"] == "POST" and 0 < _declared(scope) <= SMALL_BYTES)
 
 
 def _asks_nothing(body: bytes) -> bool:
@@ -257,8 +295,8 @@ def _declared(scope: Scope) -> int:
 
 async def refuse(reason: Refusal, send: Send) -> None:
     """Answer with the status of the reason and one sentence, in the shape MCP clients know."""
-    status, sentence = _ANSWERS[reason]
-    error = {"code": SERVER_ERROR, "message": sentence}
+    status = _STATUS.get(reason, 429)
+    error = {"code": SERVER_ERROR, "message": _SENTENCES[reason]}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if status in (429, 503):

@@ -15,7 +15,8 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mcp_server_qdrant.datatypes import Status
-from mcp_server_qdrant.http_limits import REFUSALS, Load, Refusal
+from mcp_server_qdrant.http_limits import REFUSALS, Refusal
+from mcp_server_qdrant.http_load import Load
 from mcp_server_qdrant.telemetry import PHASES, Outcome, Phase
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -77,7 +78,7 @@ class Metrics:
         under_way = Gauge("mcp_qdrant_calls_under_way", "Calls now.", registry=registry)
         under_way.set_function(lambda: load.under_way)
         streams = Gauge("mcp_qdrant_streams_open", "Event streams now.", registry=registry)
-        streams.set_function(lambda: load.streams)
+        streams.set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
         for reason in REFUSALS:

@@ -9,9 +9,8 @@ from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from mcp_server_qdrant.access import Caller
+from mcp_server_qdrant.access import CALLER, Caller
 from mcp_server_qdrant.datatypes import Status
-from mcp_server_qdrant.http_auth import CALLER
 from mcp_server_qdrant.http_metrics import Metrics
 from mcp_server_qdrant.http_requests import REQUEST_ID
 from mcp_server_qdrant.http_tracing import Tracing

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from mcp_server_qdrant import http_tracing
 from mcp_server_qdrant.access import ADMIN, caller
 from mcp_server_qdrant.http_health import Health
-from mcp_server_qdrant.http_limits import Load
+from mcp_server_qdrant.http_load import Bounds, Load
 from mcp_server_qdrant.http_metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.http_telemetry import Telemetry
 from mcp_server_qdrant.http_tracing import Tracing
@@ -40,10 +40,21 @@ class Services(Protocol):
 
 
 class Watch:
-    """One server's load, figures and health. `background` counts calls whose request is over."""
+    """One server's load, figures and health.
 
-    def __init__(self, settings: "Settings", background: Callable[[], int] = lambda: 0) -> None:
-        self.load = Load(background)
+    `background` counts calls whose request is over, of a holder or of all.
+    """
+
+    def __init__(
+        self, settings: "Settings", background: Callable[[str | None], int] = lambda _: 0
+    ) -> None:
+        bounds = Bounds(
+            settings.max_calls,
+            settings.max_streams,
+            settings.max_sessions,
+            settings.caller_share,
+        )
+        self.load = Load(bounds, background)
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import gc
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.server import MCPServer
@@ -12,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__, resources
-from mcp_server_qdrant.access import calling
+from mcp_server_qdrant.access import HOLDER, calling
 from mcp_server_qdrant.lean import import_qdrant_client, without
 from mcp_server_qdrant.settings import Settings
 from mcp_server_qdrant.tool_boundary import ClosedTool
@@ -79,23 +80,26 @@ class Calls:
     """The calls under way, so that the end of input can wait for their answers."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._of = Counter[str | None]()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self._count
+    def held(self, holder: str | None = None) -> int:
+        """How many there are, of one holder or of all."""
+        return self._of.total() if holder is None else self._of[holder]
 
-    def __enter__(self) -> None:
-        self._count += 1
+    @contextlib.contextmanager
+    def one(self, holder: str | None) -> Iterator[None]:
+        """Everything inside is a call of this holder; over stdio there is none."""
+        self._of[holder] += 1
         self._idle.clear()
-
-    def __exit__(self, *_: object) -> None:
-        self._count -= 1
-        if self._count == 0:
-            self._idle.set()
+        try:
+            yield
+        finally:
+            self._of[holder] -= 1
+            self._of += Counter()  # without those that have none
+            if not self._of:
+                self._idle.set()
 
     async def finish(self, seconds: float) -> None:
         """Wait until none is under way, at most so long."""
@@ -170,7 +174,7 @@ def make_server(
             middleware=[
                 *([watch.telemetry.observe] if watch else []),
                 _beginning(opening, calls or Calls()),
-                *([_for_caller(tools)] if asking else []),
+                *([_for_caller(tools, watch)] if asking else []),
             ],
             extensions=[app()],
         )
@@ -191,8 +195,9 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     """Counts the calls, and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
+        holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
-            with under_way if ctx.method != LISTEN else contextlib.nullcontext():
+            with under_way.one(holder) if ctx.method != LISTEN else contextlib.nullcontext():
                 return await call_next(ctx)
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -205,10 +210,12 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     return begin_after_first_message
 
 
-def _for_caller(tools: Sequence[ClosedTool]) -> Any:
+def _for_caller(tools: Sequence[ClosedTool], watch: "Watch | None") -> Any:
     from mcp_server_qdrant.http_caller import ForCaller  # over stdio nobody is asked who calls
+    from mcp_server_qdrant.http_load import Standing
 
-    return ForCaller({tool.name: tool.scope for tool in tools})
+    standing = watch.load.standing if watch else Standing()
+    return ForCaller({tool.name: tool.scope for tool in tools}, standing)
 
 
 def options_of(settings: Settings) -> Options:

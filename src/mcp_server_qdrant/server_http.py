@@ -38,7 +38,7 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 
 def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
     calls = Calls()
-    watch = Watch(settings, lambda: calls.count)
+    watch = Watch(settings, calls.held)
     page = transport == "streamable-http"
     mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
     http.serve(mcp, transport, settings, watch, listener)

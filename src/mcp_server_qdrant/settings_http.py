@@ -41,6 +41,15 @@ class HttpSettings(BaseModel):
     max_streams: int = _variable(
         "HTTP_MAX_STREAMS", 1000, "Event streams open at the same time; 429 beyond."
     )
+    max_sessions: int = _variable(
+        "HTTP_MAX_SESSIONS", 1000, "Sessions open at the same time; 429 beyond."
+    )
+    caller_share: float = _variable(
+        "HTTP_CALLER_SHARE",
+        0.5,
+        "Share of each of these three that one caller may have: a token, or without tokens an "
+        "address. 1: all, as where a proxy gives all callers one address.",
+    )
     drain_seconds: float = _variable(
         "HTTP_DRAIN_SECONDS", 10.0, "Seconds that calls under way get to finish after SIGTERM."
     )
@@ -71,11 +80,18 @@ class HttpSettings(BaseModel):
             raise ValueError("must be between 0 and 65535")
         return value
 
-    @field_validator("max_body", "max_calls", "max_streams")
+    @field_validator("max_body", "max_calls", "max_streams", "max_sessions")
     @classmethod
     def _room_for_one(cls, value: int) -> int:
         if value < 1:
             raise ValueError("must be at least 1")
+        return value
+
+    @field_validator("caller_share")
+    @classmethod
+    def _a_share(cls, value: float) -> float:
+        if not 0 < value <= 1:
+            raise ValueError("must be above 0 and at most 1")
         return value
 
     @field_validator("drain_seconds", "metrics_collections")

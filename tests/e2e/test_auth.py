@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -23,6 +24,16 @@ WAYS = [
     ("streamable-http", "/mcp", "2026-07-28"),
     ("sse", "/sse", "auto"),
 ]
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    },
+}
 CALL = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -98,6 +109,54 @@ async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, p
     assert "resource_metadata" not in headers["www-authenticate"]
     for secret in (*tokens.values(), "not-a-token-of-anyone", "bearer "):
         assert secret.lower() not in log.lower()
+
+
+@pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])
+async def test_an_open_stream_ends_with_its_token(env, tmp_path, transport, path):
+    file, token = tmp_path / "tokens.yaml", new_token()
+    add(file, {"name": "ana", "sha256": digest(token), "scopes": ["read"]})
+    settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file)}
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+
+    with serving(env | settings, transport, tmp_path) as (address, _):
+        async with httpx.AsyncClient(base_url=address, headers=headers, timeout=30) as http:
+            if path == "/mcp":
+                accept = {"Accept": "application/json, text/event-stream"}
+                opened = await http.post("/mcp", json=HELLO, headers=accept)
+                headers = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+            async with http.stream("GET", path, headers=headers) as events:
+                assert events.status_code == 200
+                file.write_text("[]")
+                async for _ in events.aiter_lines():
+                    pass
+            refused = await http.get(path)
+
+    assert refused.status_code == 401
+
+
+async def test_one_caller_cannot_open_all_sessions(env, tmp_path):
+    file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
+    for name, token in zip("ab", tokens, strict=True):
+        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+    settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "HTTP_MAX_SESSIONS": "6"}
+    accept = {"Accept": "application/json, text/event-stream"}
+
+    with serving(env | settings, "streamable-http", tmp_path) as (address, _):
+        async with httpx.AsyncClient(base_url=address, headers=accept, timeout=30) as http:
+
+            async def opened(token):
+                auth = {"Authorization": f"Bearer {token}"}
+                return await http.post("/mcp", json=HELLO, headers=auth)
+
+            answers = [await opened(tokens[0]) for _ in range(5)]
+            other = await opened(tokens[1])
+            own = {"Mcp-Session-Id": answers[0].headers["mcp-session-id"]}
+            gone = await http.delete("/mcp", headers=own | {"Authorization": f"Bearer {tokens[0]}"})
+            again = await opened(tokens[0])
+
+    assert [one.status_code for one in answers] == [200] * 3 + [429] * 2
+    assert "as many sessions as one caller may" in answers[-1].json()["error"]["message"]
+    assert (other.status_code, gone.status_code, again.status_code) == (200, 200, 200)
 
 
 async def test_one_token_in_the_environment_is_enough(env, tmp_path):

@@ -49,6 +49,9 @@ class AccessTokens:
             raise Unauthorized("The token does not say whose it is.")
         return Caller(name, self._scopes(claims), claims)
 
+    def standing(self, token: str, who: Caller) -> None:
+        """An access token cannot be withdrawn; each further request needs one that counts."""
+
     async def _verified(self, token: str) -> dict[str, Any]:
         jwt = self._jwt = self._jwt or await asyncio.to_thread(importlib.import_module, "jwt")
         if len(token) > MAX_TOKEN:
