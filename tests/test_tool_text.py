@@ -88,6 +88,7 @@ documents = st.builds(
     last=st.none() | st.integers(3, 8),
     section=st.none() | texts,
     torn=st.booleans(),
+    version=st.none(),
 )
 whys = st.builds(
     Why,

@@ -97,7 +97,8 @@ class Calls:
             yield
         finally:
             self._of[holder] -= 1
-            self._of += Counter()  # without those that have none
+            if not self._of[holder]:
+                del self._of[holder]
             if not self._of:
                 self._idle.set()
 

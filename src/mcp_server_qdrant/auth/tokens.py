@@ -116,8 +116,8 @@ class NamedTokens:
             self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
         self._entries: Sequence[Entry] = ()
         self._seen: tuple[int, ...] | None = None
-        self._tried: datetime | None = None  # since when the file is not sound: last try, and first
-        self._broken: datetime | None = None
+        self._broken: datetime | None = None  # since when the file is not sound
+        self._tried: datetime | None = None  # when such a file was last read
         if path:
             self._seen = _signature(path)
             self._entries = read(path)
