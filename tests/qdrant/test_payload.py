@@ -142,3 +142,13 @@ def test_a_foreign_doc_field_does_no_harm(doc):
 
 def test_integer_ids_stay_integers():
     assert read("notes", 42, {"text": "t"}, CONTENT_FIELDS).id == 42
+
+
+@pytest.mark.parametrize("point", [7, "00000000-0000-0000-0000-000000000001"])
+@pytest.mark.parametrize("version", ["a", 3, ["a"], {"a": 1}])
+def test_a_version_that_another_tool_wrote_leads_nowhere(point, version):
+    doc = {"id": "d", "chunk": 1, "chunks": 2, "version": version, "writing": "now"}
+    document = read("c", point, {"text": "x", "doc": doc}, ("text",))
+
+    assert (document.head, document.writing) == (None, None)
+    assert document.version is None or isinstance(point, str)

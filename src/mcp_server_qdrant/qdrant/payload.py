@@ -38,7 +38,9 @@ def read(
     doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
     if not isinstance(doc, dict):
         doc = {}
-    version = doc.get("version") if isinstance(doc.get("version"), str) else None
+    version = doc.get("version")
+    if not isinstance(version, str) or isinstance(as_point_id(str(point)), int):
+        version = None  # ours are of UUIDs
     return Document(
         id=point,
         collection=collection,
