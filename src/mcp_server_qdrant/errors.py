@@ -19,12 +19,15 @@ QdrantMcpError
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
     ├── CheckUnavailable     nobody could be asked whether hits may be shown: none are
-    └── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
+    ├── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
+    └── Unforeseen           whatever else a library, or our own code, raised
 
 No text holds a path, a key or a stack trace.
 """
 
-from collections.abc import Sequence
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class QdrantMcpError(Exception):
@@ -131,3 +134,24 @@ class RerankerUnavailable(BackendError):
 
 class VerifierUnavailable(BackendError):
     """No token can be checked: there never were keys of the issuer, or the file is not sound."""
+
+
+class Unforeseen(BackendError):
+    """A fault that nobody foresaw; its cause is what was raised."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"an unexpected {fault}")
+
+
+@contextmanager
+def contained(error: Callable[[str], QdrantMcpError] = Unforeseen) -> Iterator[None]:
+    """Turn whatever is raised inside and is none of ours into `error` of the name of its class.
+
+    For work on what others made, or that nobody waits for: its faults must not end anything else.
+    """
+    try:
+        yield
+    except (QdrantMcpError, CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as fault:
+        raise error(type(fault).__name__) from fault
