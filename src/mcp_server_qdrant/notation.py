@@ -5,7 +5,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +17,11 @@ MAX_NAME = 255
 LINE = 120
 
 Identify = Callable[[str, str, int], str]
+CALENDAR = "no time between the years 1 and 9999 in UTC"
+_DATED = re.compile(
+    r"[+-]?\d{4,}-\d\d-\d\d([T ]\d\d(:\d\d){0,2}(\.\d+)?( ?[+-]\d\d(:?\d\d)?|Z)?)?", re.IGNORECASE
+)
+_SPACED_ZONE = re.compile(r" (?=[+-]\d\d:?\d\d\Z)")
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
 _FROM_5_TO_8 = (5 ^ 8) << 76
 # Controls of a terminal, of the end of a line and of the direction of writing, and characters that
@@ -117,16 +122,29 @@ def as_point_id(text: str) -> PointId | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """A time as people and tools write it: ISO 8601, or epoch in seconds or milliseconds.
+    """A time as people and tools write it, in UTC: ISO 8601, or epoch in seconds or milliseconds.
 
-    None where it is neither. A time without a zone is UTC.
+    None where it is neither, or where UTC has no such moment. A time without a zone is UTC.
     """
     try:
+        if isinstance(value, date):
+            value = value.isoformat()
         if isinstance(value, str):
-            when = datetime.fromisoformat(value)
-            return when if when.tzinfo else when.replace(tzinfo=UTC)
+            when = datetime.fromisoformat(_SPACED_ZONE.sub("", value))
+            return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+            return datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None
+
+
+def impossible(value: Any) -> bool:
+    """Whether a value that stands where a time belongs looks like one, and there is none such."""
+    dated = isinstance(value, str) and _DATED.fullmatch(value) is not None
+    return (dated or isinstance(value, date | int | float)) and moment(value) is None
+
+
+def iso(when: datetime) -> str:
+    """A moment as it is stored: ISO 8601 in UTC, to the second."""
+    return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -19,6 +19,7 @@ from tests.support import (
     Engine,
     OneModel,
     dense,
+    either_engine,
     foreign,
     memory_engine,
 )
@@ -469,3 +470,21 @@ async def test_what_is_stored_counts_at_once():
 
         assert (await catalog.target("c")).points == 3
         assert (await catalog.target("c")).documents == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True],
+)
+async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
+    async with either_engine("edge", tmp_path) as engine:
+        for name, held in {"other": bad, "both": ["2026-01-03T00:00:00Z", bad]}.items():
+            await foreign(engine, name, {}, vectors={NAME: COSINE})
+            kind = models.PayloadSchemaType.DATETIME
+            await engine.create_payload_index(name, "updated_at", field_schema=kind)
+            for number, value in enumerate((held, "2026-01-02T00:00:00Z"), 1):
+                point = models.PointStruct(id=number, vector={}, payload={"updated_at": value})
+                await engine.upsert(name, [point])
+        infos = {info.name: info.updated_at for info in await catalog_of(engine).describe()}
+
+    assert infos == {"other": "2026-01-02T00:00:00Z", "both": "2026-01-03T00:00:00Z"}

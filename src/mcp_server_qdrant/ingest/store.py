@@ -28,7 +28,7 @@ from mcp_server_qdrant.errors import (
 from mcp_server_qdrant.ingest import fields, parts
 from mcp_server_qdrant.ingest.parts import Replacement, numbered
 from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
-from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, name_fault, point_id
+from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, iso, name_fault, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120
@@ -299,8 +299,8 @@ class Store:
         pieces: Sequence[Chunk],
     ) -> list[Document]:
         now = self._now()
-        written = _iso(now)
-        created = _iso(new.created_at) if new.created_at else before and before.created_at
+        written = iso(now)
+        created = iso(new.created_at) if new.created_at else before and before.created_at
         several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
         made = [
             Document(
@@ -373,7 +373,3 @@ def shortened(title: str) -> str:
 def _reserve(title: str | None) -> int:
     """Tokens kept free for the title: one per two bytes is more than any text needs."""
     return len(shortened(title).encode()) // 2 + 2 if title else 0
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_models import ModelChoice
 from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
@@ -35,6 +37,7 @@ NEAR = 0.7
 NEAR_NAMES = 3
 MODEL_KEY = "embedding_model"
 UPDATED_KEY = "updated_at"
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
 
 _DISTANCES: dict[models.Distance, Distance] = {
     models.Distance.COSINE: "cosine",
@@ -351,7 +354,7 @@ class Catalog:
         entry = self._entries.get(name)
         if entry is None or UPDATED_KEY not in entry.info.payload_schema:
             return None
-        newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC)
+        newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC, start_from=LATEST)
         try:
             with foreign_errors(name):
                 records, _ = await self._client.scroll(
@@ -359,7 +362,10 @@ class Catalog:
                 )
         except QdrantMcpError:
             return None
-        return str(records[0].payload[UPDATED_KEY]) if records and records[0].payload else None
+        found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
+        values = found if isinstance(found, list) else [found]
+        times = {when: str(one) for one in values if (when := moment(one))}
+        return times[max(times)] if times else None
 
     async def close(self) -> None:
         """Stop looking things up."""

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import qdrant_edge as edge
 
+from mcp_server_qdrant.notation import moment
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, guarded
 
@@ -56,12 +56,8 @@ def _sorted_values(engine: edge.EdgeShard, where: Any, order_by: Any) -> list[tu
 def _sortable(value: Any) -> float | int | None:
     """The number a value is ordered by; dates count in microseconds, as in the server."""
     if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1e6)
+        when = moment(value)
+        return None if when is None else int(when.timestamp() * 1e6)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
