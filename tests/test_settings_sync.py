@@ -30,6 +30,15 @@ def test_a_list_says_more(monkeypatch):
     (one,) = load().sync_sources
 
     assert (one.name, one.include, one.exclude) == ("n", ("*.md",), ())
+    assert one.selection == (("*.md",), (), False)
+
+
+def test_links_are_followed_where_that_is_said(monkeypatch):
+    given = '[{"path": "/d", "collection": "c", "follow_links": true}]'
+    monkeypatch.setenv("SYNC_SOURCES", given)
+    (one,) = load().sync_sources
+
+    assert one.selection == ((), (), True)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +46,7 @@ def test_a_list_says_more(monkeypatch):
     [
         ("~/notes", 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
         ('{"/a": "x/y"}', "SYNC_SOURCES: collection: 'x/y' cannot be a collection's name"),
+        ("[" * 100_000, 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
         ('[{"path": "/a"}]', "SYNC_SOURCES: collection: Field required."),
         ('[{"path": "/a", "collection": "c", "x": 1}]', "SYNC_SOURCES: x: Extra inputs"),
         ('{"/a/docs": "c", "/b/docs": "c"}', "SYNC_SOURCES has two folders named 'docs' for 'c'"),

@@ -46,6 +46,11 @@ def _options(command: Command) -> Command:
             click.option(
                 "--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."
             ),
+            click.option(
+                "--follow-links",
+                is_flag=True,
+                help="Read links that lead out of a path, and linked folders.",
+            ),
             click.option("--name", help="Name of the path in ids. Default: the folder's own."),
             click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
             click.option(
@@ -134,7 +139,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
     return SyncRequest(
         sources=tuple(sources(options["paths"], options["name"])),
         collection=collection,
-        selection=Selection(options["include"], options["exclude"]),
+        selection=Selection(options["include"], options["exclude"], options["follow_links"]),
         mirror=mirror,
         dry_run=options["dry_run"],
         create=options["create"],
@@ -178,7 +183,7 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
             raise error
         _say(f"mcp-server-qdrant: {error}")
 
-    await follow(request.sources, run, failed)
+    await follow(request.sources, run, failed, request.selection)
 
 
 @contextlib.asynccontextmanager

@@ -31,6 +31,12 @@ class SyncSource(BaseModel):
     name: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    follow_links: bool = False
+
+    @property
+    def selection(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """What of it is wanted: what is included, excluded, and whether links are followed."""
+        return self.include, self.exclude, self.follow_links
 
     @field_validator("collection")
     @classmethod
@@ -46,7 +52,8 @@ class SyncSettings(BaseModel):
     sync_sources: Annotated[tuple[SyncSource, ...], NoDecode] = _variable(
         "SYNC_SOURCES",
         (),
-        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`.',
+        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`. Links '
+        'out of one are read only where a list says `"follow_links": true`.',
     )
     sync_share: float = _variable(
         "SYNC_SHARE", 0.25, "Share of the time that background sync keeps the model busy."
@@ -59,7 +66,7 @@ class SyncSettings(BaseModel):
             return value
         try:
             held = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             held = None
         if isinstance(held, dict):
             held = [{"path": path, "collection": name} for path, name in held.items()]

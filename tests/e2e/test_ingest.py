@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.ingest.opening import OUTSIDE
 from tests.e2e.raw import RawServer, clean_environment
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
@@ -54,6 +55,37 @@ def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_pat
     assert [one["text"] for one in found["structuredContent"]["results"]] == [
         "# Parcel The parcel has come."
     ]
+
+
+def test_a_link_out_of_the_folder_is_read_only_where_that_is_said(env, tmp_path, notes):
+    (tmp_path / "id_rsa").write_text("PRIVATE KEY\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "deep.md").write_text("# Deep\n\nIt is deep.\n")
+    (notes / "readme.md").symlink_to("../id_rsa")
+    (notes / "more").symlink_to("../more")
+    followed = run(env, "sync", notes, "--collection", "notes", "--follow-links")
+    without = run(env, "sync", notes, "--collection", "notes")
+
+    assert followed.stdout.startswith("notes: 4 new, 0 changed, 0 removed, 0 unchanged, 1 not read")
+    assert without.stdout.startswith("notes: 0 new, 0 changed, 2 removed, 2 unchanged, 3 not read")
+    assert without.stdout.endswith(
+        "Not read (3):\n"
+        f"  notes/more {OUTSIDE}\n"
+        "  notes/photo.jpg is binary\n"
+        f"  notes/readme.md {OUTSIDE}\n"
+    )
+
+
+def test_one_date_in_one_file_is_named_and_the_rest_is_stored(env, notes):
+    (notes / "bad.md").write_text("---\ncreated_at: 9999-12-31T23:59:59-14:00\n---\n# Bad\n\nx\n")
+    done = run(env, "ingest", notes, "--collection", "notes")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("notes: 3 new, 0 changed, 0 removed, 0 unchanged, 1 not read")
+    assert (
+        "notes/bad.md has 'created_at' that is no time between the years 1 and 9999 in UTC"
+        in done.stdout
+    )
 
 
 def test_on_a_terminal_there_is_a_bar(env, notes):

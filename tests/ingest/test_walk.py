@@ -3,10 +3,12 @@
 import os
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.ingest.opening import NO_FILE, OUTSIDE
 from mcp_server_qdrant.ingest.walk import Selection, Source, sources, walk, walk_all
 
 
@@ -17,14 +19,14 @@ def put(folder: Path, *places: str, text: str = "text") -> None:
         file.write_text(text, "utf-8")
 
 
-def found(folder: Path, **selection: tuple[str, ...]) -> list[str]:
+def found(folder: Path, **selection: Any) -> list[str]:
     """What is found below a folder, without its name."""
     seen = walk(Source("notes", folder, folder=True), Selection(**selection))
     return [one.path.removeprefix("notes/") for one in seen.files]
 
 
-def problems(folder: Path) -> dict[str, str]:
-    seen = walk(Source("notes", folder, folder=True), Selection())
+def problems(folder: Path, **selection: Any) -> dict[str, str]:
+    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
     return {one.path.removeprefix("notes/"): one.reason for one in seen.problems}
 
 
@@ -193,5 +195,123 @@ def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_
         sources([tmp_path / path for path in paths], name)
 
 
+def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(RequestError, match="loop cannot be looked at: Too many levels of symbolic"):
+        sources([tmp_path / "loop"])
+
+
 def test_the_same_path_twice_is_one(tmp_path):
     assert len(sources([tmp_path, tmp_path])) == 1
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A folder with links of every kind that lead out of it, and some that do not."""
+    folder = tmp_path / "notes"
+    put(tmp_path, "secret/key.md", "secret/deep/more.md", "notes/sub/a.md")
+    for name, target in {
+        "key.md": "../secret/key.md",
+        "absolute.md": str(tmp_path / "secret" / "key.md"),
+        "dots.md": "sub/../../secret/key.md",
+        "second.md": "key.md",
+        "zero.md": "/dev/zero",
+        "folder": "../secret",
+        "all": "..",
+        "root": "/",
+        "sub/key.md": "../../secret/key.md",
+        "inside.md": "sub/a.md",
+        "inside": "sub",
+        "here": ".",
+    }.items():
+        (folder / name).symlink_to(target)
+    return folder
+
+
+OUT = ["key.md", "absolute.md", "dots.md", "second.md", "zero.md", "folder", "all", "root"]
+
+
+def test_links_out_of_the_folder_are_left_out_and_named(linked):
+    assert found(linked) == ["inside.md", "sub/a.md"]
+    assert problems(linked) == dict.fromkeys([*OUT, "sub/key.md"], OUTSIDE) | dict.fromkeys(
+        ["inside", "here"], "is a link to a folder, which is not followed"
+    )
+
+
+def test_to_include_a_link_does_not_follow_it(linked):
+    assert found(linked, include=("key.md", "/folder/", "folder/**")) == []
+    assert problems(linked, include=("key.md",)) == dict.fromkeys(["key.md", "sub/key.md"], OUTSIDE)
+
+
+def test_where_links_are_followed_each_folder_is_read_once(linked):
+    for name in ("all", "root"):
+        (linked / name).unlink()
+
+    assert found(linked, follow_links=True) == [
+        *("absolute.md", "dots.md", "inside.md", "key.md", "second.md"),
+        *("sub/a.md", "sub/key.md"),
+        *("folder/key.md", "folder/deep/more.md"),
+    ]
+    assert problems(linked, follow_links=True) == {
+        "zero.md": NO_FILE,
+        "inside": "is a link to a folder that is read already",
+        "here": "is a link to a folder that is read already",
+    }
+
+
+def test_links_in_a_circle_are_followed_to_an_end(tmp_path):
+    put(tmp_path, "notes/a.md", "other/b.md")
+    (tmp_path / "notes" / "other").symlink_to("../other")
+    (tmp_path / "other" / "back").symlink_to("../notes")
+    (tmp_path / "notes" / "loop").symlink_to("loop")
+
+    assert found(tmp_path / "notes", follow_links=True) == ["a.md", "other/b.md"]
+    assert problems(tmp_path / "notes", follow_links=True) == {
+        "loop": "cannot be read: Too many levels of symbolic links",
+        "other/back": "is a link to a folder that is read already",
+    }
+
+
+def test_a_link_that_is_named_is_what_the_person_means(tmp_path):
+    put(tmp_path, "real/a.md")
+    (tmp_path / "named").symlink_to("real")
+    (tmp_path / "named.md").symlink_to("real/a.md")
+
+    assert found(tmp_path / "named") == ["a.md"]
+    (file,) = walk_all(sources([tmp_path / "named.md"], "n"), Selection()).files
+    assert file.path == "n/named.md"
+
+
+@pytest.mark.parametrize("target", ["pipe", "../secret.txt", "/dev/zero"])
+def test_rules_that_are_elsewhere_or_no_file_are_named_and_not_heeded(target, tmp_path):
+    put(tmp_path, "notes/a.md")
+    put(tmp_path, "secret.txt", text="*.md")
+    os.mkfifo(tmp_path / "notes" / "pipe")
+    (tmp_path / "notes" / ".gitignore").symlink_to(target)
+
+    assert found(tmp_path / "notes", include=("*.md",)) == ["a.md"]
+    reason = NO_FILE if target == "pipe" else OUTSIDE
+    assert problems(tmp_path / "notes", include=("*.md",)) == {".gitignore": reason}
+
+
+def test_rules_of_the_folders_around_that_are_no_file_are_not_waited_for(tmp_path):
+    put(tmp_path, "notes/a.md", ".git/HEAD")
+    os.mkfifo(tmp_path / ".gitignore")
+
+    assert found(tmp_path / "notes") == ["a.md"]
+
+
+def test_rules_that_are_too_many_are_named_and_not_heeded(tmp_path):
+    put(tmp_path, "a.md")
+    (tmp_path / ".gitignore").write_text("*.md\n" * 300_000)
+
+    assert found(tmp_path) == ["a.md"]
+    assert problems(tmp_path) == {".gitignore": "is larger than 1 MB and not heeded"}
+
+
+def test_a_rule_that_is_no_regular_expression_ends_nothing(tmp_path):
+    put(tmp_path, "a.md", "b.md")
+    (tmp_path / ".gitignore").write_text("[{\\-*a]\n[z-a]\nb.md\n" + "*a" * 30 + "b\n")
+
+    assert found(tmp_path) == ["a.md"]

@@ -6,14 +6,13 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.errors import RequestError
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from mcp_server_qdrant.errors import RequestError, UnusableFile
+from mcp_server_qdrant.ingest.opening import NO_FILE, OUTSIDE, opened, place_in
+from mcp_server_qdrant.ingest.patterns import Patterns
 
 IGNORE_FILE = ".gitignore"
+MOST_RULES = 1_000_000  # bytes
 NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
 BROKEN_NAME = "its name is not UTF-8"
 
@@ -39,10 +38,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which files are wanted: patterns as in .gitignore, relative to the folder that was given."""
+    """Which files are wanted: patterns as in .gitignore, relative to the folder that was given.
+
+    `follow_links`: links are read wherever they lead, and so are linked folders.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    follow_links: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Found:
     """A file as it was seen: `path` is the source's name and its place below.
 
     `path` is the same on every machine; it is the id of the file's document. `mtime` is in
-    nanoseconds: an engine may return a fraction of a second changed in its last digit.
+    nanoseconds: an engine may return a fraction of a second changed in its last digit. The file
+    must be `within` a folder when it is read; None: wherever a link leads.
     """
 
     source: str
@@ -59,6 +63,7 @@ class Found:
     size: int
     mtime: int
     ctime: int = 0
+    within: Path | None = None
 
     @property
     def stamp(self) -> Stamp:
@@ -85,6 +90,7 @@ class Seen:
     """Everything below the paths. Nothing is known of what is below the `unseen` folders."""
 
     files: list[Found] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
@@ -92,14 +98,18 @@ class Seen:
 def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
     """The paths with their names: the folder's own, a file's folder's, or the one given.
 
-    Raises RequestError where there is no such path, or two have one name.
+    Raises RequestError where there is no such path, it cannot be looked at, or two have one name.
     """
     if name is not None and len(paths) > 1:
         raise RequestError("A name can be given to one path at a time.")
     found: dict[str, Source] = {}
     for path in map(Path.absolute, paths):
-        if not path.exists():
-            raise RequestError(f"There is no {path}.")
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise RequestError(f"There is no {path}.") from None
+        except OSError as error:
+            raise RequestError(f"{path} cannot be looked at: {error.strerror}.") from error
         folder = path if path.is_dir() else path.parent
         own = name or folder.resolve().name or "root"
         source = Source(_normal(own), path, folder=folder == path)
@@ -122,6 +132,7 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
         seen = walk(source, selection)
         whole.problems += seen.problems
         whole.unseen += seen.unseen
+        whole.folders += seen.folders
         for found in seen.files:
             if found.path in places:
                 whole.problems.append(Problem(found.path, "is there twice, spelt differently"))
@@ -134,12 +145,13 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
 def walk(source: Source, selection: Selection) -> Seen:
     """All files of a source that are wanted.
 
-    Left out, unmentioned: hidden files, and what a .gitignore or the selection excludes. Links to
-    folders are not followed. Whatever cannot be looked at is a problem and never an error.
+    Left out, unmentioned: hidden files, and what a .gitignore or the selection excludes. Unless
+    links are followed, those to folders and those out of the source are problems. Whatever cannot
+    be looked at is a problem, too, and never an error.
     """
     seen = Seen()
-    if not source.folder:
-        _look(seen, source, source.path, f"{source.name}/{source.path.name}")
+    if not source.folder:  # a link, too, is what was named
+        _look(seen, source, source.path, f"{source.name}/{source.path.name}", None)
         return seen
     walker = _Walker(source, selection, seen)
     walker.descend()
@@ -151,32 +163,68 @@ class _Walker:
 
     def __init__(self, source: Source, selection: Selection, seen: Seen) -> None:
         self._source = source
-        self._include = _patterns(selection.include) if selection.include else None
-        self._exclude = _patterns(selection.exclude)
+        self._include = Patterns(selection.include) if selection.include else None
+        self._exclude = Patterns(selection.exclude)
+        self._within = None if selection.follow_links else source.path
+        self._been: set[tuple[int, int]] = set()
         self._seen = seen
 
     def descend(self) -> None:
         above = tuple(_rules_above(self._source.path))
         if self._ignored(self._source.path, above, is_folder=True):
             above = ()  # who names an ignored folder wants it
-        waiting = [(self._source.path, above)]
-        while waiting:
-            folder, rules = waiting.pop()
+        waiting, linked = [(self._source.path, above)], list[_Task]()
+        while waiting or linked:
+            # Links come last: what they lead to may be in the source itself.
+            folder, rules = waiting.pop() if waiting else linked.pop(0)
+            if not self._is_new(folder):
+                self._problem(self._place(folder), "is a link to a folder that is read already")
+                continue
+            self._seen.folders.append(folder)
             rules = self._with_rules_of(folder, rules)
-            below = []
-            for entry in self._entries(folder):
-                if entry.name.startswith(".") or entry.name in NEVER:
-                    continue
-                path = Path(entry.path)
-                is_folder = entry.is_dir(follow_symlinks=False)
-                own = _below(self._source.path, path, is_folder=is_folder)
-                if self._ignored(path, rules, is_folder=is_folder) or self._exclude.match_file(own):
-                    continue
-                if is_folder:
-                    below.append((path, rules))
-                elif self._include is None or self._include.match_file(own):
-                    _look(self._seen, self._source, path, self._place(path))
-            waiting += reversed(below)
+            below = self._take_in(folder, rules)
+            waiting += [(one, rules) for one in reversed(below) if not one.is_symlink()]
+            linked += [(one, rules) for one in below if one.is_symlink()]
+
+    def _take_in(self, folder: Path, rules: "tuple[_Rules, ...]") -> list[Path]:
+        """Look at the files of a folder that are wanted; its folders that are."""
+        below = []
+        for entry in self._entries(folder):
+            if entry.name.startswith(".") or entry.name in NEVER:
+                continue
+            path = Path(entry.path)
+            is_folder = self._is_folder(entry)
+            own = _below(self._source.path, path, is_folder=is_folder)
+            if self._ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
+                continue
+            if is_folder:
+                below.append(path)
+            elif self._include and not self._include.match(own):
+                continue
+            elif self._within and entry.is_symlink() and place_in(self._within, path) is None:
+                self._problem(self._place(path), OUTSIDE)
+            else:
+                _look(self._seen, self._source, path, self._place(path), self._within)
+        return below
+
+    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            return entry.is_dir(follow_symlinks=self._within is None)
+        except OSError:  # a link that leads in a circle
+            return False
+
+    def _is_new(self, folder: Path) -> bool:
+        """Whether this folder was not read yet under another name."""
+        if self._within is not None:
+            return True
+        try:
+            status = folder.stat()
+        except OSError:
+            return True  # why is said once it is looked into
+        place = status.st_dev, status.st_ino
+        new = place not in self._been
+        self._been.add(place)
+        return new
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -191,15 +239,19 @@ class _Walker:
     def _with_rules_of(self, folder: Path, rules: "tuple[_Rules, ...]") -> "tuple[_Rules, ...]":
         """The innermost first."""
         try:
-            own = _read_rules(folder)
+            own = _read_rules(folder, self._within)
         except OSError as error:
-            self._problem(self._place(folder / IGNORE_FILE), f"cannot be read: {error.strerror}")
-            return rules
-        return (own, *rules) if own else rules
+            fault = f"cannot be read: {error.strerror}"
+        except UnusableFile as error:
+            fault = str(error)
+        else:
+            return (own, *rules) if own else rules
+        self._problem(self._place(folder / IGNORE_FILE), fault)
+        return rules
 
     def _ignored(self, path: Path, rules: "Sequence[_Rules]", *, is_folder: bool) -> bool:
         for folder, patterns in rules:
-            verdict = patterns.check_file(_below(folder, path, is_folder=is_folder)).include
+            verdict = patterns.match(_below(folder, path, is_folder=is_folder))
             if verdict is not None:
                 return verdict
         return False
@@ -212,10 +264,11 @@ class _Walker:
         self._seen.problems.append(Problem(printable(_normal(place)), reason, kept))
 
 
-_Rules = tuple[Path, "GitIgnoreSpec"]
+_Rules = tuple[Path, Patterns]
+_Task = tuple[Path, tuple[_Rules, ...]]
 
 
-def _look(seen: Seen, source: Source, file: Path, place: str) -> None:
+def _look(seen: Seen, source: Source, file: Path, place: str, within: Path | None) -> None:
     """Take in one entry that is no folder."""
     fault: str | None = None
     shown = printable(_normal(place))
@@ -224,7 +277,7 @@ def _look(seen: Seen, source: Source, file: Path, place: str) -> None:
         if stat.S_ISDIR(status.st_mode):
             fault = "is a link to a folder, which is not followed"
         elif not stat.S_ISREG(status.st_mode):
-            fault = "is not a regular file"
+            fault = NO_FILE
         elif shown != _normal(place):
             fault = BROKEN_NAME
     except FileNotFoundError:
@@ -236,7 +289,7 @@ def _look(seen: Seen, source: Source, file: Path, place: str) -> None:
         seen.problems.append(Problem(shown, fault))
     else:
         size, written, changed = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        seen.files.append(Found(source.name, shown, file, size, written, changed))
+        seen.files.append(Found(source.name, shown, file, size, written, changed, within))
 
 
 def _rules_above(root: Path) -> Iterator[_Rules]:
@@ -247,42 +300,21 @@ def _rules_above(root: Path) -> Iterator[_Rules]:
         return
     for folder in above[: top + 1]:
         try:
-            if rules := _read_rules(folder):
+            if rules := _read_rules(folder, None):
                 yield rules
-        except OSError:  # not below the path that was given: none of our business
+        except (OSError, UnusableFile):  # not below the path that was given: none of our business
             continue
 
 
-def _read_rules(folder: Path) -> _Rules | None:
+def _read_rules(folder: Path, within: Path | None) -> _Rules | None:
     try:
-        text = (folder / IGNORE_FILE).read_text("utf-8", "replace")
+        with opened(folder / IGNORE_FILE, within) as file:
+            text = file.read(MOST_RULES + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    return folder, _patterns(text.splitlines(), forgiving=True)
-
-
-def _patterns(lines: Sequence[str], *, forgiving: bool = False) -> "GitIgnoreSpec":
-    """Patterns as in .gitignore. Raises RequestError; a forgiving reader drops what is none."""
-    try:
-        return _compiled(lines)
-    except ValueError as error:
-        if not forgiving:
-            raise RequestError(f"{error}: patterns are those of .gitignore.") from error
-    return _compiled([line for line in lines if _is_pattern(line)])
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        _compiled([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _compiled(lines: Sequence[str]) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # a server that reads no files does without its memory
-
-    return GitIgnoreSpec.from_lines(lines)
+    if len(text) > MOST_RULES:
+        raise UnusableFile(f"is larger than {MOST_RULES / 1e6:.0f} MB and not heeded")
+    return folder, Patterns(text.decode("utf-8", "replace").splitlines(), forgiving=True)
 
 
 def _below(folder: Path, path: Path, *, is_folder: bool) -> str:
