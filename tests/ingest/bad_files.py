@@ -110,13 +110,20 @@ FILES: dict[str, Kind] = {
     "headings.md": (_of(b"# lamp\n\n" * 20_000), ""),
     "loop": (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     "nothing.md": (lambda path: path.symlink_to("gone"), "is a link to nothing"),
-    "folder": (lambda path: path.symlink_to(".."), "is a link to a folder"),
+    "folder": (lambda path: path.symlink_to("."), "is a link to a folder"),
+    "outside": (lambda path: path.symlink_to(".."), "is a link out of the folder"),
+    "passwd.md": (lambda path: path.symlink_to("/etc/passwd"), "is a link out of the folder"),
+    "date.md": (_of(b"---\ndate: 9999-12-31T23:59:59-14:00\n---\nlamp"), ""),
+    "dates.jsonl": (_of(b'{"text": "lamp", "created_at": 1e300}'), ""),
+    "digits.md": (_of(b"---\nn: 0x%s\n---\nlamp" % (b"f" * 9_000)), ""),
+    "no-bool.md": (_of(b"---\nn: !!bool abc\n---\nlamp"), ""),
+    "spaces.md": (_of(b"# a" + b" " * 100_000 + b"b"), ""),
     "pipe.md": (os.mkfifo, "is not a regular file"),
     "socket": (_socket, "is not a regular file"),
     "locked.md": (_locked, "" if ROOT else "cannot be read: Permission denied"),
 }
 if sys.platform == "linux":
-    FILES["memory.txt"] = (lambda path: path.symlink_to("/proc/self/mem"), "cannot be read: ")
+    FILES["memory.txt"] = (lambda path: path.symlink_to("/proc/self/mem"), "is a link out of the")
     FILES[os.fsdecode(b"\xff.md")] = (_of(b"lamp"), "its name is not UTF-8")
 if not ROOT:
     FILES["locked-folder"] = (_locked_folder, "cannot be looked into: Permission denied")

@@ -141,6 +141,33 @@ async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
     assert trial.finished == ["b"]
 
 
+@pytest.mark.parametrize("encoder", ["words", "model"])
+async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(encoder):
+    def stumble(text: str) -> None:
+        if "bad" in text:
+            raise OverflowError
+
+    class Stumbling(Words):
+        def encode_document(self, text: str) -> Sparse:
+            stumble(text)
+            return super().encode_document(text)
+
+    class StumblingModel(Model):
+        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+            list(map(stumble, texts))
+            return await super().encode_documents(texts)
+
+    trial = Trial()
+    if encoder == "words":
+        trial.flow._bm25 = Stumbling()
+    else:
+        trial.flow._encoder = StumblingModel()
+    await trial.run(job("a", "good", "bad"), job("b", "good"))
+
+    assert trial.failed == {"a": "an unexpected OverflowError"}
+    assert trial.finished == ["b"]
+
+
 async def test_a_point_that_is_refused_costs_its_own_file_only():
     trial = Trial()
     trial.disk.refused = "bad"

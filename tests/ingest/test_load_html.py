@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_server_qdrant.errors import UnusableFile
+from mcp_server_qdrant.ingest import load_html
 from mcp_server_qdrant.ingest.load import load
 from mcp_server_qdrant.ingest.load_html import declared, read
 
@@ -68,3 +70,24 @@ def test_any_soup_is_read(text):
 @pytest.mark.parametrize("text", ["<script>never closed", "<svg><svg></svg>still", "</script>seen"])
 def test_elements_left_open_do_no_harm(text):
     assert read("n/p.html", text).texts[0].text in ("", "seen")
+
+
+@pytest.mark.parametrize("tag", ["<a ", "<!--", "<svg>", "<title>a<b>", "&#1", "<a b='"])
+def test_a_page_that_takes_too_long_is_given_up(tag, monkeypatch):
+    """The parser's time grows with the square of what is never closed: days for 10 MB."""
+    monkeypatch.setattr(load_html, "SECONDS", 0)
+
+    with pytest.raises(UnusableFile, match="takes longer than 0 s to read"):
+        read("n/p.html", tag * 20_000)
+
+
+def test_what_is_never_closed_inside_ends_with_what_is_around_it():
+    (one,) = read("n/p.html", "<nav><svg><svg>unseen</nav>seen</svg></svg> too").texts
+
+    assert one.text == "seen too"
+
+
+def test_many_parts_that_are_never_closed_are_passed_over():
+    (one,) = read("n/p.html", "lamp" + "<svg>" * 200_000 + "</nav>" * 200_000).texts
+
+    assert one.text == "lamp"

@@ -2,8 +2,14 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
-from mcp_server_qdrant.ingest.load_jsonl import read
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.ingest import load_jsonl
+from mcp_server_qdrant.ingest.load import plain
+from mcp_server_qdrant.ingest.load_jsonl import IDS, KINDS, TEXTS, TIMES, read
 
 
 def rows(*given: object) -> bytes:
@@ -79,3 +85,73 @@ def test_a_line_too_long_is_left_out():
     data = b'{"text": "' + b"a" * 10_000_000 + b'"}'
 
     assert read("n/x.jsonl", data).notes == ["line 1 is longer than 10 MB"]
+
+
+IMPOSSIBLE = [
+    '"9999-12-31T23:59:59-14:00"',
+    '"0001-01-01T00:00:00+14:00"',
+    '"2026-02-30"',
+    "NaN",
+    "-Infinity",
+    "1e999",
+    "253402300800000",
+    "9" * 4_000,
+    "true",
+]
+
+
+def test_a_date_that_no_calendar_has_is_named_by_its_lines():
+    lines = [f'{{"text": "t{n}", "created_at": {one}}}' for n, one in enumerate(IMPOSSIBLE)]
+    contents = read("n/x.jsonl", "\n".join(lines).encode())
+
+    assert len(contents.texts) == len(IMPOSSIBLE)
+    assert {one.created_at for one in contents.texts} == {None}
+    assert contents.notes == [
+        "line 1 has 'created_at' that is no time between the years 1 and 9999 in UTC "
+        "(likewise 2, 3, 4, 5, 6 and 3 more)"
+    ]
+
+
+def test_a_line_that_raises_what_nobody_foresaw_is_left_out_alone(monkeypatch):
+    def stumbling(row: Any) -> Any:
+        if row["text"] == "bad":
+            raise MemoryError
+        return plain(row)
+
+    monkeypatch.setattr(load_jsonl, "plain", stumbling)
+    contents = read("n/x.jsonl", rows({"text": "one"}, {"text": "bad"}, {"text": "two"}))
+
+    assert [one.text for one in contents.texts] == ["one", "two"]
+    assert contents.notes == ["line 2 cannot be read: an unexpected MemoryError"]
+
+
+def test_of_many_kinds_of_faults_the_first_are_named():
+    lines = b"\n".join(b"x" * n + b"\xff" for n in range(200))
+    notes = read("n/x.jsonl", lines).notes
+
+    assert len(notes) == KINDS + 1
+    assert notes[-1].startswith("line 51 has another fault (likewise 52, 53, 54, 55, 56 and 144 ")
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.text(st.characters(categories=["Cs"]))
+    | st.sampled_from([10**400, "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+keys = st.sampled_from([*IDS, *TEXTS, *TIMES, "title", "tags", "metadata"]) | st.text()
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(keys, values).map(json.dumps) | st.text(), max_size=5))
+def test_whatever_a_line_holds_the_others_are_read(lines):
+    kept = json.dumps({"id": "the very last", "text": "kept"})
+    contents = read("n/x.jsonl", "\n".join([*lines, kept]).encode("utf-8", "replace"))
+
+    assert contents.texts[-1].text == "kept"
+    assert all("unexpected" not in note for note in contents.notes)

@@ -1,6 +1,7 @@
 """One file made into chunks."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_server_qdrant.ingest import prepare as prepare_module
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.load import Mark
+from mcp_server_qdrant.ingest.opening import OUTSIDE
 from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer, Same, sections, sections_at
 from mcp_server_qdrant.ingest.state import Contents, known_files
 from mcp_server_qdrant.ingest.walk import Found, Problem
@@ -108,6 +111,35 @@ def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
     file.file.unlink()
 
     assert prepare(file) == Problem("n/a.md", "is gone", stamp=file.stamp)
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise."""
+
+
+@pytest.mark.parametrize("fault", [MemoryError, RecursionError, OverflowError, KeyError, Panic])
+def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
+    fault, tmp_path, monkeypatch
+):
+    def stumble(path: str, data: bytes) -> Any:
+        raise fault(f"{path} makes it stumble")
+
+    monkeypatch.setattr(prepare_module, "load", stumble)
+    file = found(tmp_path / "a.md", "text")
+
+    reason = f"cannot be read: an unexpected {fault.__name__}"
+    assert prepare(file) == Problem("n/a.md", reason, kept=True, stamp=file.stamp)
+
+
+def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
+    (tmp_path / "secret").write_text("the key")
+    (folder := tmp_path / "n").mkdir()
+    seen = replace(found(folder / "a.md", "text"), within=folder)
+    (folder / "a.md").unlink()
+    (folder / "a.md").symlink_to("../secret")
+
+    assert prepare(seen) == Problem("n/a.md", OUTSIDE, stamp=seen.stamp)
+    assert isinstance(prepare(replace(seen, within=None)), Job)
 
 
 def test_ids_of_another_file_are_left_out_and_named(tmp_path):

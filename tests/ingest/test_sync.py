@@ -332,9 +332,8 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_pat
     assert files == {"good.md", *(name for name, why in shown.items() if not why)}
     assert said.keys() == {name for name, why in shown.items() if why}
     assert [name for name, why in said.items() if shown[name] not in why] == []
-    assert dict(report.notes).keys() == {
-        f"bad/{name}" for name in ("some-lines.jsonl", "front-matter.md", "bomb.md", "deep.md")
-    }
+    noted = ("some-lines.jsonl", "front-matter.md", "bomb.md", "deep.md", "date.md", "dates.jsonl")
+    assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
     assert counts(again) == (0, 0, 0, len(files), len(said))
 
 

@@ -22,6 +22,8 @@ from mcp_server_qdrant.errors import (
     QdrantMcpError,
     RequestError,
     UnknownCollection,
+    UnusableFile,
+    contained,
 )
 from mcp_server_qdrant.ingest.prepare import Job, Piece
 from mcp_server_qdrant.ingest.store import encoded_text
@@ -173,6 +175,11 @@ class Flow:
             self._failed(job, str(error))
 
     async def _points(self, items: Items) -> list[StoredPoint]:
+        """The points of some chunks. Raises UnusableFile where one of them breaks an encoder."""
+        with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
+            return await self._encoded(items)
+
+    async def _encoded(self, items: Items) -> list[StoredPoint]:
         dense: Sequence[Dense | None] = [None] * len(items)
         if self._encoder is not None:
             dense = await self._encoder.encode_documents([piece.text for _, piece in items])

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
+from time import thread_time
 from typing import Any
 
 from mcp_server_qdrant.errors import UnusableFile
 from mcp_server_qdrant.ingest.fields import FEWEST, MOST
+from mcp_server_qdrant.notation import CALENDAR, impossible, moment
 
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
@@ -58,6 +60,19 @@ class Contents:
 
     texts: list[Loaded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+class Patience:
+    """So many seconds of this thread's processor time, within which a file must be read."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+        self._end = thread_time() + seconds
+
+    def check(self) -> None:
+        """Raise UnusableFile once they are over."""
+        if thread_time() > self._end:
+            raise UnusableFile(f"takes longer than {self._seconds} s to read")
 
 
 Loader = Callable[[str, bytes], Contents]
@@ -142,6 +157,13 @@ def _plain(value: Any, depth: int, left: Iterator[int]) -> Any:
 def _text(value: Any) -> str:
     text = value.isoformat() if hasattr(value, "isoformat") else str(value)
     return SURROGATE.sub("\ufffd", text)
+
+
+def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
+    """The first time among the values, and on each that can be none a sentence with its name."""
+    found = next((when for when in map(moment, times.values()) if when), None)
+    faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
+    return found, faults
 
 
 def tags_of(value: Any) -> tuple[str, ...]:

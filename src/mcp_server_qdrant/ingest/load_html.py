@@ -2,10 +2,11 @@
 
 import codecs
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import PurePosixPath
 
-from mcp_server_qdrant.ingest.load import Contents, Loaded, Mark
+from mcp_server_qdrant.ingest.load import Contents, Loaded, Mark, Patience
 
 UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "iframe", "select"})
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -19,6 +20,7 @@ BLOCKS = frozenset((
 LINES = frozenset({"br", "tr", "option"})
 CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 HEAD = 2048
+SECONDS = 30  # the parser's time grows with the square of what is never closed
 SPACE = re.compile(r"[ \t\r\n\f\v]+")
 
 
@@ -52,11 +54,13 @@ class _Page(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.title = ""
         self.marks: list[Mark] = []
         self._parts: list[str] = []
         self._length = 0
+        self._title: list[str] = []
         self._unseen: list[str] = []
+        self._unseen_of: Counter[str] = Counter()
+        self._in_time = Patience(SECONDS)
         self._preformatted = 0
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None  # level, start, first part
@@ -65,9 +69,15 @@ class _Page(HTMLParser):
     def text(self) -> str:
         return "".join(self._parts)
 
+    @property
+    def title(self) -> str:
+        return "".join(self._title)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._in_time.check()
         if tag in UNSEEN:
             self._unseen.append(tag)
+            self._unseen_of[tag] += 1
         elif tag == "title" and not self._unseen:
             self._in_title = True
         elif tag in HEADINGS:
@@ -87,9 +97,11 @@ class _Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag in UNSEEN:
-            if tag in self._unseen:  # what was never closed inside ends with it
-                while self._unseen.pop() != tag:
-                    pass
+            while self._unseen_of[tag]:  # what was never closed inside ends with it
+                inner = self._unseen.pop()
+                self._unseen_of[inner] -= 1
+                if inner == tag:
+                    break
         elif tag == "title":
             self._in_title = False
         elif tag in HEADINGS:
@@ -102,8 +114,9 @@ class _Page(HTMLParser):
             self._break("\n\n")
 
     def handle_data(self, data: str) -> None:
+        self._in_time.check()
         if self._in_title:
-            self.title += data
+            self._title.append(data)
         elif self._unseen:
             return
         elif self._preformatted:

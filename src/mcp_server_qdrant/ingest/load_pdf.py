@@ -4,11 +4,12 @@ import io
 import logging
 from pathlib import PurePosixPath
 
-from mcp_server_qdrant.errors import UnusableFile
-from mcp_server_qdrant.ingest.load import SURROGATE, Contents, Loaded, Mark
+from mcp_server_qdrant.errors import UnusableFile, contained
+from mcp_server_qdrant.ingest.load import SURROGATE, Contents, Loaded, Mark, Patience
 
 MISSING = "needs the extra `pdf`: install mcp-server-qdrant[pdf]"
 GAP = "\n\n"
+SECONDS = 600
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -19,13 +20,16 @@ def read(path: str, data: bytes) -> Contents:
         raise UnusableFile(MISSING) from error
     # It logs a line for each thing that is odd about a file.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    try:
+    pages: list[str] = []
+    in_time = Patience(SECONDS)
+    # A broken file makes it stumble anywhere, with any error.
+    with contained(lambda _: UnusableFile("is not a PDF that can be read")):
         reader = pypdf.PdfReader(io.BytesIO(data))
         locked = reader.is_encrypted and not reader.decrypt("")
-        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        for sheet in () if locked else reader.pages:
+            in_time.check()
+            pages.append(sheet.extract_text())
         title = None if locked or reader.metadata is None else reader.metadata.title
-    except Exception as error:  # a broken file makes it stumble anywhere, with any error
-        raise UnusableFile("is not a PDF that can be read") from error
     if locked:
         raise UnusableFile("is locked with a password")
     text, marks = "", []

@@ -1,12 +1,10 @@
 """One file -> the chunks to be stored of it, made in a thread."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
-from pathlib import Path
-from typing import Any
 
 from mcp_server_qdrant.datatypes import (
     Chunk,
@@ -15,17 +13,20 @@ from mcp_server_qdrant.datatypes import (
     PointId,
 )
 from mcp_server_qdrant.datatypes_writes import StoredPoint
-from mcp_server_qdrant.errors import UnusableFile
+from mcp_server_qdrant.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.ingest.load import Loaded, Mark, load, many
+from mcp_server_qdrant.ingest.opening import opened
 from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.store import encoded_text, shortened
 from mcp_server_qdrant.ingest.walk import Found, Problem
-from mcp_server_qdrant.notation import Identify, moment, point_id
+from mcp_server_qdrant.notation import Identify, iso, moment, point_id
 
 OVERLAP = 0.15
 MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
 MB = 1_000_000
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +152,22 @@ class Preparer:
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
         """What is to be done about a file. Without measures its texts are not cut."""
         try:
+            with contained():
+                return self._unless_away(found, known)
+        except UnusableFile as error:
+            return Problem(found.path, str(error), stamp=found.stamp)
+        except Unforeseen as error:
+            logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
+            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
+
+    def _unless_away(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
+        try:
             return self._prepare(found, known)
         except FileNotFoundError:
             return Problem(found.path, "is gone", stamp=found.stamp)
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
             return Problem(found.path, reason, kept=True, stamp=found.stamp)
-        except UnusableFile as error:
-            return Problem(found.path, str(error), stamp=found.stamp)
 
     def _prepare(self, found: Found, known: KnownFile | None) -> Job | Same:
         found, data = self._read(found)
@@ -180,7 +189,7 @@ class Preparer:
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
         most = self._max_bytes * (MANY_TIMES if many(found.path) else 1)
-        with Path.open(found.file, "rb") as file:
+        with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
             if status.st_size > most:
                 raise UnusableFile(
@@ -226,7 +235,8 @@ class Preparer:
 
     def _documents(self, found: Found, text: Loaded, chunks: Sequence[Chunk]) -> Iterator[Document]:
         document = text.id or found.path
-        written = _iso(found.mtime / 1e9)
+        modified = moment(found.mtime / 1e9)
+        written = iso(modified) if modified else None
         named = text.metadata is not None and any(
             isinstance(text.metadata.get(key), str) for key in ("source", "url")
         )
@@ -240,7 +250,7 @@ class Preparer:
                 source=None if named else found.path,
                 metadata=text.metadata,
                 tags=text.tags,
-                created_at=_iso(text.created_at) or written,
+                created_at=iso(text.created_at) if text.created_at else written,
                 updated_at=written,
                 document=document,
                 chunk=number,
@@ -269,11 +279,3 @@ def sections_at(marks: Sequence[Mark], places: Sequence[int]) -> Iterator[str | 
             current = following[1]
             following = next(ahead, None)
         yield current
-
-
-def _iso(when: Any) -> str | None:
-    """A moment as it is stored; None where it is none that a calendar has."""
-    known = when if hasattr(when, "astimezone") else moment(when)
-    if known is None:
-        return None
-    return str(known.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
