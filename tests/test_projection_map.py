@@ -286,6 +286,18 @@ async def test_where_nothing_can_be_read_it_is_an_error_and_tried_again():
         assert (await view(services)).map.panels[0].count == 5
 
 
+async def test_a_map_that_failed_in_an_unforeseen_way_is_tried_again():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        drawer = services.projector._drawer
+        services.projector._drawer = None
+        with pytest.raises(AttributeError):
+            await view(services, "notes")
+        services.projector._drawer = drawer
+
+        assert (await view(services, "notes")).map.panels[0].count == 5
+
+
 async def test_where_no_collection_can_be_looked_up_it_is_an_error_too():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(5))

@@ -65,6 +65,12 @@ class _Entry:
     checked: float
     making: "asyncio.Task[Map]"
 
+    @property
+    def failed(self) -> bool:
+        """Whether there will be no map."""
+        made = self.making
+        return made.done() and (made.cancelled() or made.exception() is not None)
+
 
 class Projector:
     """Maps of any collections, each kept while what it shows stays as it is.
@@ -142,9 +148,9 @@ class Projector:
         self._maps.move_to_end(key)
         try:
             return await asyncio.shield(entry.making)
-        except QdrantMcpError:
-            self._maps.pop(key, None)
-            raise
+        finally:
+            if entry.failed and self._maps.get(key) is entry:
+                del self._maps[key]
 
     def _keep(self, key: State, entry: _Entry) -> None:
         self._maps[key] = entry

@@ -84,11 +84,6 @@ class Services:
     background: Background
     shared: Shared
 
-    @property
-    def filling(self) -> asyncio.Task[None] | None:
-        """What fills pending points."""
-        return self.shared.filling
-
     def mine(self) -> "Services":
         """What the caller may use: all of it."""
         return self
@@ -100,6 +95,11 @@ class Services:
     def work(self) -> dict[str, int]:
         """What was written since the start, by kind, and what is kept in step."""
         return {**self.shared.work(), **self.background.counts()}
+
+    def faults(self) -> list[str]:
+        """A sentence on each thing in the background that died, but for the sync of folders."""
+        parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
+        return [sentence for part in parts for sentence in part.faults.values()]
 
     async def rest(self) -> None:
         """Stop what goes on in the background."""
@@ -267,7 +267,7 @@ def _background(settings: Settings, parts: Parts, tenant: str | None) -> Backgro
     """
     paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
     folders = [
-        Folder(one.path, one.collection, one.name, walk.Selection(one.include, one.exclude))
+        Folder(one.path, one.collection, one.name, walk.Selection(*one.selection))
         for one in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]

@@ -1,6 +1,5 @@
 """What all services over one engine share: the engine, the models, the filling of points."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from mcp_server_qdrant.services_check import HitCheck
 from mcp_server_qdrant.services_models import open_choice
 from mcp_server_qdrant.services_tenants import View, view_of
 from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.tasks import Tasks
 from mcp_server_qdrant.upkeep import upgrades_of
 
 
@@ -52,9 +52,9 @@ class Shared:
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
         self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep)
-        self.filling: asyncio.Task[None] | None = None
-        if not settings.qdrant_read_only:
-            self.filling = asyncio.ensure_future(self._backfill.run())
+        self.tasks = Tasks()
+        fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
+        self.filling = None if settings.qdrant_read_only else fill()
 
     def work(self) -> dict[str, int]:
         """What was written since the start, by kind."""
@@ -117,9 +117,7 @@ class Shared:
         """Let engine and models go, and these services before them."""
         for services in several:
             await services.rest()
-        if self.filling is not None:
-            self.filling.cancel()
-            await asyncio.wait([self.filling])
+        await self.tasks.close()
         await self.everything.close()
         await self.rerank.close()
         if self.check is not None:

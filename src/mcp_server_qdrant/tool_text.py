@@ -226,8 +226,10 @@ def stored(done: Stored) -> str:
     return f"{verb} {where}.{kept}{later}"
 
 
-def collections(found: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> str:
-    """One line per collection, and per one that is not there yet but is to be filled."""
+def collections(
+    found: Sequence[CollectionInfo], syncs: Mapping[str, str], faults: Sequence[str] = ()
+) -> str:
+    """One line per collection, per one that is not there yet but is to be filled, and per fault."""
     named = {info.name for info in found}
     lines = [_collection(info, syncs.get(info.name)) for info in found]
     lines += [
@@ -235,7 +237,8 @@ def collections(found: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> st
         for name, sync in syncs.items()
         if name not in named
     ]
-    return "\n".join(lines) or "There is no collection yet."
+    lines = lines or ["There is no collection yet."]
+    return "\n".join([*lines, *(f"Note: {fault}." for fault in faults)])
 
 
 def _collection(info: CollectionInfo, sync: str | None) -> str:

@@ -20,7 +20,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_writes import Stored
 from mcp_server_qdrant.errors import RequestError
-from mcp_server_qdrant.notation import as_point_id, every, moment
+from mcp_server_qdrant.notation import CALENDAR, as_point_id, every, impossible, moment
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
 from mcp_server_qdrant.tool_delete import (
     DELETE,
@@ -133,6 +133,9 @@ class Services(Protocol):
     @property
     def projector(self) -> Projector:
         """Maps."""
+
+    def faults(self) -> Sequence[str]:
+        """Sentences on what else died in the background."""
 
 
 Text = Annotated[str, BeforeValidator(sound)]
@@ -258,13 +261,16 @@ class Tools:
             raise RequestError(f"collection_name is required; there are: {names}.")
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)
+        said = (metadata or {}).get("created_at")
+        if impossible(said):
+            raise RequestError(f"metadata.created_at is {CALENDAR}: correct it, or leave it out.")
         new = NewDocument(
             text=information,
             metadata=metadata,
             id=id if id and id.strip() else None,
             title=title,
             tags=None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip())),
-            created_at=moment((metadata or {}).get("created_at")),
+            created_at=moment(said),
         )
         done = await services.store.store(
             new, collection, create=create, progress=context.report_progress
@@ -303,7 +309,10 @@ class Tools:
             tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
             for info in infos
         ]
-        return answer(tool_text.collections(infos, syncs), {"collections": described})
+        structured: dict[str, Any] = {"collections": described}
+        if faults := services.faults():
+            structured["notes"] = list(faults)
+        return answer(tool_text.collections(infos, syncs, faults), structured)
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.errors import EngineUnavailable
+from mcp_server_qdrant.ingest import watch
 from mcp_server_qdrant.ingest.background import ATTEMPTS, Background, Folder, Pace, State
 from mcp_server_qdrant.ingest.state import KnownFile
 from mcp_server_qdrant.ingest.sync import Known, Report, SyncRequest
-from mcp_server_qdrant.ingest.walk import Problem
+from mcp_server_qdrant.ingest.walk import Problem, Selection
+from mcp_server_qdrant.tasks import Tasks
 from tests.support import Clock
 
 
@@ -217,3 +219,61 @@ async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
     await background.close()
 
     assert told == {"things": "not in step with gone: there is no such folder"}
+
+
+async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
+    syncing, pauses = Syncing(), []
+    background = Background(syncing, [Folder(notes, "things")], None)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append((seconds, background.status()["things"]))
+        if len(pauses) == 3:
+            syncing.error = None
+        await asyncio.sleep(0)
+
+    background._tasks = Tasks(sleep=sleep)
+    syncing.error = OverflowError("date value out of range")
+    background.start()
+    for _ in range(4):
+        await syncing.next()
+    while "not in step" in background.status()["things"]:
+        await asyncio.sleep(0)
+    await background.close()
+
+    died = "not in step with notes: The sync of notes stopped: an unexpected OverflowError; it "
+    assert pauses == [(n, f"{died}begins anew in {n} s") for n in (1, 2, 4)]
+    assert background.status() == {"things": "in step with notes, 1 file"}
+
+
+async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
+    syncing, told = Syncing(), asyncio.Event()
+    background = Background(syncing, [Folder(notes, "things")], None)
+
+    async def sleep(_: float) -> None:
+        told.set()
+        await asyncio.Event().wait()
+
+    def refuse(*places, **options):
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr(watch, "awatch", refuse)
+    background._tasks = Tasks(sleep=sleep)
+    background.start()
+    async with asyncio.timeout(30):
+        await told.wait()
+    status, counts = background.status()["things"], background.counts()
+    await background.close()
+
+    assert "The sync of notes stopped: Changes cannot be watched: OSError; it begins" in status
+    assert counts["folders_not_in_step"] == 1
+
+
+async def test_links_are_followed_where_the_folder_says_so(notes):
+    syncing = Syncing()
+    selection = Selection(follow_links=True)
+    background = Background(syncing, [Folder(notes, "things", selection=selection)], None)
+    background.start()
+    asked = await syncing.next()
+    await background.close()
+
+    assert asked.selection.follow_links

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import EncoderUnavailable, EngineUnavailable
+from mcp_server_qdrant.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.services import Services, wire
+from mcp_server_qdrant.tools import Tools
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -21,6 +22,7 @@ from tests.support import (
     memory_services,
     registry,
     remember,
+    said,
     states,
 )
 
@@ -169,8 +171,8 @@ async def settled(services: Services) -> None:
     """Until the background task waits for something to do."""
     for _ in range(200):
         await asyncio.sleep(0)
-    assert services.filling is not None
-    assert not services.filling.done()
+    assert services.shared.filling is not None
+    assert not services.shared.filling.done()
 
 
 async def test_the_background_fill_outlives_an_engine_that_fails():
@@ -180,7 +182,7 @@ async def test_the_background_fill_outlives_an_engine_that_fails():
         await settled(services)
         await services.close()
 
-        assert services.filling.cancelled()
+        assert services.shared.filling.cancelled()
 
 
 async def test_a_read_only_server_fills_nothing():
@@ -188,7 +190,7 @@ async def test_a_read_only_server_fills_nothing():
         settings = make_settings(qdrant_read_only=True)
         services = wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
 
-        assert services.filling is None
+        assert services.shared.filling is None
 
         await services.close()
 
@@ -210,3 +212,63 @@ async def test_upgraded_collections_are_refilled_until_it_worked():
         await backfill.fill_all()
 
     assert tried == ["notes", "notes"]
+
+
+async def test_what_nobody_foresaw_in_one_collection_does_not_stop_the_others():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "bad", "poison")
+        await remember(services, "notes", "roses")
+        encoder.be("ready")
+        stumbling(encoder)
+        with pytest.raises(Unforeseen, match="an unexpected OverflowError"):
+            await backfill_of(services).fill_all()
+
+        assert await pending(engine, "bad") == 1
+        assert await pending(engine, "notes") == 0
+
+
+def stumbling(encoder: FakeEncoder) -> None:
+    """It stumbles over a poisonous text, in a way that nobody foresaw."""
+    encode = encoder.encode_documents
+
+    async def encode_documents(texts):
+        if "poison" in texts:
+            raise OverflowError("of nobody's making")
+        return await encode(texts)
+
+    encoder.encode_documents = encode_documents
+
+
+async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew():
+    encoder, pauses = FakeEncoder(), []
+    encoder.be("failed")
+    async with memory_engine() as engine:
+        async with memory_services(encoder, engine=engine) as services:
+            await remember(services, "notes", "poison")
+        encoder = FakeEncoder()
+        stumbling(encoder)
+        services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
+
+        async def sleep(seconds: float) -> None:
+            told = await Tools(opened, None).collections()
+            pauses.append((seconds, said(told), told.structured_content["notes"]))
+            if len(pauses) == 2:
+                del encoder.encode_documents
+            await asyncio.sleep(0)
+
+        async def opened() -> Services:
+            return services
+
+        services.shared.tasks._sleep = sleep
+        while await pending(engine):
+            await asyncio.sleep(0)
+        after = await Tools(opened, None).collections()
+        await services.close()
+
+    died = "The filling of vectors stopped: an unexpected OverflowError; it begins anew in"
+    for (seconds, text, notes), expected in zip(pauses, (1, 2), strict=True):
+        assert (seconds, notes) == (expected, [f"{died} {expected} s"])
+        assert text.endswith(f"\nNote: {died} {expected} s.")
+    assert "notes" not in after.structured_content

@@ -10,6 +10,7 @@ from mcp_server_qdrant.errors import EngineFailure
 from mcp_server_qdrant.search import lexicon
 from mcp_server_qdrant.search.lexicon import REST_SECONDS, SLICE, Lexicon, slices
 from mcp_server_qdrant.search.vocabulary import Vocabulary
+from mcp_server_qdrant.tasks import Tasks
 from tests.support import Clock
 
 
@@ -183,6 +184,48 @@ async def test_a_collection_that_cannot_be_read_is_tried_again_later_and_stops_n
     assert await known(words, "boundary") == ["notes"]
 
 
+async def test_a_sampling_that_dies_is_begun_anew_and_rests_longer_each_time():
+    clock, seen = Clock(), []
+
+    async def sleep(seconds: float) -> None:
+        seen.append((seconds, *words.tasks.faults))
+
+    texts = Texts(notes=["boundary"], more=["harbour"])
+    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words.tasks = Tasks(sleep=sleep)
+    texts.failure = OverflowError()
+    for rest in (REST_SECONDS, 2 * REST_SECONDS, 4 * REST_SECONDS):
+        await sampled(words)
+        clock.now += rest - 1
+        await sampled(words)  # it rests
+        clock.now += 1
+    assert (texts.read, seen) == (["notes"] * 3, [(1.0, "The sampling of words")] * 3)
+
+    texts.failure = None
+    await sampled(words, target(), target("more"))
+    assert await known(words, "boundary", target(), target("more")) == ["notes"]
+
+
+async def test_a_disk_that_raises_what_nobody_foresaw_is_asked_again_and_nothing_waits_for_it():
+    async def sleep(_: float) -> None:
+        disk.fault = None
+
+    class Broken(Disk):
+        fault: Exception | None = ValueError()
+
+        def load(self, collection):
+            if self.fault:
+                raise self.fault
+            return super().load(collection)
+
+    disk = Broken()
+    words = Lexicon(Texts(notes=["boundary"]), disk, pause=Pauses())
+    words.tasks = Tasks(sleep=sleep)
+    await sampled(words)
+
+    assert await known(words, "boundary") == ["notes"]
+
+
 async def test_a_collection_that_the_catalog_could_not_read_is_not_read():
     texts = Texts(notes=["boundary"])
     await sampled(Lexicon(texts, pause=Pauses()), target(failed=True))
@@ -276,7 +319,7 @@ async def test_a_disk_that_hangs_is_not_waited_for(monkeypatch):
         assert await words.of([target()]) == {}
     finally:
         disk.gate.set()
-    await asyncio.wait(words._loads)
+    await asyncio.wait(words.tasks._running)
 
     assert await known(words, "boundary") == ["notes"]
     assert texts.read == []

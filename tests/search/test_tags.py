@@ -23,6 +23,7 @@ from mcp_server_qdrant.search.tags import (
     names_in,
     tagged,
 )
+from mcp_server_qdrant.tasks import Tasks
 from tests.support import Clock, find, memory_engine, memory_services, remember, texts
 
 LEG = DenseLeg("v", 4, "cosine", "m")
@@ -59,7 +60,7 @@ class Facets:
 
 async def settle(index: TagIndex) -> None:
     """Let what is under way end."""
-    await asyncio.gather(*index._tasks)
+    await asyncio.gather(*index.tasks._running)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,25 @@ async def test_where_tags_cannot_be_had_there_are_none_or_those_of_before():
     assert set(await index.of("apollo", [target()])) == {"c"}
 
 
+async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
+    told = []
+
+    async def sleep(_: float) -> None:
+        told.extend(index.tasks.faults.values())
+        facets.tags = tags
+
+    async def stumble(collection, limit):
+        raise ValueError("of nobody's making")
+
+    facets = Facets(c=["apollo"])
+    tags, facets.tags = facets.tags, stumble
+    index = TagIndex(facets, tokens)
+    index.tasks = Tasks(sleep=sleep)
+
+    assert set(await index.of("apollo", [target()])) == {"c"}
+    assert told == ["The look-up of tags stopped: an unexpected ValueError; it begins anew in 1 s"]
+
+
 async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():
     facets = Facets(c=["apollo"])
     index = TagIndex(facets, tokens)
@@ -298,7 +318,7 @@ async def test_closing_ends_what_is_under_way(monkeypatch):
     index = TagIndex(facets, tokens)
     await index.of("apollo", [target()])
 
-    (task,) = index._tasks
+    (task,) = index.tasks._running
     await index.close()
     await asyncio.wait([task])
 

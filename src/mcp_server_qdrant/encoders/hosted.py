@@ -23,6 +23,7 @@ from mcp_server_qdrant.encoders.listed import SIZES
 from mcp_server_qdrant.errors import EncoderUnavailable
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Faults, Service
+from mcp_server_qdrant.tasks import Tasks
 
 WIRE = 1
 IDLE_SECONDS = 5.0
@@ -89,6 +90,7 @@ class ModelHost:
         self._link: Link | None = None
         self._under_way = 0
         self._watch: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     async def open(self) -> None:
         """Find or start the host. Raises EncoderUnavailable."""
@@ -99,7 +101,7 @@ class ModelHost:
         plain = [astuple(one) if isinstance(one, Spec) else one for one in arguments]
         self._under_way += 1
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._watching())
+            self._watch = self._tasks.start("The watch over the model host", self._watching)
         try:
             return await self._line().call(operation, *plain, timeout=timeout)
         finally:
@@ -149,6 +151,7 @@ class HostedEncoder:
         self._failed_at = 0.0
         self._closed = False
         self._asking: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     @property
     def vector_name(self) -> str:
@@ -163,7 +166,7 @@ class HostedEncoder:
             return
         if self.state == "idle":
             self.state, self.reason = "loading", f"The model {self.name} is being loaded."
-        self._asking = asyncio.create_task(self._follow())
+        self._ask()
 
     async def ready(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a load under way; whether vectors can be made now."""
@@ -245,7 +248,7 @@ class HostedEncoder:
             return await self._host.call(operation, self._spec, *arguments, timeout=timeout)
         except EncoderUnavailable:
             if not self._closed and self._idle():  # it may have got lost
-                self._asking = asyncio.create_task(self._follow())
+                self._ask()
             raise
 
     async def _if_there(self, operation: str, *arguments: Any) -> Any:
@@ -254,6 +257,9 @@ class HostedEncoder:
         with contextlib.suppress(EncoderUnavailable):
             return await self._call(operation, *arguments)
         return None
+
+    def _ask(self) -> None:
+        self._asking = self._tasks.start(f"The loading of {self.name}", self._follow)
 
     def _idle(self) -> bool:
         return self._asking is None or self._asking.done()

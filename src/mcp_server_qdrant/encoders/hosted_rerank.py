@@ -7,6 +7,7 @@ from time import monotonic
 
 from mcp_server_qdrant.encoders.hosted import ModelHost, Spec
 from mcp_server_qdrant.errors import EncoderUnavailable, RerankerUnavailable
+from mcp_server_qdrant.tasks import Tasks
 
 DEFAULT_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 LOAD_SECONDS = 60.0
@@ -28,7 +29,7 @@ class HostedReranker:
     def start(self) -> None:
         """Have it loaded in the background."""
         if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._load())
+            self._starting = Tasks().start(f"The loading of {self.name}", self._load)
 
     async def ready(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a load under way; whether it can score now."""

@@ -16,6 +16,7 @@ from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.ingest import flow
 from mcp_server_qdrant.ingest.sync import Known, Report, SyncRequest
 from mcp_server_qdrant.ingest.walk import Selection, Source, Stamp, sources
+from mcp_server_qdrant.tasks import Tasks
 
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
@@ -130,6 +131,10 @@ class State:
         """Take in why a run stopped."""
         self.fault = str(error).rstrip(".")
 
+    def died(self, sentence: str) -> None:
+        """Take in that nothing keeps it in step for now."""
+        self.running, self.fault = None, sentence
+
     def sentence(self, name: str) -> str:
         """What a person is told."""
         if self.running is not None and self.running.sizes > 0:
@@ -161,25 +166,23 @@ class Background:
         self._sync = sync
         self._locks = locks
         self._states = {folder: State() for folder in folders}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks()
 
     def start(self) -> None:
         """Begin, without waiting for anything."""
-        self._tasks = [asyncio.ensure_future(self._keep(folder)) for folder in self._states]
+        for folder, state in self._states.items():
+            keep = partial(self._keep, folder)
+            self._tasks.start(f"The sync of {_named(folder)}", keep, state.died)
 
     async def close(self) -> None:
         """Stop; what is not stored by then is stored next time."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
 
     def status(self) -> Mapping[str, str]:
         """Collection -> how its folders fare."""
         told: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            name = folder.name or folder.path.name
-            told.setdefault(folder.collection, []).append(state.sentence(name))
+            told.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
         return {collection: "; ".join(sentences) for collection, sentences in told.items()}
 
     def counts(self) -> Mapping[str, int]:
@@ -213,7 +216,8 @@ class Background:
                 state.fault = "there is no such folder"
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
-            await follow(found, partial(self._once, folder, found[0]), state.failed)
+            run = partial(self._once, folder, found[0])
+            await follow(found, run, state.failed, folder.selection)
         finally:
             if lock is not None:
                 lock.release()
@@ -242,6 +246,10 @@ class Background:
         what = f"{folder.path.absolute()}\0{folder.collection}"
         self._locks.mkdir(parents=True, exist_ok=True)
         return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
+
+
+def _named(folder: Folder) -> str:
+    return folder.name or folder.path.name
 
 
 def _acquired(lock: FileLock | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Document, PointId, Target
-from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.ingest.store import Encoders, encoded_text
 
 BATCH = 32
@@ -85,12 +85,15 @@ class Backfill:
         self.wake()
 
     async def run(self) -> None:
-        """Fill what earlier runs left, then what `wake` tells of."""
+        """Fill what earlier runs left, then what `wake` tells of. Raises Unforeseen."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             try:
                 await self.fill_all()
+            except Unforeseen:
+                self._wanted.set()
+                raise
             except QdrantMcpError as error:
                 logger.info("Pending vectors wait: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -105,14 +108,16 @@ class Backfill:
         filled, failure = 0, None
         for name in await self._collections.names():
             try:
-                filled += await self._fill(await self._collections.target(name))
-                if self._collections.indexes_of_ours(name) is not None:
-                    await self._sweep(name, list(self._met.pop(name, {}).values()))
+                with contained():
+                    filled += await self._fill(await self._collections.target(name))
+                    if self._collections.indexes_of_ours(name) is not None:
+                        await self._sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error
         for name in list(self._upgraded):
             try:
-                await self._refill(name)
+                with contained():
+                    await self._refill(name)
                 self._upgraded.discard(name)
             except QdrantMcpError as error:
                 failure = error

@@ -8,14 +8,17 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from mcp_server_qdrant.datatypes import Target
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.search.vocabulary import Vocabulary, tally
+from mcp_server_qdrant.tasks import Tasks
 
 DRIFT = 0.1
 REST_SECONDS = 30.0
+LONGEST_REST = 3_600.0  # of a collection whose sampling fails time and again
 LOAD_SECONDS = 0.1
 SLICE = 25_000
 MOST_STORED = 5_000
@@ -51,6 +54,7 @@ class _Entry:
     recent: Vocabulary | None = None
     looked_for: bool = False
     rests: float = 0.0
+    pause: float = REST_SECONDS
 
     def vocabularies(self) -> list[Vocabulary]:
         if self.recent is None and self.stored:
@@ -82,7 +86,7 @@ class Lexicon:
         self._entries: dict[str, _Entry] = {}
         self._wanted: dict[str, Target] = {}
         self._worker: asyncio.Task[None] | None = None
-        self._loads: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks()
 
     async def of(self, targets: Sequence[Target]) -> Mapping[str, Sequence[Vocabulary]]:
         """Collection -> its vocabularies, as far as they are there; the others are scheduled.
@@ -98,7 +102,7 @@ class Lexicon:
             if known := entry.vocabularies():
                 found[target.collection] = known
         if self._wanted and (self._worker is None or self._worker.done()):
-            self._worker = asyncio.ensure_future(self._work())
+            self._worker = self.tasks.start("The sampling of words", self._work)
         return found
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
@@ -115,11 +119,7 @@ class Lexicon:
 
     async def close(self) -> None:
         """Stop sampling."""
-        tasks = [*self._loads, *([self._worker] if self._worker else [])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await self.tasks.close()
 
     def _used(self, collection: str) -> _Entry:
         """The entry of a collection, moved to the end: the first of all was not used for long."""
@@ -140,9 +140,8 @@ class Lexicon:
         for name in fresh:
             self._entries[name].looked_for = True
             self._entries[name].rests = math.inf
-        task = asyncio.ensure_future(self._read(self._disk, fresh))
-        self._loads.add(task)
-        task.add_done_callback(self._loads.discard)
+        read = partial(self._read, self._disk, fresh)
+        task = self.tasks.start("The reading of words from the disk", read)
         await asyncio.wait([task], timeout=LOAD_SECONDS)
 
     async def _read(self, disk: Disk, names: Sequence[str]) -> None:
@@ -159,6 +158,8 @@ class Lexicon:
         while self._wanted:
             target = self._wanted.pop(next(iter(self._wanted)))
             entry = self._used(target.collection)
+            entry.rests = self._clock() + entry.pause
+            entry.pause = min(2 * entry.pause, LONGEST_REST)
             known = Counter(entry.stored)
             try:
                 sample = await self._sampled(target, Counter(known))
@@ -168,11 +169,12 @@ class Lexicon:
                 entry.sample, entry.points = sample, target.points
                 entry.stored -= known
                 entry.recent = None
+                entry.pause = REST_SECONDS
+                entry.rests = self._clock() + REST_SECONDS
                 if self._disk is not None:
                     await asyncio.to_thread(
                         self._disk.save, target.collection, sample, target.points
                     )
-            entry.rests = self._clock() + REST_SECONDS
             self._forget_unused()
 
     async def _sampled(self, target: Target, counts: Counter[str]) -> Vocabulary:

@@ -13,12 +13,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Hit, Payload, TagMatch, Target, Terms, by_score
 from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.search.lift import Tokens, lifted, share, weights
+from mcp_server_qdrant.tasks import Tasks
 
 CACHE_SECONDS = 60.0
 COLD_SECONDS = 0.25
@@ -66,7 +67,7 @@ class TagIndex:
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks()
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
@@ -108,9 +109,8 @@ class TagIndex:
     def _looking_up(self, name: str) -> "asyncio.Task[None]":
         task = self._under_way.get(name)
         if task is None:
-            task = self._under_way[name] = asyncio.ensure_future(self._look_up(name))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            look_up = partial(self._look_up, name)
+            task = self._under_way[name] = self.tasks.start("The look-up of tags", look_up)
         return task
 
     async def _look_up(self, name: str) -> None:
@@ -126,8 +126,7 @@ class TagIndex:
 
     async def close(self) -> None:
         """Stop looking things up."""
-        for task in list(self._tasks):
-            task.cancel()
+        await self.tasks.close()
 
 
 def folded(text: str) -> str:
