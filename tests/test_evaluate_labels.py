@@ -145,6 +145,8 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q", "expect": {"ids": {"a": 0}}}], "grades of ids must be whole numbers"),
         ([{"query": "q", "expect": {"ids": {"a": 1.5}}}], "grades of ids must be whole numbers"),
         ([{"query": "q", "expect": {"ids": {"a": -1}}}], "grades of ids must be whole numbers"),
+        ([{"query": "q", "expect": {"ids": {"a": 10**400}}}], "whole numbers up to 1,000,000"),
+        ('[{"query": "q", "expect": {"ids": {"a": ' + "9" * 5_000 + "}}}]", "is not JSON: Exceeds"),
         ([{"query": "q", "expect": {"metadata": {"a": 1.5}}}], "metadata must map names to"),
         ([{"query": "q", "expect": {"metadata": "a"}}], "metadata must map names to"),
         ([{"query": "q", "expected": ["a"], "category": 1}], "category must be a text"),
@@ -168,6 +170,9 @@ def test_what_is_wrong_with_a_file_is_one_sentence_that_says_where(write, conten
         ("q1\td1\t1\nq1 d2 1\n", "qrels/test.tsv, line 2 is not query id, document id and grade."),
         ("q1\td1\t1\nq9\td2\t1\n", "line 2 names query 'q9', which queries.jsonl has not."),
         ("q1\td1\t0\n", "holds no labelled query."),
+        ("q1\td1\t1\nq1\td2\t--1\n", "qrels/test.tsv, line 2 is not query id, document id and"),
+        (f"q1\td1\t1\nq1\td2\t{'9' * 5_000}\n", "qrels/test.tsv, line 2 is not query id,"),
+        (f"q1\t{'d' * 200_000}\t1\n", r"cannot be read: Error\.$"),
         ("query-id\tcorpus-id\tscore\n", "holds no labelled query."),
     ],
 )

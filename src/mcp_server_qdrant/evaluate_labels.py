@@ -2,12 +2,13 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.errors import RequestError, contained
 
 # Where collections of any maker keep these (qdrant/payload.py reads the same places).
 PLACES = {
@@ -17,6 +18,8 @@ PLACES = {
 FIELDS = {"query", "expect", "expected", "category", "collections"}
 QRELS = ("qrels/test.tsv", "qrels.tsv")
 BEST, ALSO = 2, 1
+BEST_GRADE = 1_000_000
+GRADE = re.compile(r"-?[0-9]{1,6}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,16 @@ class Label:
 
 def read(path: Path) -> list[Label]:
     """The labelled queries of a file or a BEIR folder. Raises RequestError saying what is wrong."""
-    if path.is_dir():
-        labels = _beir(path)
-    else:
-        text = _text(path)
-        rows = _array(path, text) if text.lstrip().startswith("[") else _lines(path, text)
-        labels = [_label(f"{path.name}, {place}", row) for place, row in rows]
+    with contained(lambda fault: RequestError(f"{path.name} cannot be read: {fault}.")):
+        labels = _beir(path) if path.is_dir() else _labels(path, _text(path))
     if not labels:
         raise RequestError(f"{path.name} holds no labelled query.")
     return labels
+
+
+def _labels(path: Path, text: str) -> list[Label]:
+    rows = _array(path, text) if text.lstrip().startswith("[") else _lines(path, text)
+    return [_label(f"{path.name}, {place}", row) for place, row in rows]
 
 
 def _text(path: Path) -> str:
@@ -116,9 +120,12 @@ def _expect(place: str, expect: Any) -> tuple[dict[str, int] | None, dict[str, A
     if not isinstance(ids, dict):
         return dict.fromkeys(_texts(place, "ids", ids), 1), None
     grades = {key: grade for key, grade in ids.items() if grade}
-    if not grades or any(type(grade) is not int or grade < 0 for grade in grades.values()):
+    if not grades or any(
+        type(grade) is not int or not 0 <= grade <= BEST_GRADE for grade in grades.values()
+    ):
         raise RequestError(
-            f"{place}: the grades of ids must be whole numbers, one of them above 0."
+            f"{place}: the grades of ids must be whole numbers up to {BEST_GRADE:,}, one of them "
+            "above 0."
         )
     return grades, None
 
@@ -203,4 +210,4 @@ def _judgements(name: str, text: str) -> Iterable[tuple[str, str, str, int]]:
 
 
 def _is_grade(row: Sequence[str]) -> bool:
-    return len(row) == 3 and row[2].strip().lstrip("-").isdecimal()
+    return len(row) == 3 and GRADE.fullmatch(row[2].strip()) is not None

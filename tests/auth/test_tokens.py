@@ -246,10 +246,27 @@ async def test_a_broken_file_changes_nothing_and_is_said_once_without_its_conten
     await refused(known, ANA)
 
 
+ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
+TIMES_OF_NO_CALENDAR = {
+    "true": "token 1: expires: Input should be a valid datetime",
+    ".inf": "token 1: expires: Input should be a valid datetime, dates after 9999",
+    ".nan": "token 1: expires: Input should be a valid datetime, NaN values",
+    "99999999999999999999": "token 1: expires: Input should be a valid datetime, dates after 9999",
+    "2026-02-30": "is not sound YAML.",
+}
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("- [", "is not sound YAML."),
+        *((f"- {scalar}", "is not sound YAML.") for scalar in ODD_SCALARS),
+        ("[" * 50_000, "is not sound YAML."),
+        ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
+        *(
+            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), fault)
+            for when, fault in TIMES_OF_NO_CALENDAR.items()
+        ),
         ("tokens: 1", "it must be a list of tokens."),
         (ANA, "it must be a list of tokens."),
         (f"- {ANA}", "token 1: another field: Input should be a valid dictionary"),

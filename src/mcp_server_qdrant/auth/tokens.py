@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.access import Caller
 from mcp_server_qdrant.auth.scopes import granted
-from mcp_server_qdrant.errors import ConfigError, Unauthorized, VerifierUnavailable
+from mcp_server_qdrant.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
 from mcp_server_qdrant.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
@@ -82,11 +82,9 @@ def parse(text: str, *, as_json: bool) -> tuple[Entry, ...]:
 def _load(text: str, *, as_json: bool) -> Any:
     import yaml
 
-    try:
+    kind = "JSON" if as_json else "YAML"
+    with contained(lambda _: ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.")):
         return json.loads(text) if as_json else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        kind = "JSON" if as_json else "YAML"
-        raise ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.") from None
 
 
 def _fault(error: ValidationError) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from mcp_server_qdrant.errors import QdrantMcpError
+from mcp_server_qdrant.errors import QdrantMcpError, contained
 from mcp_server_qdrant.ingest.copying import Place, Readable, complete
 
 UNFINISHED = "its import from local mode is not finished: start the server again to go on"
@@ -58,9 +58,10 @@ async def bring_in(
             logger.warning("Not imported from local mode: there is a collection %r already.", name)
             continue
         try:
-            told = await _bring_in(source, target, journal, name, now)
-            await upgrade(name)
-            await target.note(name, told)
+            with contained():
+                told = await _bring_in(source, target, journal, name, now)
+                await upgrade(name)
+                await target.note(name, told)
         except QdrantMcpError as error:
             logger.warning("The import of %r from local mode is not finished: %s", name, error)
         else:

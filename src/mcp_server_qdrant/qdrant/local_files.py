@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from qdrant_client.http.models import models
 
 from mcp_server_qdrant.datatypes import Payload, PointId
-from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, UnknownCollection
+from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, UnknownCollection, contained
 from mcp_server_qdrant.qdrant.bulk import Shape
 from mcp_server_qdrant.qdrant.edge_check import check_points, plain_payload
 from mcp_server_qdrant.qdrant.edge_plain import plain_vectors
@@ -47,10 +47,6 @@ _PLAIN = {
     *(("numpy", name) for name in ("ndarray", "dtype")),
     ("_codecs", "encode"),
 }
-_DAMAGE = (
-    *(pickle.UnpicklingError, EOFError, ImportError, AttributeError, LookupError, TypeError),
-    *(ValueError, ArithmeticError, MemoryError, RecursionError, AssertionError, InvalidPoint),
-)
 
 
 class _Reader(pickle.Unpickler):
@@ -150,8 +146,9 @@ class LocalFiles:
             found = self._storage(name).execute("SELECT rowid, point FROM points ORDER BY 1 DESC")
             for number, row in found:
                 try:
-                    rows.setdefault(_point(row, self._shapes[name]).id, number)
-                except _DAMAGE:
+                    with contained():
+                        rows.setdefault(_point(row, self._shapes[name]).id, number)
+                except QdrantMcpError:
                     damaged += 1
         except sqlite3.DatabaseError:
             damaged += 1  # of the rest of the file nothing is known
@@ -185,11 +182,10 @@ class LocalFiles:
 
 
 def _shapes(meta: Path) -> dict[str, Shape]:
-    try:
+    damaged = f"The {META} of local mode cannot be read: it is damaged."
+    with contained(lambda _: EngineFailure(damaged)):
         found = json.loads(meta.read_text("utf-8"))["collections"]
         return {str(name): _shape(config) for name, config in found.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise EngineFailure(f"The {META} of local mode cannot be read: it is damaged.") from error
 
 
 def _shape(config: Mapping[str, Any]) -> Shape:
@@ -204,7 +200,7 @@ def _shape(config: Mapping[str, Any]) -> Shape:
 
 
 def _point(row: bytes, shape: Shape) -> LocalPoint:
-    """The point of a row, checked as if somebody wanted to store it. Raises one of _DAMAGE."""
+    """The point of a row, checked as if somebody wanted to store it. Damage raises anything."""
     found = _Reader(io.BytesIO(row)).load()
     if not isinstance(found, models.PointStruct):
         raise pickle.UnpicklingError("not a point")
