@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from mcp_server_qdrant.errors import EngineFailure
+from mcp_server_qdrant.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.server import make_server
 from mcp_server_qdrant.services import wire
@@ -203,6 +203,29 @@ class TestByIds:
             await deleted(client, ids=[point], collection_name="notes")
 
         assert await count(engine) == 0
+
+    async def test_a_failure_after_some_were_deleted_says_how_many(self, engine, monkeypatch):
+        async with client_of(engine) as client:
+            points = [await store(client, f"rose {n}") for n in range(4)]
+            original, asked = engine.client.delete, []
+            allowed = 9
+
+            async def full(*args: Any, **kwargs: Any) -> Any:
+                asked.append(args)
+                if len(asked) > allowed:
+                    raise DiskFull("Nothing was deleted: 0 MB are free.")
+                return await original(*args, **kwargs)
+
+            monkeypatch.setattr(engine.client, "delete", full)
+            await deleted(client, ids=points.pop())
+            each, allowed = len(asked), 0
+            first = refusal(await delete(client, ids=points))
+            allowed = len(asked) + each
+            later = refusal(await delete(client, ids=points))
+
+        assert first == "Nothing was deleted: 0 MB are free."
+        assert later == ("1 of 3 documents were deleted, then: Nothing was deleted: 0 MB are free.")
+        assert await count(engine) == 2
 
     async def test_what_is_deleted_is_counted_no_more_at_once(self, engine):
         async with client_of(engine) as client:

@@ -29,9 +29,18 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+UNSURE = (
+    "It may or may not have happened: look with qdrant-get or qdrant-find before you repeat it."
+)
+
 
 class QdrantMcpError(Exception):
     """Base of all errors whose text may be shown to the caller."""
+
+
+def unsure(error: QdrantMcpError) -> QdrantMcpError:
+    """The same failure of a write whose outcome nobody knows."""
+    return type(error)(f"{error} {UNSURE}")
 
 
 class ConfigError(QdrantMcpError):

@@ -15,6 +15,7 @@ from mcp_server_qdrant.errors import (
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
+    QdrantMcpError,
     UnknownCollection,
 )
 from mcp_server_qdrant.qdrant.client import foreign_errors, open_client
@@ -208,6 +209,56 @@ async def test_an_upsert_is_tried_again_a_deletion_is_not(server):
 
     assert len(server.to(POINTS)) == 2
     assert len(server.to(f"{POINTS}/delete")) == 1
+
+
+DELETE = f"{POINTS}/delete"
+DOUBT = "It may or may not have happened: look with qdrant-get or qdrant-find"
+
+
+@pytest.mark.parametrize(
+    ("fault", "doubt"),
+    [(BROKEN, True), (500, True), (504, True), (503, False), (400, False), (403, False)],
+)
+async def test_a_write_that_the_server_may_have_done_says_so(server, fault, doubt):
+    async with opened(server) as client:
+        await made(client)
+        server.faults[f"POST {DELETE}"] = [fault]
+        with pytest.raises(QdrantMcpError) as failed, foreign_errors("notes"):
+            await client.delete("notes", models.Filter(must=[]))
+        server.faults[f"POST {COUNT}"] = [fault] * ALL
+        with pytest.raises(QdrantMcpError) as unread, foreign_errors("notes"):
+            await client.count("notes")
+
+    assert (DOUBT in str(failed.value)) == doubt
+    assert DOUBT not in str(unread.value)
+
+
+async def test_a_write_that_takes_too_long_may_have_happened(server):
+    async with opened(server) as client:
+        await made(client)
+        server.held.add(DELETE)
+        client._client.http.client._async_client.timeout = 0.1
+        with pytest.raises(EngineTimeout, match=DOUBT), foreign_errors("notes"):
+            await client.delete("notes", models.Filter(must=[]))
+
+
+async def test_a_write_to_where_nobody_listens_has_not_happened():
+    client = await open_client(url="http://127.0.0.1:9", local_path=Path("unused"), timeout=5)
+    point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
+    with pytest.raises(EngineUnavailable) as failed, foreign_errors("notes"):
+        await client.upsert("notes", [point])
+    await client.close()
+
+    assert DOUBT not in str(failed.value)
+
+
+async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_of_the_last(server):
+    point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
+    async with opened(server) as client:
+        await made(client)
+        server.faults[f"PUT {POINTS}"] = [BROKEN, 503, 503]
+        with pytest.raises(EngineUnavailable, match=DOUBT), foreign_errors("notes"):
+            await client.upsert("notes", [point])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect, end
 from mcp_server_qdrant.hosting.service import Service
@@ -71,20 +71,33 @@ class Link:
         """The host's plain answer."""
         limit = self._timeout if timeout is None else float(timeout)
         until = self._loop.time() + limit
-        try:
-            for _ in range(_RETRIES + 1):
-                if self._line is None or self._line.ended:
-                    async with asyncio.timeout_at(until):
-                        await self.open()
-                try:
-                    return await self._once(operation, arguments, until)
-                except _Lost:
-                    if self._service.once_only(operation, arguments):
-                        unsure = "stopped during this call, which may or may not have been done."
-                        raise self._unavailable(unsure) from None
-        except TimeoutError:
-            raise self._late(limit) from None
-        raise self._unavailable("stopped several times during this call.")
+        fault: QdrantMcpError = self._unavailable("stopped several times during this call.")
+        asked = False
+        for _ in range(_RETRIES + 1):
+            try:
+                await self._connected(until, limit)
+            except BackendError as error:
+                fault = error
+                break
+            asked = True
+            try:
+                return await self._once(operation, arguments, until)
+            except TimeoutError:
+                fault = self._late(limit)
+                break
+            except _Lost:
+                if self._service.once_only(operation, arguments):
+                    fault = self._unavailable("stopped during this call.")
+                    break
+        raise unsure(fault) if asked and self._service.changes(operation) else fault
+
+    async def _connected(self, until: float, limit: float) -> None:
+        if self._line is None or self._line.ended:
+            try:
+                async with asyncio.timeout_at(until):
+                    await self.open()
+            except TimeoutError:
+                raise self._late(limit) from None
 
     async def _once(self, operation: str, arguments: tuple[Any, ...], until: float) -> Any:
         line = self._line

@@ -27,8 +27,9 @@ class Service:
     """One host: `python -m module folder options`, found by its files `folder/name.*`.
 
     `wire` is the version of what is spoken. `once_only(operation, arguments)` says which calls may
-    not be repeated when the host ends during them. One that is `expendable` holds nothing that
-    would be lost with it, and is ended where it hangs.
+    not be repeated when the host ends during them, `changes(operation)` which leave something
+    changed. One that is `expendable` holds nothing that would be lost with it, and is ended where
+    it hangs.
     """
 
     module: str
@@ -38,6 +39,7 @@ class Service:
     options: str
     faults: Faults
     once_only: Callable[[str, tuple[Any, ...]], bool]
+    changes: Callable[[str], bool] = lambda _: False
     expendable: bool = False
 
     @property

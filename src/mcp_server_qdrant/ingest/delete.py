@@ -1,8 +1,8 @@
 """Deleting: documents by ids, or what a filter matches once its exact number is confirmed."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -139,8 +139,9 @@ class Deletion:
             raise RequestError(
                 "Nothing was deleted: what these ids name has changed meanwhile. Call again."
             )
-        for document in seen.documents:
-            await self._delete(document)
+        for number, document in enumerate(seen.documents):
+            with _after(number, len(seen.documents), "documents"):
+                await self._delete(document)
 
     async def _found(
         self, ids: Sequence[str], collection: str | None
@@ -203,7 +204,8 @@ class Deletion:
             raise RequestError(changed(count, await self.matching(where, collection)))
         try:
             for first in range(0, count, BATCH):
-                await self._points.delete_points(collection, ids[first : first + BATCH])
+                with _after(first, count, "points"):
+                    await self._points.delete_points(collection, ids[first : first + BATCH])
         finally:
             self._changed(collection)
         return count
@@ -211,6 +213,17 @@ class Deletion:
     def _changed(self, collection: str) -> None:
         self._collections.forget(collection)
         self._deleted(collection)
+
+
+@contextmanager
+def _after(done: int, count: int, what: str) -> Iterator[None]:
+    """Say with a failure what was deleted before it."""
+    try:
+        yield
+    except BackendError as error:
+        if not done:
+            raise
+        raise BackendError(f"{done:,} of {count:,} {what} were deleted, then: {error}") from error
 
 
 def changed(confirmed: int, now: Matching) -> str:

@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import (
 )
 
 from mcp_server_qdrant.errors import (
+    UNSURE,
     AccessRefused,
     ConfigError,
     EngineFailure,
@@ -30,6 +31,7 @@ from mcp_server_qdrant.errors import (
     QdrantMcpError,
     RequestError,
     UnknownCollection,
+    unsure,
 )
 from mcp_server_qdrant.lean import without
 from mcp_server_qdrant.qdrant.edge import EdgeClient
@@ -119,13 +121,13 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
     except QdrantMcpError:
         raise
     except UnexpectedResponse as error:
-        raise _response(error, collection) from error
+        raise _doubted(_response(error, collection), error) from error
     except ResourceExhaustedResponse as error:
         raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
     except (ResponseHandlingException, OSError) as error:
-        raise _transport(error) from error
+        raise _doubted(_transport(error), error) from error
     except grpc.aio.AioRpcError as error:
-        raise _grpc(error, collection) from error
+        raise _doubted(_grpc(error, collection), error) from error
     except json.JSONDecodeError as error:
         raise EngineFailure(UNREADABLE) from error
     except AssertionError as error:
@@ -134,6 +136,11 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
         raise EngineFailure(UNREADABLE) from error  # qdrant-client's check of an answer
     except (ValueError, KeyError, ApiException, QdrantException) as error:
         raise _refusal(str(error), collection) from error
+
+
+def _doubted(ours: QdrantMcpError, error: Exception) -> QdrantMcpError:
+    """Ours, saying so where the client noted that the write may have been done all the same."""
+    return unsure(ours) if UNSURE in getattr(error, "__notes__", ()) else ours
 
 
 def _response(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:

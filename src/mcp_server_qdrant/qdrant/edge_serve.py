@@ -16,7 +16,7 @@ from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge_reads import Reads
 from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge_wire import WRITES, EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.002  # answers are sent at least so often: the client works on them meanwhile
@@ -28,12 +28,6 @@ _GONE = (
 
 READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
-WRITES = frozenset(
-    {
-        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
-        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload"),
-    }
-)
 
 
 class Session:

@@ -8,8 +8,14 @@ from typing import Any
 from mcp_server_qdrant.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.service import Faults, Service
 
-WIRE = 5
+WIRE = 6
 NAME = "engine-host"
+WRITES = frozenset(
+    {
+        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
+        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload", "accept_loss"),
+    }
+)
 FAULTS = Faults(
     called="The embedded engine",
     folder="The data folder",
@@ -59,6 +65,7 @@ def service(folder: Path, options: EdgeOptions | None = None) -> Service:
         options=(options or EdgeOptions()).dumps(),
         faults=FAULTS,
         once_only=_once_only,
+        changes=WRITES.__contains__,
     )
 
 

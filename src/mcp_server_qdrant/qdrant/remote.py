@@ -17,9 +17,17 @@ from qdrant_client.http.exceptions import UnexpectedResponse as Unexpected
 from typing_extensions import override
 
 from mcp_server_qdrant.deadline import left
+from mcp_server_qdrant.errors import UNSURE
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 PASSING = (502, 503)
+_UNSURE_STATUS = (408, 500, 502, 504)
+_UNSURE_CODES = (
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
 SKEW = (
     "Qdrant is version %s and this server's client %s: more than one minor version apart, some "
     "searches may fail. Upgrade the older one."
@@ -128,7 +136,23 @@ class RemoteClient(AsyncQdrantClient):
 
     @override
     async def upsert(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._again(super().upsert, args, kwargs)
+        return await self._again(_doubted(super().upsert), args, kwargs)
+
+    @override
+    async def update_vectors(self, *args: Any, **kwargs: Any) -> Any:
+        return await _doubted(super().update_vectors)(*args, **kwargs)
+
+    @override
+    async def delete(self, *args: Any, **kwargs: Any) -> Any:
+        return await _doubted(super().delete)(*args, **kwargs)
+
+    @override
+    async def set_payload(self, *args: Any, **kwargs: Any) -> Any:
+        return await _doubted(super().set_payload)(*args, **kwargs)
+
+    @override
+    async def delete_payload(self, *args: Any, **kwargs: Any) -> Any:
+        return await _doubted(super().delete_payload)(*args, **kwargs)
 
     @override
     async def create_collection(self, *args: Any, **kwargs: Any) -> Any:
@@ -187,6 +211,37 @@ def passing(error: BaseException) -> bool:
     if isinstance(error, grpc.aio.AioRpcError):
         return bool(error.code() == grpc.StatusCode.UNAVAILABLE)
     return kind_of(error) == "unreachable"
+
+
+def _doubted(write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The write; its failures carry a note where this try or one before may have done it."""
+    doubt = False
+
+    async def doubted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal doubt
+        try:
+            return await write(*args, **kwargs)
+        except FOREIGN as error:
+            doubt = doubt or _may_have_happened(error)
+            if doubt:
+                error.add_note(UNSURE)
+            raise
+
+    return doubted
+
+
+def _may_have_happened(error: BaseException) -> bool:
+    """Whether the server may have done what was asked, though it did not say so."""
+    if isinstance(error, Unexpected):
+        return error.status_code in _UNSURE_STATUS
+    if isinstance(error, grpc.aio.AioRpcError):
+        unreached = "failed to connect" in (error.details() or "").lower()
+        return error.code() in _UNSURE_CODES and not unreached
+    if not isinstance(error, ResponseHandlingException | OSError):
+        return False
+    cause = error.source if isinstance(error, ResponseHandlingException) else error
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    return not kinds & {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"}
 
 
 def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "garbage", "other"]:
