@@ -6,7 +6,7 @@ from mcp_server_qdrant.cli_upkeep import Progress
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.ingest.upgrade import Upgraded
 from mcp_server_qdrant.upkeep import check_visible, kind, unknown
-from mcp_server_qdrant.upkeep_text import copied, upgraded
+from mcp_server_qdrant.upkeep_text import accepted, copied, upgraded
 from tests.local_mode import leave
 from tests.support import Clock, make_settings
 
@@ -72,6 +72,12 @@ def test_an_upgrade_is_told_in_sentences(done, model, sentence):
 def test_a_copy_is_told_in_a_sentence():
     assert copied("n", 0, 1234, 1.0) == "n: both hold the same 1,234 points."
     assert copied("n", 34, 1234, 1.0) == "n: 34 points copied in 1.0 s; both hold 1,234."
+
+
+def test_an_accepted_loss_is_told_in_a_sentence():
+    assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
+    assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
+    assert accepted("n", 48, None) == "n: forgotten; its data (48 points) was gone."
 
 
 def test_an_unknown_name_is_answered_with_what_is_there():

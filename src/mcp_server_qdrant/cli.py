@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant import __version__, cli_ingest, cli_settings, cli_token
-from mcp_server_qdrant.cli_upkeep import copy, upgrade
+from mcp_server_qdrant.cli_upkeep import accept_loss, copy, upgrade
 from mcp_server_qdrant.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def main(context: click.Context, transport: str) -> None:
 
 main.add_command(upgrade)
 main.add_command(copy)
+main.add_command(accept_loss)
 
 
 def serve(transport: str) -> None:

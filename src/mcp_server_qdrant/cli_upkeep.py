@@ -1,4 +1,4 @@
-"""`upgrade` and `copy`: what is done to whole collections, while they are used."""
+"""`upgrade`, `copy`, `accept-loss`: what is done to whole collections, while they are used."""
 
 import asyncio
 import logging
@@ -57,6 +57,17 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
     if origin == goal:
         raise click.UsageError("--from and --to must differ.")
     _exit(lambda settings: _copy(settings, collections, origin, goal))
+
+
+@click.command()
+@click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
+def accept_loss(collections: Sequence[str]) -> None:
+    """Go on without points that are missing on the disk, and say no more about them.
+
+    For collections of the embedded engine that qdrant-collections shows as damaged. One that has no
+    data any more is forgotten.
+    """
+    _exit(lambda settings: _accept_loss(settings, collections))
 
 
 def _exit(work: "Callable[[Settings], Coroutine[Any, Any, int]]") -> None:
@@ -158,6 +169,22 @@ async def _copy(
                     source, target, name, lambda done: progress(name, done, total)
                 )
             return upkeep_text.copied(name, written, total, progress.seconds)
+
+        return await _each(collections, one)
+
+
+async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> int:
+    from mcp_server_qdrant import upkeep, upkeep_text
+
+    upkeep.check_writable(settings)
+    async with upkeep.engine(None, settings) as engine:
+
+        async def one(name: str) -> str:
+            upkeep.check_visible(name, settings)
+            try:
+                return upkeep_text.accepted(name, *await engine.accept_loss(name))
+            except UnknownCollection as error:
+                raise upkeep.unknown(name, await engine.names()) from error
 
         return await _each(collections, one)
 

@@ -29,6 +29,15 @@ def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | No
     return " ".join(said)
 
 
+def accepted(name: str, lost: int, left: int | None) -> str:
+    """What a loss was that is accepted now, in a sentence."""
+    if left is None:
+        return f"{name}: forgotten; its data ({lost:,} points) was gone."
+    if not lost:
+        return f"{name}: no points are missing; it has {left:,}."
+    return f"{name}: goes on with {left:,} points, without the {lost:,} that are missing."
+
+
 def _names(vectors: Sequence[str]) -> str:
     return ", ".join(called(name) if name else "(unnamed)" for name in vectors)
 

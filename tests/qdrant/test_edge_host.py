@@ -1,6 +1,7 @@
 """The engine host: shared, restarted when it dies, gone after its last client."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -18,12 +19,13 @@ from mcp_server_qdrant.errors import (
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
+    QdrantMcpError,
     RequestError,
 )
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect
 from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.qdrant import edge_files, edge_wire
+from mcp_server_qdrant.qdrant import edge_files, edge_host, edge_wire
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
 
@@ -34,6 +36,7 @@ def rendezvous(folder):
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 SIZE = 8
+VECTOR = {"d": [1.0] * SIZE}
 
 
 async def opened(folder, options=QUICK):
@@ -384,7 +387,8 @@ async def test_half_made_and_half_deleted_collections_vanish_at_the_next_start(t
 
     client = await opened(tmp_path)
     assert [c.name for c in (await client.get_collections()).collections] == ["kept"]
-    assert sorted(path.name for path in shards.iterdir()) == ["c-kept", "c-kept.json"]
+    kept = ["c-kept", "c-kept.count", "c-kept.json"]
+    assert sorted(path.name for path in shards.iterdir()) == kept
     assert not (shards / "c-kept" / "temp_segments").exists()
     assert list((tmp_path / "trash").iterdir()) == []
     await make(client, "half")
@@ -483,6 +487,112 @@ async def test_a_full_disk_refuses_writes_before_it_can_kill(small_disk):
     assert (await client.count("c")).count == stored + 1
     await client.close()
     await until(lambda: not alive(pid))
+
+
+def fill(disk, left):
+    """Leave so many bytes on a small disk."""
+    with (disk / "ballast").open("wb", buffering=0) as file:
+        with contextlib.suppress(OSError):
+            while file.write(b"x" * 65536) == 65536:
+                pass
+        os.ftruncate(file.fileno(), max(0, file.tell() - left))
+
+
+IDS = [1, 2, 3]
+EVERY = models.FilterSelector(filter=models.Filter())
+WRITES = {
+    "upsert": lambda c: c.upsert("c", [point(1)]),
+    "vectors": lambda c: c.update_vectors("c", [models.PointVectors(id=1, vector=VECTOR)]),
+    "payload": lambda c: c.set_payload("c", {"a": 1}, IDS),
+    "every payload": lambda c: c.set_payload("c", {"a": 1}, EVERY),
+    "less payload": lambda c: c.delete_payload("c", ["n"], IDS),
+    "index": lambda c: c.create_payload_index("c", "n", "integer"),
+    "add vector": lambda c: c.create_vector_name(
+        "c", "t", models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
+    ),
+    "drop vector": lambda c: c.delete_vector_name("c", "s"),
+    "create": lambda c: make(c, "other"),
+    "describe": lambda c: c.update_collection("c", metadata={"a": 1}),
+}
+DELETIONS = {
+    "ids": lambda c: c.delete("c", IDS),
+    "filter": lambda c: c.delete("c", EVERY),
+}
+
+
+async def test_on_a_full_disk_every_write_is_refused_at_once_and_nothing_has_happened(small_disk):
+    options = EdgeOptions(idle_seconds=0.3, min_free=64 << 20)
+    client = await opened(small_disk, options)
+    await make(client)
+    await client.upsert("c", [point(i) for i in range(200)])
+    pid = pid_of(small_disk)
+    fill(small_disk, 0)
+
+    for write in WRITES.values():
+        with pytest.raises(DiskFull, match=r"^Nothing was written: 0 MB are free"):
+            await write(client)
+    for delete in DELETIONS.values():
+        with pytest.raises(DiskFull, match=r"^Nothing was deleted: 0 MB are free .* 8 MB are need"):
+            await delete(client)
+    assert pid_of(small_disk) == pid
+    assert (await client.count("c")).count == 200
+    assert (await client.get_collections()).collections[0].name == "c"
+    (small_disk / "ballast").unlink()
+    for write in (*WRITES.values(), *DELETIONS.values()):
+        await write(client)
+    assert (await client.count("c")).count == 0
+    await client.close()
+    await until(lambda: not alive(pid))
+
+
+async def test_on_a_nearly_full_disk_deletions_are_done_and_other_writes_refused(small_disk):
+    options = EdgeOptions(idle_seconds=0.3, min_free=64 << 20)
+    client = await opened(small_disk, options)
+    await make(client)
+    await client.upsert("c", [point(i) for i in range(200)])
+    pid = pid_of(small_disk)
+    fill(small_disk, 12 << 20)
+
+    for write in WRITES.values():
+        with pytest.raises(DiskFull):
+            await write(client)
+    await client.delete("c", IDS)
+    assert (await client.count("c")).count == 197
+    await client.delete("c", EVERY)
+    assert (await client.count("c")).count == 0
+    assert await client.delete_collection("c")
+    assert pid_of(small_disk) == pid
+    await client.close()
+    await until(lambda: not alive(pid))
+
+
+async def test_where_others_fill_the_disk_in_mid_write_the_doubt_is_told(small_disk):
+    unchecked = EdgeOptions(idle_seconds=0.3, min_free=-(1 << 40))
+    client = await opened(small_disk, unchecked)
+    await make(client)
+    await client.upsert("c", [point(i) for i in range(200)])
+    fill(small_disk, 0)
+
+    with pytest.raises(QdrantMcpError, match="may or may not have happened") as failed:
+        await client.upsert("c", [point(i) for i in range(200, 20_000)])
+    assert not isinstance(failed.value, EngineTimeout)
+    (small_disk / "ballast").unlink()
+    await client.upsert("c", [point(30_000)])
+    assert (await client.count("c")).count > 200
+    assert (await client.get_collection("c")).warnings is None
+    pid = pid_of(small_disk)
+    await client.close()
+    await until(lambda: not alive(pid))
+
+
+def test_a_host_whose_writer_died_ends(tmp_path):
+    engine = edge_host.Engine(tmp_path, EdgeOptions())
+    engine.start()
+    engine.tend()
+    engine._writer.finish()
+
+    with pytest.raises(RuntimeError, match="writer"):
+        engine.tend()
 
 
 def test_importing_the_host_loads_no_heavy_package():

@@ -127,7 +127,7 @@ async def test_what_is_written_meanwhile_survives_the_swap(client, tmp_path):
         for tag, count in [("new", 100), ("again", 50), ("set", 2), ("first", 3896)]:
             assert (await client.count("c", tagged(tag))).count == count
         info = await client.get_collection("c")
-        assert info.points_count == 4048
+        assert (info.points_count, info.warnings) == (4048, None)
         assert set(info.payload_schema) == {"tag", "n"}
         (one,) = await client.retrieve("c", [200])
         assert one.payload == {"tag": "set"}
@@ -135,7 +135,8 @@ async def test_what_is_written_meanwhile_survives_the_swap(client, tmp_path):
         assert [p.id for p in found.points] == [4050]
         # The second time after a crash.
         os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
-    assert sorted(p.name for p in (tmp_path / "shards").iterdir()) == ["c-c", "c-c.json"]
+    left = ["c-c", "c-c.count", "c-c.json"]
+    assert sorted(p.name for p in (tmp_path / "shards").iterdir()) == left
 
 
 async def test_answers_are_as_exact_as_before(client, tmp_path):
@@ -177,6 +178,7 @@ async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
 
     assert (await client.count("c")).count == 4100
     assert (await client.count("c", tagged("new"))).count == 100
+    assert (await client.get_collection("c")).warnings is None
 
 
 async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant import errors
-from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable
+from mcp_server_qdrant.errors import EngineFailure, EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting import connect, link, wire
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant import (
@@ -145,6 +145,44 @@ async def test_what_cannot_be_repeated_is_not_when_the_host_dies(tmp_path):
     await client.close()
 
 
+@posix
+async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just_late(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+
+    with pytest.raises(
+        EngineTimeout, match=r"within 0.1 seconds\. It may or may not have happened"
+    ):
+        await client.delete("c", [1], timeout=0.1)
+    with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
+        await client.query_points("c", [1.0, 2.0], timeout=0.1)
+    os.kill(pid, signal.SIGCONT)
+    await client.close()
+
+
+@posix
+async def test_a_write_whose_host_died_and_cannot_be_replaced_may_have_happened(
+    tmp_path, monkeypatch
+):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+    write = asyncio.create_task(client.delete("c", [1]))
+    await asyncio.sleep(0.05)
+
+    def refused(*_):
+        raise EngineUnavailable("It could not be started: the disk is full.")
+
+    monkeypatch.setattr(link, "connect", refused)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(EngineUnavailable, match=r"disk is full\. It may or may not have happened"):
+        await write
+    with pytest.raises(EngineUnavailable, match=r"disk is full\.$"):
+        await client.delete("c", [1])  # never sent
+    await client.close()
+
+
 class Broken:
     """An engine that cannot flush."""
 
@@ -198,6 +236,7 @@ def test_a_failed_flush_fails_the_writes_of_its_collection_only(tmp_path, max_op
 
     assert [reply[:2] for reply in replies] == [(1, False), (2, True)]
     assert "'a' could not be flushed" in str(wire.error_in(replies[0][2]))
+    assert "may or may not have happened" in str(wire.error_in(replies[0][2]))
     writer._do([upsert(replies, 3, "b")])
     assert replies[-1][:2] == (3, True), "a failure is told once"
 
@@ -420,6 +459,20 @@ def test_a_small_socket_buffer_is_enlarged():
     assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= wire.BUFFER_BYTES
     ours.close()
     theirs.close()
+
+
+def test_deaths_on_a_full_disk_lock_a_collection_until_there_is_room(tmp_path, monkeypatch):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    shards.close(shard)
+    marker = shards.folder.shards / f"{shard.slug}.opening"
+    marker.write_text(json.dumps({"deaths": 2, "time": time.time(), "full": True}))
+    monkeypatch.setattr(Folder, "has_room", lambda _: False)
+    with pytest.raises(EngineFailure, match="again once there is room on the disk"):
+        shards.engine(shard)
+
+    monkeypatch.undo()
+    assert shards.engine(shard)
 
 
 def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):

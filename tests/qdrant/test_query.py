@@ -345,11 +345,9 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
         )
         queries = Queries(engine)
         options = {"depth": 3, "condition": None, "with_payload": False}
-        ((tagged, _, _),) = await queries.search([(target, query)], **options)
-        ((without, _, _),) = await queries.search([(target, plain)], **options)
-        ((filtered, _, _),) = await queries.search(
-            [(target, query)], **options | {"condition": only}
-        )
+        ((tagged, *_),) = await queries.search([(target, query)], **options)
+        ((without, *_),) = await queries.search([(target, plain)], **options)
+        ((filtered, *_),) = await queries.search([(target, query)], **options | {"condition": only})
 
     assert far in [candidate.id for candidate in tagged]
     assert leg == "both" or far not in [candidate.id for candidate in without]

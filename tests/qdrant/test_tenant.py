@@ -2,6 +2,9 @@
 
 import inspect
 import math
+import os
+import shutil
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,8 +18,11 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
 from mcp_server_qdrant.qdrant.tenant import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant_guard import Tenant
 from mcp_server_qdrant.qdrant.tenant_writes import TenantWriter
@@ -403,6 +409,26 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     with pytest.raises(RequestError):
         await view.hybrid("info", "both")
     await client.close()
+
+
+async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):
+    folder = tmp_path / "engine"
+    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.3))
+    await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
+    await client.upsert("both", [point(n, tenant="blue") for n in range(11, 20)])
+    await client.upsert("both", [point(1, tenant="red")])  # the last is still in the log
+    os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
+    for segment in (folder / "shards" / "c-both" / "segments").iterdir():
+        shutil.rmtree(segment)
+    view, legs = reader(client), [("v", [1.0, 0.0], None, 1.0, True)]
+
+    info = await view.get_collection("both")
+    ((_, (*_, damage)),) = await view.hybrid("candidates", [("both", legs)], 60, 9, True)
+    ((_, (*_, told)),) = await client.hybrid("candidates", [("both", legs)], 60, 9, True)
+    await client.close()
+
+    assert [info.points_count, info.warnings[0].message, damage] == [1, INCOMPLETE, INCOMPLETE]
+    assert told.startswith("9 of its 10 points are missing")
 
 
 def sparse(*terms: int) -> models.SparseVector:

@@ -16,6 +16,7 @@ from mcp_server_qdrant.errors import EngineTooOld, RequestError
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.qdrant.edge_plain import sidecar
 from mcp_server_qdrant.qdrant.inference import native
 from mcp_server_qdrant.qdrant.legs import dense_vectors
@@ -92,6 +93,12 @@ class Bulk:
         with foreign_errors():
             found = await self._client.get_aliases()
         return {one.alias_name: one.collection_name for one in found.aliases}
+
+    async def accept_loss(self, name: str) -> tuple[int, int | None]:
+        """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
+        if not isinstance(self._client, EdgeClient):
+            raise RequestError("Only the embedded engine notices what is missing on the disk.")
+        return await self._client.accept_loss(name)
 
     async def shape(self, name: str) -> Shape:
         """How the collection is made. Raises UnknownCollection."""

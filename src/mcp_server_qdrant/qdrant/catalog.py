@@ -1,6 +1,7 @@
 """Which collections there are, which of them may be seen, and how each is searched."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ NEAR_NAMES = 3
 MODEL_KEY = "embedding_model"
 UPDATED_KEY = "updated_at"
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
+
+logger = logging.getLogger(__name__)
 
 _DISTANCES: dict[models.Distance, Distance] = {
     models.Distance.COSINE: "cosine",
@@ -96,6 +99,7 @@ class Catalog:
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
         self._failed: dict[str, tuple[float, Target]] = {}
+        self._told: dict[str, str] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
 
     async def names(self) -> tuple[str, ...]:
@@ -249,6 +253,9 @@ class Catalog:
             filling=filling,
         )
         before = self._entries.get(name)
+        if (damage := marks.damage(info)) and damage != self._told.get(name):
+            self._told[name] = damage
+            logger.warning("The collection %r is damaged: %s", name, damage)
         self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
         if before is not None and _upgraded(before.target, target):
             self._gained(name)
@@ -329,7 +336,7 @@ class Catalog:
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=updated_at,
-            note=target.note or self._origin(target.collection),
+            note=self._note(target),
         )
 
     async def _points(self, target: Target) -> int:
@@ -343,11 +350,12 @@ class Catalog:
         except QdrantMcpError:
             return target.points
 
-    def _origin(self, name: str) -> str | None:
-        """What an import wrote down about where the collection comes from."""
-        entry = self._entries.get(name)
-        told = (entry.info.config.metadata or {}).get(marks.IMPORTED_KEY) if entry else None
-        return told if isinstance(told, str) else None
+    def _note(self, target: Target) -> str | None:
+        """What a person should know: damage, why a leg is missing, where it was imported from."""
+        entry = self._entries.get(target.collection)
+        if entry is None:
+            return target.note
+        return marks.damage(entry.info) or target.note or marks.imported(entry.info.config.metadata)
 
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""

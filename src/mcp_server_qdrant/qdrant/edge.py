@@ -108,6 +108,14 @@ class EdgeClient(AsyncQdrantBase):
         """Delete a collection; False when there was none."""
         return bool(await self._ask("drop", collection_name, timeout=timeout))
 
+    async def accept_loss(self, collection_name: str) -> tuple[int, int | None]:
+        """Go on without points that are missing on the disk: how many, and how many there are.
+
+        A collection that has no data any more is forgotten (None).
+        """
+        lost, left = await self._ask("accept_loss", collection_name)
+        return lost, left
+
     async def create_payload_index(
         self,
         collection_name: str,

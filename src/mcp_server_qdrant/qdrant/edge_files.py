@@ -5,6 +5,7 @@ shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
 shards/<slug>.opening   how often in a row opening it killed the host, and when last
+shards/<slug>.count     how many points it holds at least; see `edge_counts`
 trash/ work/            emptied at every start
 """
 
@@ -18,7 +19,7 @@ import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from mcp_server_qdrant.errors import DiskFull
 from mcp_server_qdrant.hosting.wire import identity, sync
@@ -26,6 +27,7 @@ from mcp_server_qdrant.qdrant.edge_wire import service
 
 _LONGEST_SLUG = 120
 _BLOCK = 1 << 20
+_DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
 def slug_of(name: str) -> str:
@@ -41,6 +43,12 @@ def slug_of(name: str) -> str:
 def _lower_escapes(text: str) -> str:
     head, *rest = text.split("%")
     return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+def name_of(slug: str) -> str:
+    """The name of the collection with these files; the slug itself where it cannot be told."""
+    name = unquote(slug.removeprefix("c-"))
+    return name if slug_of(name) == slug else slug
 
 
 class Folder:
@@ -74,7 +82,10 @@ class Folder:
         if path.name.endswith(".draft"):
             path.unlink(missing_ok=True)
         elif path.name.endswith((".json.new", ".json.gone")):
-            _remove(shard)
+            # Beside a sidecar it was brought back by something like a sync tool.
+            if not (self.shards / f"{slug}.json").exists():
+                _remove(shard)
+                _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
         elif path.name.endswith(".next"):
             _remove(path) if shard.exists() else path.rename(shard)
@@ -84,6 +95,11 @@ class Folder:
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
             _remove(path / "temp_segments")
+
+    def slugs(self) -> set[str]:
+        """The names of the directories that are shards, and called as those are."""
+        found = {part.parent.name for part in self.shards.glob("c-*/segments")}
+        return {slug for slug in found if slug_of(name_of(slug)) == slug}
 
     def discard(self, path: Path) -> None:
         """Remove a directory: out of sight at once, from the disk by and by."""
@@ -113,11 +129,21 @@ class Folder:
 
         The engine's files are sparse, so a full disk would kill the host in mid-write.
         """
+        self._require("Nothing was written", self._min_free + wanted)
+
+    def require_space_to_delete(self, wanted: int) -> None:
+        """The same for a deletion, which makes use of the reserve."""
+        self._require("Nothing was deleted", _DELETING + wanted)
+
+    def has_room(self) -> bool:
+        """Whether the engine can be expected to survive what it writes."""
+        return shutil.disk_usage(self.root).free >= _DELETING
+
+    def _require(self, outcome: str, needed: int) -> None:
         free = shutil.disk_usage(self.root).free
-        if free < self._min_free + wanted:
+        if free < needed:
             raise DiskFull(
-                f"Nothing was written: {free >> 20} MB are free on the disk,"
-                f" {(self._min_free + wanted) >> 20} MB are needed."
+                f"{outcome}: {free >> 20} MB are free on the disk, {needed >> 20} MB are needed."
             )
 
 

@@ -10,6 +10,7 @@ by all of them. Each client has a thread, which does its reads; one more thread 
 import contextlib
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge_shards import Shards
 
+_CHECK_SECONDS = 5.0  # how long a folder that was replaced may go unnoticed by readers
+
 
 class Engine:
     """The shards of a folder, and who works on them."""
@@ -28,6 +31,7 @@ class Engine:
     def __init__(self, root: Path, options: wire.EdgeOptions) -> None:
         self._options = options
         self._ended = False
+        self._next_check = 0.0
         folder = Folder(root, options.min_free)
         folder.prepare()
         self._shards = Shards(folder, options.max_open)
@@ -53,7 +57,15 @@ class Engine:
         """Nothing is kept of a client."""
 
     def tend(self) -> None:
-        """The writer looks after itself."""
+        """Notice what no call would tell: a writer that died, files that were replaced."""
+        if not (self._writer.is_alive() or self._ended):
+            raise RuntimeError("the writer has died")
+        now = time.monotonic()
+        if now >= self._next_check:
+            self._next_check = now + _CHECK_SECONDS
+            with self._gate.reading():
+                for shard in self._shards.opened():
+                    self._shards.check(shard)
 
     def end(self) -> None:
         """Write what is queued and let the shards go."""

@@ -45,9 +45,10 @@ class Hybrid:
     ) -> list[Answer]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
-        An answer is `(ids, rrf, scores per leg, payloads or None)`, lists of equal length, best
-        first; a score is None where the point lacks the vector. A leg that is not scored is one
-        over tags: who carries them is told by the payload, which comes then in any case.
+        An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
+        best first, and in a sentence what of the collection is lost. A score is None where the
+        point lacks the vector. A leg that is not scored is one over tags: who carries them is told
+        by the payload, which comes then in any case.
         """
         filters = _Filters(guard)
         selector = types.to_selector(with_payload or True)
@@ -68,7 +69,7 @@ class Hybrid:
             payloads = _payloads(engine, ids, selector) if shown else None
             if payloads:
                 _tell_firsts(engine, dict(zip(ids, payloads, strict=True)), filters.guard)
-            return ids, rrf, scores, payloads
+            return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
 
         return [self._each(name, one, legs) for name, legs in asked]
 

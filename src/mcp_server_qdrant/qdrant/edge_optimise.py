@@ -147,8 +147,8 @@ class Optimiser:
             self._job = None
             self._shards.engine(shard)
         with self._gate.writing():
-            shard.sidecar["optimised_points"] = self._shards.exact_count(shard)
-        self._shards.save(shard)
+            points = self._shards.exact_count(shard)
+        self._shards.save(shard, optimised_points=points)
 
     def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> int:
         """Bring the copy up to date; how many points it holds then."""

@@ -246,9 +246,11 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
         sparse_vectors={n: models.SparseVectorParams.model_validate(p) for n, p in sparse.items()}
         or None,
     )
-    busy = found["optimising"]
+    damage = found["damage"]
+    sound = models.CollectionStatus.YELLOW if found["optimising"] else models.CollectionStatus.GREEN
     return models.CollectionInfo(
-        status=models.CollectionStatus.YELLOW if busy else models.CollectionStatus.GREEN,
+        status=models.CollectionStatus.RED if damage else sound,
+        warnings=[models.CollectionWarning(message=damage)] if damage else None,
         optimizer_status=models.OptimizersStatusOneOf.OK,
         indexed_vectors_count=found["indexed_vectors_count"],
         points_count=found["points_count"],

@@ -44,6 +44,7 @@ class Reads:
             "points_count": self._shards.exact_count(shard),
             "indexed_vectors_count": found.indexed_vectors_count,
             "segments_count": found.segments_count,
+            "damage": shard.damage(),
             "optimising": shard.record is not None,
             "payload_schema": schema,
         }

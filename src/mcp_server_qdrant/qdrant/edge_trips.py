@@ -93,10 +93,10 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]
 
 
 def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:
-    ids, rrf, legs, payloads = answer
+    ids, rrf, legs, payloads, damage = answer
     candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
     scores = [
         {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
         for leg in legs
     ]
-    return candidates, *by_leg(target, query, scores)
+    return candidates, *by_leg(target, query, scores), damage

@@ -6,23 +6,31 @@ one after the other and flushes before it acknowledges.
 """
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, QdrantMcpError, RequestError
-from mcp_server_qdrant.hosting.wire import unpack
+from mcp_server_qdrant.errors import (
+    EngineFailure,
+    InvalidPoint,
+    QdrantMcpError,
+    RequestError,
+    unsure,
+)
+from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant import edge_check as check
 from mcp_server_qdrant.qdrant import edge_schema as schema
 from mcp_server_qdrant.qdrant import edge_types as types
+from mcp_server_qdrant.qdrant.edge_files import allocated
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
 
 PIECE = 100  # points per engine call: about 4 ms
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
-_NOT_FLUSHED = "The collection {!r} could not be flushed."
+_GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
+_NOT_FLUSHED = "could not be flushed: the disk is full or failing"
 
 Step = Generator[None, None, Any]
 Update = edge.UpdateOperation
@@ -48,10 +56,10 @@ class Writes:
             shard.dirty = False
             if shard.engine is not None:
                 try:
-                    with guarded(shard.name, "could not be flushed"):
-                        shard.engine.flush()
+                    with guarded(shard.name, _NOT_FLUSHED):
+                        self._shards.flushed(shard, shard.engine)
                 except QdrantMcpError as error:
-                    self._lost[shard.name] = error
+                    self._lost[shard.name] = unsure(error)
             yield
 
     def lost(self) -> dict[str, QdrantMcpError]:
@@ -71,11 +79,19 @@ class Writes:
         try:
             with guarded(shard.name):
                 engine.update(update)
-        except EngineFailure:
+        except EngineFailure as error:
             # What it holds in memory is no longer sure; the files and the log are.
             if not self._shards.close(shard):
-                self._lost[shard.name] = EngineFailure(_NOT_FLUSHED.format(shard.name))
-            raise
+                self._lost[shard.name] = unsure(error)
+            raise unsure(error) from None
+
+    def remove(self, shard: Shard, update: edge.UpdateOperation) -> None:
+        """One engine update after which fewer points may be there."""
+        engine = self._shards.engine(shard)
+        before = engine.info().points_count
+        with shard.census.deleting(engine):
+            self.apply(shard, update)
+        shard.deleted += max(0, before - engine.info().points_count)
 
     def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
         with guarded(shard.name):
@@ -100,30 +116,36 @@ class Writes:
         shard = self._shards.get(name)
         check.check_payload(metadata)
         self._room()
-        shard.sidecar["metadata"] = {**(shard.sidecar.get("metadata") or {}), **metadata}
-        self._shards.save(shard)
+        merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
+        self._shards.save(shard, metadata=merged)
         yield
 
     def drop(self, name: str) -> Step:
         """Delete a collection; False when there was none."""
         if name not in self._shards.names():
             return False
-        shard = self._shards.get(name)
+        shard = self._shards.listed(name)
         self.touched.discard(shard)
         self._shards.drop(shard)
         yield
         return True
+
+    def accept_loss(self, name: str) -> Step:
+        """Go on without points that are missing on the disk; see `Shards.accept_loss`."""
+        found = self._shards.accept_loss(name)
+        yield
+        return found
 
     def index(self, name: str, field: str, declared: Any) -> Step:
         """Index a payload field; cheap while the collection is empty."""
         shard = self._shards.get(name)
         with guarded(name):
             update = Update.create_field_index(field, schema.index_params(declared))
-        self._room()
+        self._room(self._rewritten(shard, {"filter": None}))
         self.apply(shard, update)
         if isinstance(declared, dict):
-            shard.sidecar.setdefault("indexes", {})[field] = declared
-            self._shards.save(shard)
+            indexes = {**shard.sidecar.get("indexes", {}), field: declared}
+            self._shards.save(shard, indexes=indexes)
         yield
 
     def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
@@ -147,9 +169,8 @@ class Writes:
         # Durable in the engine first: points may bring the vector once the sidecar tells of it.
         for _ in self.flush():
             pass
-        shard.sidecar[kind] = declared[kind]
-        shard.sidecar["optimised_points"] = 0  # the new vector is not, yet
-        self._shards.save(shard)
+        changes = {kind: declared[kind], "optimised_points": 0}  # the new vector is not, yet
+        self._shards.save(shard, **changes)
         yield
 
     def drop_vector(self, name: str, vector: str) -> Step:
@@ -160,8 +181,9 @@ class Writes:
             return
         if len(shard.sidecar["vectors"]) + len(shard.sidecar["sparse_vectors"]) == 1:
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
-        shard.sidecar[kind] = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
-        self._shards.save(shard)
+        left = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
+        self._room()
+        self._shards.save(shard, **{kind: left})
         self.apply(shard, Update.delete_vector_name(vector))
         yield
 
@@ -215,13 +237,10 @@ class Writes:
     def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
         """Delete points."""
         shard = self._shards.get(name)
-        before = self._shards.exact_count(shard) if "filter" in selector else 0
+        count = self._chosen(shard, selector)
+        self._shards.folder.require_space_to_delete(_GOING * count)
         by = (Update.delete_points, Update.delete_points_by_filter)
-        yield from self._select(shard, selector, by)
-        if "filter" in selector:
-            shard.deleted += max(0, before - self._shards.exact_count(shard))
-        else:
-            shard.deleted += len(selector["points"])
+        yield from self._select(shard, selector, by, self.remove)
 
     def set_payload(
         self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
@@ -229,18 +248,36 @@ class Writes:
         """Merge into the payload (or, with a key, into that part of it)."""
         shard = self._shards.get(name)
         check.check_payload(payload)
-        self._room()
+        growth = _GROWTH * len(pack(payload)) * self._chosen(shard, selector)
+        self._room(growth + self._rewritten(shard, selector))
         by = (Update.set_payload, Update.set_payload_by_filter)
-        yield from self._select(shard, selector, by, payload, key)
+        yield from self._select(shard, selector, by, self.apply, payload, key)
 
     def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> Step:
         """Remove keys from the payload."""
         shard = self._shards.get(name)
+        self._room(self._rewritten(shard, selector))
         by = (Update.delete_payload, Update.delete_payload_by_filter)
-        yield from self._select(shard, selector, by, keys)
+        yield from self._select(shard, selector, by, self.apply, keys)
+
+    def _chosen(self, shard: Shard, selector: Mapping[str, Any]) -> int:
+        """How many points a selector chooses at most."""
+        if "filter" in selector:
+            return self._shards.engine(shard).info().points_count
+        return len(selector["points"])
+
+    def _rewritten(self, shard: Shard, selector: Mapping[str, Any]) -> int:
+        """Bytes that a change to what is stored may take: of many points, those of the shard."""
+        many = "filter" in selector and self._chosen(shard, selector) > 0
+        return _SMALL + (allocated(self._shards.path(shard)) if many else 0)
 
     def _select(
-        self, shard: Shard, selector: Mapping[str, Any], by: tuple[Any, Any], *arguments: Any
+        self,
+        shard: Shard,
+        selector: Mapping[str, Any],
+        by: tuple[Any, Any],
+        apply: Callable[[Shard, Update], None],
+        *arguments: Any,
     ) -> Step:
         """Apply to the filtered points, or to those of the ids that exist."""
         by_ids, by_filter = by
@@ -248,7 +285,7 @@ class Writes:
             with guarded(shard.name):
                 condition = types.to_filter(selector["filter"]) or edge.Filter()
                 update = by_filter(condition, *arguments)
-            self.apply(shard, update)
+            apply(shard, update)
             yield
             return
         ids = selector["points"]
@@ -258,7 +295,7 @@ class Writes:
             if existing := self._existing(shard, ids[start : start + PIECE]):
                 with guarded(shard.name):
                     update = by_ids(existing, *arguments)
-                self.apply(shard, update)
+                apply(shard, update)
             yield
 
 

@@ -1,4 +1,4 @@
-"""What an upgrade writes down in a collection's metadata, and what it calls the copies it makes.
+"""What is told with a collection: by an upgrade in its metadata, by its name, by its engine.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
@@ -8,6 +8,8 @@ A collection NAME~1 is the copy that stands for NAME: the alias NAME leads to it
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from qdrant_client import models
 
 FILLING_KEY = "filling"
 VECTOR_KEY = "embedding_vector"
@@ -20,6 +22,20 @@ def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
     """The vectors that an upgrade has not given to all points yet."""
     named = (metadata or {}).get(FILLING_KEY)
     return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
+
+
+def imported(metadata: Mapping[str, Any] | None) -> str | None:
+    """What an import wrote down about where the collection comes from."""
+    told = (metadata or {}).get(IMPORTED_KEY)
+    return told if isinstance(told, str) else None
+
+
+def damage(info: models.CollectionInfo) -> str | None:
+    """What of a collection its engine says is lost."""
+    if info.status != models.CollectionStatus.RED:
+        return None
+    said = [warning.message for warning in info.warnings or ()]
+    return " ".join(said) or "Qdrant says that it is damaged; its log says how."
 
 
 def stands_for(name: str) -> str | None:

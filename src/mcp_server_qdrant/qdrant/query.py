@@ -23,8 +23,8 @@ from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant_guard import check
 
-# Fused candidates, and their exact (cosine, BM25) scores by id.
-Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
+# Fused candidates, their exact (cosine, BM25) scores by id, and what of the collection is lost.
+Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
 
 RRF_K = 60
 TIES = 4
@@ -89,7 +89,7 @@ class Queries:
                 )
                 ids = [candidate.id for candidate in candidates]
                 scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
-            answers.append((candidates, *scores))
+            answers.append((candidates, *scores, None))
         return answers
 
     async def candidates(

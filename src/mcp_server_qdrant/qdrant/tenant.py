@@ -19,6 +19,7 @@ from mcp_server_qdrant.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge_counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge_plain import plain
 from mcp_server_qdrant.qdrant.tenant_guard import Tenant, both, check_key
 
@@ -153,8 +154,10 @@ class TenantClient:
             key: index.model_copy(update={"points": 0})
             for key, index in info.payload_schema.items()
         }
+        damaged = info.status == models.CollectionStatus.RED
         return models.CollectionInfo(
-            status=models.CollectionStatus.GREEN,
+            status=info.status if damaged else models.CollectionStatus.GREEN,
+            warnings=[models.CollectionWarning(message=INCOMPLETE)] if damaged else None,
             optimizer_status=models.OptimizersStatusOneOf.OK,
             points_count=(await self.count(collection_name)).count,
             segments_count=1,
@@ -259,8 +262,8 @@ class TenantClient:
         if question == "payloads":
             return {point: self._tenant.shown(payload) for point, payload in value.items()}
         if question == "candidates":
-            *found, payloads = value
-            return (*found, payloads and [self._tenant.shown(one) for one in payloads])
+            *found, payloads, damage = value
+            return (*found, payloads and [self._tenant.shown(one) for one in payloads], damage)
         return value
 
     async def retrieve(

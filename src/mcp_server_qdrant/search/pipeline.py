@@ -147,6 +147,7 @@ class Pipeline:
         self.now = now
         self.recorder: Recorder = Unrecorded()
         self.leftovers: Callable[[Sequence[Document]], None] = lambda _: None
+        self._reasons: dict[str, str | None] = {}  # of collections that were degraded
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
@@ -312,14 +313,20 @@ class Pipeline:
         return await self._timed("rerank", self.rerank.apply, hits, terms.query, read, left)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
-        """One status per collection, the worst; failed collections are looked up anew next time."""
+        """One status per collection, the worst.
+
+        A collection that failed, or is worse or better off now, is looked up anew next time.
+        """
         worst: dict[str, Status] = {}
         for status in statuses:
             known = worst.get(status.collection)
             if known is None or SEVERITY[status.state] > SEVERITY[known.state]:
                 worst[status.collection] = status
-            if status.state == "failed":
-                self.catalog.forget(status.collection)
+        for name, status in worst.items():
+            reason = status.reason if status.state == "degraded" else None
+            if status.state == "failed" or reason != self._reasons.get(name):
+                self.catalog.forget(name)
+            self._reasons[name] = reason
         self.recorder.fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):

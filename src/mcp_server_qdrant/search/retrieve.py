@@ -39,8 +39,9 @@ _LATE = EngineTimeout("It did not answer in time.")
 T = TypeVar("T")
 
 
-# Fused candidates, best first, and their exact (cosine, BM25) scores by id.
-Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float]]
+# Fused candidates, best first, their exact (cosine, BM25) scores by id, and in a sentence what of
+# the collection is lost.
+Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
 
 
 class Engine(Protocol):
@@ -185,8 +186,11 @@ async def retrieve(
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
             statuses[target.collection] = _failed(target.collection, answer)
-        else:
-            found[target.collection] = _found(target, queries[target.collection], terms, answer)
+            continue
+        found[target.collection] = _found(target, queries[target.collection], terms, answer)
+        *_, damage = answer
+        if damage:
+            statuses[target.collection] = _damaged(statuses[target.collection], damage)
     return Retrieved(found, statuses)
 
 
@@ -235,7 +239,7 @@ def _without_inference(
 
 
 def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
-    candidates, dense, sparse = legs
+    candidates, dense, sparse, _ = legs
     return Found(
         target=target,
         candidates=candidates,
@@ -277,6 +281,12 @@ async def _trips(
         done = task.done() and not task.cancelled()
         answers += zip(trip, task.result() if done else [_LATE] * len(trip), strict=True)
     return answers
+
+
+def _damaged(status: Status, damage: str) -> Status:
+    """It was searched as far as it is there."""
+    reason = f"{damage} {status.reason}" if status.reason else damage
+    return replace(status, state="degraded", reason=reason)
 
 
 def _failed(collection: str, error: QdrantMcpError) -> Status:

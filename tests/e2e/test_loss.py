@@ -1,0 +1,80 @@
+"""Points that vanish from the disk are missed by what an agent and an operator read."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from tests.e2e.raw import RawServer, host_pid, text_of
+from tests.e2e.test_upkeep import run
+
+FACTS = 12
+
+
+def stored(env: dict[str, str], cwd: Path) -> RawServer:
+    """A server that was told some facts, and has another collection."""
+    server = RawServer(env, cwd)
+    for number in range(FACTS):
+        text = f"Fact {number}: the boat is moored at pier {number}."
+        server.call("qdrant-store", information=text, collection_name="facts", create=True)
+    server.call("qdrant-store", information="A boat song.", collection_name="songs", create=True)
+    return server
+
+
+def lose(folder: Path) -> None:
+    """Kill the host, as a crash would, and delete a part of the facts."""
+    pid = host_pid(folder)
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+    for segment in (folder / "shards" / "c-facts" / "segments").iterdir():
+        shutil.rmtree(segment)
+
+
+def search(server: RawServer) -> dict:
+    return server.call("qdrant-find", query="boat", collections=["*"])
+
+
+def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_path):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    server = stored(env, tmp_path)
+    whole = search(server)
+    lose(folder)
+    found = search(server)
+    listed = server.call("qdrant-collections")
+    again = search(server)
+    _, log = server.close()
+
+    assert whole["structuredContent"]["collections"] == {"facts": "ok", "songs": "ok"}
+    states = found["structuredContent"]["collections"]
+    missing = int(text_of(found).partition("Note: facts: ")[2].split()[0])
+    sentence = f"{missing} of its {FACTS} points are missing on the disk."
+    assert missing >= FACTS - 1, "one may be in the log yet"
+    assert states["facts"].startswith(f"degraded: {sentence}")
+    assert states["songs"] == "ok"
+    assert "A boat song." in text_of(found)
+    assert sentence in text_of(listed)
+    assert again["structuredContent"]["collections"] == states
+    assert log.count(sentence) == 1
+    assert (folder / "engine-host.log").read_text().count(sentence) == 1
+
+    code, out, _ = run(env, "accept-loss", "facts", "songs")
+    left = FACTS - missing
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            f"facts: goes on with {left} points, without the {missing} that are missing.",
+            "songs: no points are missing; it has 1.",
+        ],
+    )
+    server = RawServer(env, tmp_path)
+    assert search(server)["structuredContent"]["collections"] == {"facts": "ok", "songs": "ok"}
+    assert "missing" not in text_of(server.call("qdrant-collections"))
+    server.close()
+
+
+def test_what_is_accepted_must_be_there(env, tmp_path):
+    stored(env, tmp_path).close()
+
+    assert run(env, "accept-loss", "fcts")[0] == 2
+    assert run(env | {"QDRANT_READ_ONLY": "true"}, "accept-loss", "facts")[0] == 2
+    assert run(env | {"QDRANT_COLLECTIONS": "other*"}, "accept-loss", "facts")[0] == 2
