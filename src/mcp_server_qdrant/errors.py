@@ -25,7 +25,6 @@ QdrantMcpError
 No text holds a path, a key or a stack trace.
 """
 
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -160,7 +159,11 @@ def contained(error: Callable[[str], QdrantMcpError] = Unforeseen) -> Iterator[N
     """
     try:
         yield
-    except (QdrantMcpError, CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
+    except (QdrantMcpError, GeneratorExit, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as fault:
+        from asyncio import CancelledError  # the hosts do without asyncio
+
+        if isinstance(fault, CancelledError):
+            raise
         raise error(type(fault).__name__) from fault
