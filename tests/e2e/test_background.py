@@ -39,7 +39,7 @@ def test_a_folder_is_in_step_while_the_server_runs(env, tmp_path, notes):
     code, log = server.close()
 
     assert first["structuredContent"]["results"][0]["title"] == "Key"
-    assert status.startswith("things: 2 points, dense + bm25")
+    assert status.startswith("- things: 2 points, dense + bm25")
     assert (code, log) == (0, "")
 
 
