@@ -230,6 +230,7 @@ class TestFind:
         assert result.structured_content["collections"] == {"garden": "ok"}
 
 
+LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
     ({}, "query is required."),
     ({"query": ""}, "query is empty: say what to look for."),
@@ -259,6 +260,13 @@ BAD_FINDS = [
     ({"query": "q", "query_filter": "[" * 100_000}, "this string is not one in JSON."),
     ({"query": "q", "query_filter": "[]"}, "query_filter must be an object."),
     ({"query": "q", "query_filter": {"must": [{"key": "a\x00"}]}}, "NUL character"),
+    ({"query": "q", "query_filter": {"must": [LEAF] * 257}}, "at most 256 conditions"),
+    ({"query": "q", "query_filter": {"must": [LEAF] * 40_000}}, "more than 100,000 values"),
+    ({"query": "q", "query_filter": "{" + " " * 1_000_000 + "}"}, "longer than 1,000,000"),
+    ({"query": "q", "collections": ["x"] * 257}, "collections: It has more than 256 items"),
+    ({"query": "q", "collections": ["x" * 1001]}, "It has more than 1,000 characters"),
+    ({"query": "q", "collection_name": "x" * 1001}, "It has more than 1,000 characters"),
+    ({"query": "q", **{f"k{n}": 1 for n in range(20_000)}}, "There is no argument 'k0'"),
 ]
 BAD_STORES = [
     ({}, "information is required."),
@@ -285,6 +293,22 @@ BAD_STORES = [
     ({"information": "a", "tags": ["t\x00"]}, "NUL character"),
     ({"information": "a", "tags": {"a": 1}}, "tags must be a valid list."),
     ({"information": "a", "text": "b"}, "There is no argument 'text'"),
+    ({"information": "a", "collection_name": "x" * 1001}, "more than 1,000 characters"),
+    ({"information": "a", "title": "x" * 1001}, "title: It has more than 1,000 characters"),
+    ({"information": "a", "id": "x" * 1001}, "id: It has more than 1,000 characters"),
+    ({"information": "a", "tags": ["x"] * 257}, "tags: It has more than 256 items"),
+    (
+        {"information": "a", "collection_name": "notes", "tags": [f"t{n}" for n in range(101)]},
+        "has 101 tags: at most 100 are stored",
+    ),
+    (
+        {"information": "a", "collection_name": "notes", "tags": ["x" * 129]},
+        "has a tag of more than 128 characters",
+    ),
+    (
+        {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 65_536}},
+        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored (STORE_MAX_METADATA)",
+    ),
 ]
 BAD_GETS = [
     ({}, "ids is required."),
@@ -295,6 +319,7 @@ BAD_GETS = [
     ({"ids": ["x"], "neighbours": 99}, "neighbours must be at most 20."),
     ({"ids": ["x"], "neighbours": -1}, "neighbours must be at least 0."),
     ({"ids": ["x"], "collection_name": "noets"}, "Did you mean 'notes'?"),
+    ({"ids": ["x" * 1001]}, "It has more than 1,000 characters"),
 ]
 BAD = [
     *(("qdrant-find", *case) for case in BAD_FINDS),
@@ -315,6 +340,24 @@ async def test_bad_input_is_one_clear_sentence_and_the_next_call_works(tool, arg
         assert sentence in refusal(result)
 
         await alive(client)
+
+
+async def test_how_much_metadata_a_text_may_have_is_a_setting():
+    arguments = {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 70_000}}
+    async with memory_server(max_metadata=80_000) as client:
+        done = await client.call_tool("qdrant-store", arguments)
+
+    assert not done.is_error, said(done)
+
+
+async def test_a_point_that_carries_more_than_is_stored_today_stays_readable():
+    heavy = {"text": "roses", "metadata": {"k": "v" * 200_000, "list": list(range(9_000))}}
+    async with memory_engine() as engine:
+        await foreign(engine, "old", {1: heavy})
+        async with memory_server(engine=engine) as client:
+            got = await client.call_tool("qdrant-get", {"ids": ["1"]})
+
+    assert got.structured_content["documents"][0]["metadata"] == heavy["metadata"]
 
 
 async def test_a_huge_document_is_read_in_several_calls():
@@ -726,6 +769,7 @@ class TestFilterableFields:
             ({"project": "a\x00"}, "NUL character"),
             ({"kind": ["a\x00"]}, "NUL character"),
             ({"kind": "a"}, "kind must be a valid list."),
+            ({"kind": ["a"] * 10_001}, "lists hold at most 10,000 values together"),
             ({"indexed": "x"}, "There is no argument 'indexed'"),
             ({"query_filter": {}}, "There is no argument 'query_filter'"),
         ],

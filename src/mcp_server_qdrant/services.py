@@ -205,6 +205,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         pending=shared.pending,
         written=written,
         title_factor=settings.title_factor,
+        max_metadata=settings.max_metadata,
         identify=view.identify,
     )
     parts = Parts(
@@ -219,6 +220,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         payload=stored_payload,
         written=written,
         title_factor=settings.title_factor,
+        max_metadata=settings.max_metadata,
         identify=view.identify,
     )
     return Services(

@@ -1,4 +1,4 @@
-"""The settings of background sync: a part of `Settings`, which reads them."""
+"""The settings of what is stored and of background sync: a part of `Settings`, which reads them."""
 
 import json
 from typing import Annotated, Any, Self
@@ -47,7 +47,14 @@ class SyncSource(BaseModel):
 
 
 class SyncSettings(BaseModel):
-    """Which folders the server keeps in step with collections, and how much it may do for that."""
+    """Which folders the server keeps in step with collections, and how much it may do for that.
+
+    And how much may come with a text, of a file or not.
+    """
+
+    max_metadata: int = _variable(
+        "STORE_MAX_METADATA", 65_536, "Bytes of JSON that the metadata of a text may have."
+    )
 
     sync_sources: Annotated[tuple[SyncSource, ...], NoDecode] = _variable(
         "SYNC_SOURCES",
@@ -73,6 +80,13 @@ class SyncSettings(BaseModel):
         if not isinstance(held, list):
             raise ValueError('must be JSON such as {"~/notes": "notes"}')  # noqa: TRY004
         return tuple(held)
+
+    @field_validator("max_metadata")
+    @classmethod
+    def _some_bytes(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("must be at least 1")
+        return value
 
     @field_validator("sync_share")
     @classmethod

@@ -19,6 +19,8 @@ from mcp_server_qdrant.tool_schema import compact, explain
 
 logger = logging.getLogger(__name__)
 
+MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
+
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
 
 
@@ -54,6 +56,10 @@ def guarded(tool: AsyncTool) -> AsyncTool:
     return call
 
 
+def _long(value: Any, schema: Any) -> bool:
+    return isinstance(value, str) and len(value) > MAX_JSON and schema.get("type") != "string"
+
+
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences."""
 
@@ -73,7 +79,11 @@ class ClosedTool(Tool):
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         known = self.parameters["properties"]
-        given = {k: value for k, value in arguments.items() if value is not None or k not in known}
+        given = {k: value for k, value in arguments.items() if value is not None and k in known}
+        if (unknown := next((k for k in arguments if k not in known), None)) is not None:
+            given[unknown] = None  # refused as any other would be; there may be many
+        if long := next((k for k, v in given.items() if _long(v, known.get(k))), None):
+            return failure(f"{long} is longer than {MAX_JSON:,} characters: send less.")
         try:
             return await super().run(given, context, convert_result)
         except ToolError as error:

@@ -13,7 +13,7 @@ from mcp_server_qdrant.datatypes import Document
 from mcp_server_qdrant.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.notation import called, line
 from mcp_server_qdrant.tool_boundary import AsyncTool, answer
-from mcp_server_qdrant.tool_fields import as_text, json_object, one_or_many, sound
+from mcp_server_qdrant.tool_fields import as_text, json_object, one_or_many, short
 
 MAX_IDS = 50
 LINE = 80
@@ -33,7 +33,7 @@ Filter = Annotated[
     BeforeValidator(json_object),
     Field(description="First answers with the count; {}: all"),
 ]
-Name = Annotated[str | None, BeforeValidator(sound)]
+Name = Annotated[str | None, BeforeValidator(short)]
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,8 +13,12 @@ from pydantic import Field
 from mcp_server_qdrant.errors import ConfigError, RequestError
 
 MAX_QUERY = 8_000  # characters
+MAX_WORD = 1_000  # characters of a name, a title or an id
+MAX_ITEMS = 256  # of a list of names
+MAX_VALUES = 100_000  # in one argument, at any depth
 # A noncharacter, which no text may hold: stands for what could not be decoded.
 BROKEN = "\uffff"
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
@@ -34,23 +39,31 @@ class FieldParameter:
 
 def sound(value: Any) -> Any:
     """The value, refused where a text in it holds what no index, file or terminal should see."""
-    inside = [value]
+    inside, held = [value], 0
     while inside:
         one = inside.pop()
         if isinstance(one, str):
             _check(one)
-        elif isinstance(one, dict):
-            inside += [*one, *one.values()]
-        elif isinstance(one, list):
-            inside += one
+        elif isinstance(one, dict | list):
+            held += len(one)
+            if held > MAX_VALUES:
+                raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
+            inside += [*one, *one.values()] if isinstance(one, dict) else one
     return value
 
 
 def _check(text: str) -> None:
     if "\x00" in text:
         raise ValueError("The text contains a NUL character: remove it.")
-    if BROKEN in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if not text.isascii() and (BROKEN in text or SURROGATE.search(text)):
         raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
+
+
+def short(value: Any) -> Any:
+    """A name, a title or an id, refused where it is as long as a text."""
+    if isinstance(value, str) and len(value) > MAX_WORD:
+        raise ValueError(f"It has more than {MAX_WORD:,} characters: shorten it.")
+    return sound(value)
 
 
 def json_object(value: Any) -> Any:
@@ -78,10 +91,18 @@ def one_or_many(value: Any) -> Any:
     return sound(value)
 
 
+def few(value: Any) -> Any:
+    """The same for names."""
+    value = one_or_many(value)
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        raise ValueError(f"It has more than {MAX_ITEMS} items: send fewer.")
+    return value
+
+
 def as_text(value: Any) -> Any:
     """Ids are texts to us; other tools number theirs."""
     number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if number else sound(value)
+    return str(value) if number else short(value)
 
 
 def with_fields(

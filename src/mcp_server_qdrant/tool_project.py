@@ -23,14 +23,14 @@ from mcp_server_qdrant.datatypes_projection import (
 )
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.tool_boundary import ClosedTool, answer
-from mcp_server_qdrant.tool_fields import MAX_QUERY, one_or_many, sound
+from mcp_server_qdrant.tool_fields import MAX_QUERY, few, short, sound
 
 APP = "ui://qdrant/map.html"
 NEAREST = 3
 PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
 
 Text = Annotated[str, BeforeValidator(sound)]
-Names = Annotated[list[Text] | None, BeforeValidator(one_or_many)]
+Names = Annotated[list[Annotated[str, BeforeValidator(short)]] | None, BeforeValidator(few)]
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Flag = Annotated[bool | None, Field()]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]

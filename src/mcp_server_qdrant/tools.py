@@ -33,8 +33,10 @@ from mcp_server_qdrant.tool_fields import (
     MAX_QUERY,
     FieldParameter,
     as_text,
+    few,
     json_object,
     one_or_many,
+    short,
     sound,
     with_fields,
 )
@@ -140,13 +142,14 @@ class Services(Protocol):
 
 Text = Annotated[str, BeforeValidator(sound)]
 Query = Annotated[Text, Field(description="What to look for, in words")]
+Word = Annotated[str, BeforeValidator(short)]
 Names = Annotated[
-    list[Text] | None,
-    BeforeValidator(one_or_many),
+    list[Word] | None,
+    BeforeValidator(few),
     Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
 ]
-Tags = Annotated[list[Text] | None, BeforeValidator(one_or_many)]
-Where = Annotated[Text | None, Field(description="A new name makes a collection")]
+Tags = Annotated[list[Word] | None, BeforeValidator(few)]
+Where = Annotated[Word | None, Field(description="A new name makes a collection")]
 Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
 ModeName = Annotated[
     Literal["minimal", "full"], Field(description="full: whole texts and metadata")
@@ -209,7 +212,7 @@ class Tools:
         rerank: Reread = None,
         diversity: Spread = None,
         explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
-        collection_name: Text | None = None,
+        collection_name: Word | None = None,
     ) -> Annotated[CallToolResult, FindOutput]:
         """Search."""
         if not query.strip():
@@ -244,7 +247,7 @@ class Tools:
         collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
         tags: Tags = None,
-        title: Text | None = None,
+        title: Word | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
         *,
         context: Context,
@@ -281,7 +284,7 @@ class Tools:
         )
 
     async def get(
-        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Text | None = None
+        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Word | None = None
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.datatypes import Document, NewDocument
 from mcp_server_qdrant.errors import RequestError
-from mcp_server_qdrant.ingest.fields import check, kept
+from mcp_server_qdrant.ingest.fields import check, fault, kept
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from mcp_server_qdrant.ingest.fields import check, kept
     [None, {}, {"a": [1, {"b": 2**63 - 1}], "c": -(2**63), "d": 1e300, "e": True, "f": "x"}],
 )
 def test_what_every_engine_keeps_is_taken(metadata):
-    check(metadata)
+    check(NewDocument("x", metadata=metadata))
 
 
 def test_depth_is_no_matter():
@@ -22,7 +22,7 @@ def test_depth_is_no_matter():
     for _ in range(5000):
         deep = {"a": [deep]}
     with pytest.raises(RequestError):
-        check(deep)
+        check(NewDocument("x", metadata=deep))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,30 @@ def test_depth_is_no_matter():
 )
 def test_what_one_would_alter_is_refused_by_its_key(metadata, sentence):
     with pytest.raises(RequestError) as refused:
-        check(metadata)
+        check(NewDocument("x", metadata=metadata))
 
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"metadata": {"a": "é" * 50}}, "has metadata of 108 bytes as JSON: at most 100 are"),
+        ({"tags": ("x",) * 101}, "has 101 tags: at most 100 are stored"),
+        ({"tags": ("x" * 129,)}, "has a tag of more than 128 characters"),
+        ({"title": "x" * 1_001}, "has a title of more than 1,000 characters"),
+        ({"id": "x" * 1_001}, "has an id of more than 1,000 characters"),
+    ],
+)
+def test_more_than_a_text_should_carry_is_refused_with_the_limit(said, sentence):
+    with pytest.raises(RequestError, match=f"^The text {sentence}"):
+        check(NewDocument("x", **said), 100)
+
+
+def test_as_much_as_a_text_may_carry_is_taken():
+    most = {"metadata": {"a": "x" * 92}, "tags": ("x" * 128,) * 100, "title": "x" * 1_000}
+
+    assert fault(NewDocument("x", id="x" * 1_000, **most), 100) is None
 
 
 def before(**fields) -> Document:

@@ -1,5 +1,6 @@
 """One file made into chunks."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -188,3 +189,29 @@ def test_the_part_around_a_place_is_the_last_that_began_before_it(given, places)
     for place, section in zip(sorted(places), sections_at(marks, sorted(places)), strict=True):
         before = [mark for mark in marks if mark.start < place]
         assert (section or "").split(" > ")[-1] == (before[-1].name if before else "")
+
+
+def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
+    many = "".join(f"- t{number}\n" for number in range(101))
+    tagged = prepare(found(tmp_path / "a.md", f"---\ntags:\n{many}---\ntext"))
+    heavy = prepare(found(tmp_path / "b.md", f"---\nx: {'y' * 99}\n---\ntext"), max_metadata=99)
+
+    assert isinstance(tagged, Problem)
+    assert tagged.reason.startswith("has 101 tags: at most 100 are stored")
+    assert heavy.reason.startswith("has metadata of 107 bytes as JSON: at most 99 are stored")
+
+
+def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):
+    lines = [{"id": "a", "text": "x", "tags": ["y" * 129]}, {"id": "b", "text": "x"}]
+    job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
+
+    assert [piece.chunk.document for piece in job.pieces] == ["b"]
+    assert job.notes == ["'a' is left out: it has a tag of more than 128 characters: shorten it"]
+
+
+def test_headings_as_long_as_texts_are_cut(tmp_path):
+    long = f"# {'a' * 4_000}\n\n## {'b' * 4_000}\n\ntext\n"
+    job = prepare(found(tmp_path / "a.md", long))
+
+    assert len(job.pieces[-1].chunk.title) == 1_000
+    assert len(job.pieces[-1].chunk.section) == 1_000

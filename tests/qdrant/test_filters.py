@@ -107,6 +107,76 @@ def test_deep_filters_are_refused_before_they_can_hurt():
             parse(nested(levels))
 
 
+def leaf(number: int = 0) -> dict:
+    return {"key": f"a{number}", "match": {"value": 1}}
+
+
+SPREAD = {  # 4 groups, and conditions in each kind of clause
+    "must": [{"should": [leaf(n) for n in range(60)]}, {"must_not": [leaf()] * 60}],
+    "should": leaf(),
+    "must_not": [{"nested": {"key": "l", "filter": {"must": [leaf()] * 14}}}],
+    "min_should": {"conditions": [{"must": [leaf()] * 60}] + [leaf()] * 56, "min_count": 1},
+}
+
+
+def test_256_conditions_are_taken_wherever_they_stand():
+    assert parse({"should": [leaf(n) for n in range(256)]}) is not None
+    assert parse(SPREAD) is not None
+
+
+@pytest.mark.parametrize("clause", ["must", "should", "must_not"])
+def test_one_condition_more_is_refused_with_the_limit(clause):
+    for raw in ({clause: [leaf()] * 257}, {**SPREAD, clause: [SPREAD, leaf()]}):
+        with pytest.raises(InvalidFilter, match="A filter has at most 256 conditions"):
+            parse(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"must": [{"has_id": list(range(10_001))}]},
+        {"must": [{"key": "a", "match": {"any": list(range(10_001))}}]},
+        {"must_not": [{"key": n, "match": {"except": ["x"] * 5_000}} for n in "ab"]},
+        {"must": [leaf()] * 40_000},
+    ],
+)
+def test_longer_lists_are_refused_with_the_limit(raw):
+    with pytest.raises(InvalidFilter, match="lists hold at most 10,000 values together"):
+        parse(raw)
+
+
+def test_long_lists_are_taken():
+    assert parse({"must": [{"key": "a", "match": {"any": list(range(9_000))}}]}) is not None
+
+
+def test_what_is_asked_of_every_element_of_a_list_is_little():
+    with pytest.raises(InvalidFilter, match="A nested filter has at most 16 conditions"):
+        parse({"must": [{"nested": {"key": "l", "filter": {"should": [leaf()] * 17}}}]})
+
+
+@pytest.mark.parametrize("kind", ["text", "text_any", "phrase", "prefix"])
+def test_texts_to_match_are_short(kind):
+    assert parse({"must": [{"key": "a", "match": {kind: "x" * 500}}]}) is not None
+
+    with pytest.raises(InvalidFilter, match="A text to match in a filter has at most 500 char"):
+        parse({"must": [{"key": "a", "match": {kind: "x" * 501}}]})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"must": {f"k{n}": 1 for n in range(100_000)}},
+        {"must": [{"key": "a", "match": {"any": [{}] * 9_000}}]},
+        {"x" * 1_000_000: []},
+    ],
+)
+def test_garbage_is_refused_in_a_short_sentence_however_much_it_is(raw):
+    with pytest.raises(InvalidFilter) as caught:
+        parse(raw)
+
+    assert len(str(caught.value)) < 400
+
+
 def test_the_example_in_the_error_is_a_filter():
     assert parse(json.loads(EXAMPLE)) is not None
 

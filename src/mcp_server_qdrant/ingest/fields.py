@@ -1,9 +1,10 @@
-"""What comes with a text: metadata that no engine may alter, and what an update leaves alone."""
+"""What comes with a text: how much of it, metadata that no engine may alter, and what stays."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from mcp_server_qdrant.datatypes import Document, NewDocument
 from mcp_server_qdrant.errors import RequestError
@@ -11,8 +12,75 @@ from mcp_server_qdrant.errors import RequestError
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 
 
-def check(metadata: Mapping[str, Any] | None) -> None:
-    """Refuse a number that would not be stored as it is. Raises RequestError naming its key."""
+MAX_METADATA = 65_536  # bytes of JSON; every part of a text carries them
+MAX_TAGS = 100
+MAX_TAG = 128  # characters
+MAX_TITLE = 1_000
+MAX_ID = 1_000
+
+
+class Described(Protocol):
+    """A text with what is said of it."""
+
+    @property
+    def id(self) -> str | None:
+        """Its own."""
+
+    @property
+    def title(self) -> str | None:
+        """Its title."""
+
+    @property
+    def tags(self) -> Sequence[str] | None:
+        """Its tags."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any] | None:
+        """All else."""
+
+
+def check(said: Described, most: int = MAX_METADATA) -> None:
+    """Refuse what would not be stored as it is, or is more than a text should carry.
+
+    `most` bytes of metadata. Raises RequestError naming what is wrong.
+    """
+    if found := fault(said, most):
+        raise RequestError(f"The text {found}.")
+    _check_numbers(said.metadata)
+
+
+def fault(said: Described, most: int = MAX_METADATA) -> str | None:
+    """Of what a text has more than it may, to be said after its name."""
+    tags = said.tags or ()
+    if len(said.title or "") > MAX_TITLE:
+        return f"has a title of more than {MAX_TITLE:,} characters: shorten it"
+    if len(said.id or "") > MAX_ID:
+        return f"has an id of more than {MAX_ID:,} characters: shorten it"
+    if len(tags) > MAX_TAGS:
+        return f"has {len(tags):,} tags: at most {MAX_TAGS} are stored, leave some out"
+    if any(len(tag) > MAX_TAG for tag in tags):
+        return f"has a tag of more than {MAX_TAG} characters: shorten it"
+    size = _size(said.metadata)
+    if size > most:
+        return (
+            f"has metadata of {size:,} bytes as JSON: at most {most:,} are stored "
+            "(STORE_MAX_METADATA), put what is long into the text"
+        )
+    return None
+
+
+def _size(metadata: Mapping[str, Any] | None) -> int:
+    """Bytes that metadata take as JSON."""
+    if not metadata:
+        return 0
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        raise RequestError("The metadata is nested too deep: flatten it.") from None
+    return len(text.encode("utf-8", "replace"))
+
+
+def _check_numbers(metadata: Mapping[str, Any] | None) -> None:
     inside: list[tuple[str, Any]] = [("metadata", metadata)]
     while inside:
         path, value = inside.pop()

@@ -14,6 +14,7 @@ from mcp_server_qdrant.datatypes import (
 )
 from mcp_server_qdrant.datatypes_writes import StoredPoint
 from mcp_server_qdrant.errors import Unforeseen, UnusableFile, contained
+from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
 from mcp_server_qdrant.ingest.load import Loaded, Mark, load, many
 from mcp_server_qdrant.ingest.opening import opened
 from mcp_server_qdrant.ingest.parts import numbered
@@ -25,6 +26,7 @@ from mcp_server_qdrant.notation import Identify, iso, moment, point_id
 OVERLAP = 0.15
 MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
 MB = 1_000_000
+SHOWN = 80  # characters of an id in a note
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +143,10 @@ class Preparer:
         owners: dict[str, str],
         max_bytes: int,
         identify: Identify = point_id,
+        max_metadata: int = MAX_METADATA,
     ) -> None:
         self._identify = identify
+        self._max_metadata = max_metadata
         self._collection = collection
         self._model = model
         self._measures = measures
@@ -201,9 +205,18 @@ class Preparer:
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
-        """The texts whose ids no other file has, and a note on the others."""
+        """The texts that may be stored, their titles cut, and a note on the others.
+
+        Another file may have the id of one, and one may carry too much.
+        """
         owned, others = [], []
-        for text in texts:
+        for whole in texts:
+            text = replace(whole, title=whole.title[:MAX_TITLE])
+            if too_much := fault(text, self._max_metadata):
+                if text.id is None:
+                    raise UnusableFile(too_much)
+                others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
+                continue
             owner = self._owners.setdefault(text.id or found.path, found.path)
             if owner == found.path:
                 owned.append(text)
@@ -266,7 +279,7 @@ def sections(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
     path: list[Mark] = []
     for mark in marks:
         path = [*(one for one in path if one.level < mark.level), mark]
-        yield mark.start, " > ".join(one.name for one in path)
+        yield mark.start, " > ".join(one.name for one in path)[:MAX_TITLE]
 
 
 def sections_at(marks: Sequence[Mark], places: Sequence[int]) -> Iterator[str | None]:

@@ -136,6 +136,7 @@ class Store:
         pending: Callable[[], None],
         written: Callable[[str, Sequence[str]], None],
         title_factor: int = 1,
+        max_metadata: int = fields.MAX_METADATA,
         identify: Identify = point_id,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -150,6 +151,7 @@ class Store:
         self._pending = pending
         self._written = written
         self._title_factor = title_factor
+        self._max_metadata = max_metadata
         self._identify = identify
         self._replacement = Replacement(points, collections.has_document_index)
         self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -169,7 +171,7 @@ class Store:
         what this server writes. Without a model the text is stored for keyword search, marked.
         `progress` is told of long texts.
         """
-        fields.check(new.metadata)
+        fields.check(new, self._max_metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)
         async with self.lock(collection, document):

@@ -22,6 +22,7 @@ from typing import Protocol
 from mcp_server_qdrant.datatypes import Chunk, Document, Payload, PointId, Target
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.ingest import flow
+from mcp_server_qdrant.ingest.fields import MAX_METADATA
 from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer, Same
 from mcp_server_qdrant.ingest.state import KnownFile, Point, known_files
 from mcp_server_qdrant.ingest.walk import Found, Problem, Seen, Selection, Source, Stamp, walk_all
@@ -100,7 +101,7 @@ class Files(Protocol):
 class Parts:
     """What a sync works with. `ensure(collection, create=)` makes a collection, as storing does.
 
-    `pace` slows a model down.
+    `pace` slows a model down; `max_metadata` are bytes of JSON for each text.
     """
 
     collections: Collections
@@ -116,6 +117,7 @@ class Parts:
     title_factor: int = 1
     pace: Callable[[flow.Encoder], flow.Encoder] = lambda encoder: encoder
     identify: Identify = point_id
+    max_metadata: int = MAX_METADATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,8 @@ class _Run:
         encoder = await self._encoder(model) if model and waiting and not dry else None
         measures = None if dry else await self._measures(encoder)
         name, most = self._request.collection, self._request.max_bytes
-        identify = self._parts.identify
-        self._preparer = Preparer(name, model, measures, owners, most, identify)
+        ours = self._parts.identify, self._parts.max_metadata
+        self._preparer = Preparer(name, model, measures, owners, most, *ours)
         jobs = self._jobs(waiting)
         if target is None or self._request.dry_run:
             async for job in jobs:
