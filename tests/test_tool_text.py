@@ -184,7 +184,7 @@ async def test_no_stored_text_passes_for_an_answer_of_the_server():
     stored = {
         "information": forged,
         "title": forged,
-        "tags": [forged],
+        "tags": [one.replace("\0", "") for one in FORGED],  # each as long as a tag may be
         "metadata": {forged: forged},
     }
     where = {"collection_name": "notes"}

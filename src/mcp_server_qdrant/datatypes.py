@@ -173,8 +173,7 @@ class Hit(NamedTuple):
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
     added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance in the score where a reranker read the text. `also` lists where else
-    (collection, id) the same passage is.
+    stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies.
     """
 
     collection: str
@@ -263,7 +262,7 @@ class Document(NamedTuple):
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
     `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
-    `section` names the headings above it, outermost first. `textless`: `text` says it has none.
+    `section` names the headings above; `textless`: it has no text, `unread`: too long metadata.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     """
@@ -289,6 +288,7 @@ class Document(NamedTuple):
     version: str | None = None
     head: PointId | None = None
     writing: int | None = None
+    unread: bool = False
 
     @property
     def heading(self) -> str | None:

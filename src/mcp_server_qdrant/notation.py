@@ -1,4 +1,4 @@
-"""How names, ids and times are written."""
+"""How names, ids, times and parts of payloads are written."""
 
 import json
 import math
@@ -15,6 +15,7 @@ from mcp_server_qdrant.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
 Identify = Callable[[str, str, int], str]
 CALENDAR = "no time between the years 1 and 9999 in UTC"

@@ -28,13 +28,10 @@ from mcp_server_qdrant.projection_map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.draw import Drawer
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.points import stored_payload
-from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -183,15 +180,13 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = view.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view, view.writer)
-    lexicon = Lexicon(
-        Sampler(view.reader, settings.qdrant_content_fields), _word_cache(settings, view.words)
-    )
+    fields = settings.qdrant_content_fields
+    lexicon = Lexicon(Sampler(view.reader, fields), _word_cache(settings, view.words))
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     pipeline = _pipeline(shared, view, catalog, facets, lexicon)
     pipeline.leftovers = shared.leftovers
-    drawer = Drawer(view.reader, settings.qdrant_content_fields)
-    projector = Projector(catalog, drawer, encoders, pipeline.search)
+    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
     store = Store(
         catalog,
@@ -322,8 +317,7 @@ def _pipeline(
     shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    embedded = isinstance(shared.client, EdgeClient)
-    queries = (EdgeQueries if embedded else Queries)(view.reader, view.hidden)
+    queries = shared.queries(view)
     make: Callable[..., Pipeline] = Pipeline
     if shared.check is not None and view.tenant is not None:
         make = partial(CheckedPipeline, shared.check, view.tenant)

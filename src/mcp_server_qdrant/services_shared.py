@@ -11,8 +11,12 @@ from mcp_server_qdrant.errors import ConfigError
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge_trips import EdgeQueries
 from mcp_server_qdrant.qdrant.leftovers import Leftovers
+from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.points import Points, Tally
+from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.tenant import Corpus
 from mcp_server_qdrant.services_check import HitCheck
 from mcp_server_qdrant.services_models import open_choice
@@ -104,6 +108,16 @@ class Shared:
             indexes=view.indexes,
             tally=self._tally,
         )
+
+    def queries(self, view: View) -> Queries:
+        """The read side of a view's engine."""
+        if not isinstance(self.client, EdgeClient):
+            return Queries(view.reader, view.hidden)
+        settings = self.settings
+        tenant = (settings.tenant_field, settings.tenant_shared_field)
+        more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
+        read = paths(settings.qdrant_content_fields, *map(str, more))
+        return EdgeQueries(view.reader, view.hidden, read)
 
     def view(self, tenant: str | None) -> View:
         """What a tenant works with; where none are kept apart, everyone with everything."""

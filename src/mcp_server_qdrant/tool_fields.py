@@ -43,8 +43,9 @@ def sound(value: Any) -> Any:
     while inside:
         one = inside.pop()
         if isinstance(one, str):
-            _check(one)
-        elif isinstance(one, dict | list):
+            if not (one.isascii() and "\x00" not in one):
+                _check(one)
+        elif isinstance(one, (dict, list)):  # a union of them takes twice as long
             held += len(one)
             if held > MAX_VALUES:
                 raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
@@ -55,7 +56,7 @@ def sound(value: Any) -> Any:
 def _check(text: str) -> None:
     if "\x00" in text:
         raise ValueError("The text contains a NUL character: remove it.")
-    if not text.isascii() and (BROKEN in text or SURROGATE.search(text)):
+    if BROKEN in text or SURROGATE.search(text):
         raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
 
 

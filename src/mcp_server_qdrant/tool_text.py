@@ -6,6 +6,7 @@ is on one line behind what we say of it, and none of our lines begins like that.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_server_qdrant.datatypes import (
@@ -153,6 +154,33 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
         names = every(asked_by(document) for document in left)
         notes.append(f"Left out for their length, to be asked for in another call: {names}.")
     return shown, notes
+
+
+def described(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """The documents with as much of their metadata as has room, and a note of what is left out.
+
+    The first always has its own.
+    """
+    shown: list[Document] = []
+    left: list[str] = []
+    used = 0
+    for document in found:
+        if document.metadata and used <= room:
+            used += len(compact(document.metadata))
+        if document.unread or (document.metadata and shown and used > room):
+            left.append(line(str(document.id)))
+            document = document._replace(metadata=None)  # noqa: PLW2901
+        shown.append(document)
+    names = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if left[NAMED:] else "")
+    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {names}."
+    return shown, [many] if left else []
+
+
+def slim(page: SearchPage, room: int) -> SearchPage:
+    """The page with as much of its metadata as has room."""
+    shown, notes = described([one.document for one in page.results], room)
+    results = [replace(one, document=new) for one, new in zip(page.results, shown, strict=True)]
+    return replace(page, results=results, notes=[*page.notes, *notes])
 
 
 def asked_by(document: Document) -> str:

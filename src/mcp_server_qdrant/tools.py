@@ -47,6 +47,7 @@ MAX_TEXT = 2_000_000
 MAX_LIMIT = 100
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
+MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
 
 
@@ -238,6 +239,8 @@ class Tools:
             explain=explain,
         )
         page = await (await self._services()).pipeline.search(request)
+        if mode == "full":
+            page = tool_text.slim(page, MAX_METADATA)
         return answer(tool_text.page(page, mode), tool_output.find_output(page, mode))
 
     async def store(
@@ -296,8 +299,9 @@ class Tools:
         missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
             raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
-        shown, notes = tool_text.fitting(found, MAX_CHARACTERS)
-        notes += [*tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
+        fitting, notes = tool_text.fitting(found, MAX_CHARACTERS)
+        shown, more = tool_text.described(fitting, MAX_METADATA)
+        notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
         structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})

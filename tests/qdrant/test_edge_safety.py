@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -88,7 +89,7 @@ async def test_a_frame_that_is_no_message_ends_the_line(frame):
     ours, theirs = multiprocessing.Pipe()
     line = link._Line(ours, asyncio.get_running_loop())
     answer = asyncio.get_running_loop().create_future()
-    line.send((1, "count", ("c",)), answer, asyncio.get_running_loop().time() + 5)
+    line.send(wire.Call(1, "count", ("c",), time.monotonic() + 5, ""), answer)
     theirs.send_bytes(frame)
 
     with pytest.raises(link._Lost):
@@ -217,12 +218,8 @@ def shards_in(path, *names, max_open=8):
 
 
 def upsert(session, number, name):
-    return (
-        session,
-        number,
-        "upsert",
-        (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None),
-    )
+    arguments = (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None)
+    return session, wire.Call(number, "upsert", arguments, math.inf, "")
 
 
 @pytest.mark.parametrize("max_open", [8, 1], ids=["all stay open", "one may be open"])
@@ -245,7 +242,7 @@ def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
     shards = shards_in(tmp_path, "a", "b", "c", max_open=1)
     writes = Writes(shards)
     for name in ("a", "b"):
-        for _ in writes.upsert(name, upsert(None, 0, name)[3][1], None, None):
+        for _ in writes.upsert(name, upsert(None, 0, name)[1].arguments[1], None, None):
             pass
     shards.engine(shards.get("c"))
     assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
@@ -418,7 +415,7 @@ def test_a_copy_that_lost_points_does_not_replace_the_shard(tmp_path, monkeypatc
     optimiser = edge_optimise.Optimiser(shards, writes, Gate(), EdgeOptions())
     monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
     optimiser._begin(shard)
-    for _ in writes.upsert("a", upsert(None, 0, "a")[3][1], None, None):
+    for _ in writes.upsert("a", upsert(None, 0, "a")[1].arguments[1], None, None):
         pass
     if missing:
         shard.record.clear()

@@ -126,7 +126,11 @@ def test_256_conditions_are_taken_wherever_they_stand():
 
 @pytest.mark.parametrize("clause", ["must", "should", "must_not"])
 def test_one_condition_more_is_refused_with_the_limit(clause):
-    for raw in ({clause: [leaf()] * 257}, {**SPREAD, clause: [SPREAD, leaf()]}):
+    for raw in (
+        {clause: [leaf()] * 257},
+        {clause: [leaf()] * 40_000},
+        {**SPREAD, clause: [SPREAD, leaf()]},
+    ):
         with pytest.raises(InvalidFilter, match="A filter has at most 256 conditions"):
             parse(raw)
 
@@ -137,7 +141,6 @@ def test_one_condition_more_is_refused_with_the_limit(clause):
         {"must": [{"has_id": list(range(10_001))}]},
         {"must": [{"key": "a", "match": {"any": list(range(10_001))}}]},
         {"must_not": [{"key": n, "match": {"except": ["x"] * 5_000}} for n in "ab"]},
-        {"must": [leaf()] * 40_000},
     ],
 )
 def test_longer_lists_are_refused_with_the_limit(raw):

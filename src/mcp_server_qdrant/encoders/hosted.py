@@ -25,7 +25,7 @@ from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Faults, Service
 from mcp_server_qdrant.tasks import Tasks
 
-WIRE = 1
+WIRE = 2
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0

@@ -132,17 +132,19 @@ class Session:
     def run(self) -> None:
         """Serve until the client goes (EOFError, OSError)."""
         while True:
-            for number, operation, arguments in wire.unpack(self._link.recv_bytes()):
-                if operation == "ping":
-                    self._send((number, True, None))
-                elif operation == "query" and self._there(arguments[0]):
-                    self._do(number, operation, arguments)
+            for call in wire.calls(self._link.recv_bytes()):
+                if call.operation == "ping":
+                    self._send((call.number, True, None))
+                elif call.operation == "query" and self._there(call.arguments[0]):
+                    self._do(call)
                 else:
-                    threading.Thread(
-                        target=self._do, args=(number, operation, arguments), daemon=True
-                    ).start()
+                    threading.Thread(target=self._do, args=(call,), daemon=True).start()
 
-    def _do(self, number: int, operation: str, arguments: tuple[Any, ...]) -> None:
+    def _do(self, call: wire.Call) -> None:
+        number, operation, arguments, *_ = call
+        if call.late:
+            self._send(call.dropped)
+            return
         try:
             if operation not in self._slow:
                 raise RequestError(f"The model host knows no operation {operation!r}.")
@@ -151,7 +153,7 @@ class Session:
             reply = (number, False, wire.error_out(error))
         self._send(reply)
 
-    def _send(self, reply: tuple[int, bool, Any]) -> None:
+    def _send(self, reply: wire.Reply) -> None:
         with contextlib.suppress(OSError):  # a client that has gone is no matter
             self._outbox.send([reply])
 

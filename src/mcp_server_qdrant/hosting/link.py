@@ -15,8 +15,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
+from mcp_server_qdrant.access import caller
+from mcp_server_qdrant.deadline import left
 from mcp_server_qdrant.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect, end
@@ -29,11 +32,13 @@ _PIECE_BYTES = 262_144
 # A socket's buffer holds `wire.BUFFER_BYTES`; a pipe of Windows far less.
 _DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
 
-Call = tuple[int, str, tuple[Any, ...]]
-
 
 class _Lost(Exception):
     """The connection ended before the answer came."""
+
+
+class _Dropped(Exception):
+    """The call was too late when its turn came, and was not done."""
 
 
 class Link:
@@ -68,33 +73,37 @@ class Link:
             self._line, self._pid = _Line(found, self._loop), pid
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """The host's plain answer."""
+        """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer."""
         limit = self._timeout if timeout is None else float(timeout)
-        until = self._loop.time() + limit
+        limit = min(limit, left() or limit)
+        until = monotonic() + limit
         fault: QdrantMcpError = self._unavailable("stopped several times during this call.")
-        asked = False
+        perhaps = False  # it was done
         for _ in range(_RETRIES + 1):
             try:
                 await self._connected(until, limit)
             except BackendError as error:
                 fault = error
                 break
-            asked = True
             try:
                 return await self._once(operation, arguments, until)
-            except TimeoutError:
+            except _Dropped:
                 fault = self._late(limit)
                 break
+            except TimeoutError:
+                fault, perhaps = self._late(limit), True
+                break
             except _Lost:
+                perhaps = True
                 if self._service.once_only(operation, arguments):
                     fault = self._unavailable("stopped during this call.")
                     break
-        raise unsure(fault) if asked and self._service.changes(operation) else fault
+        raise unsure(fault) if perhaps and self._service.changes(operation) else fault
 
     async def _connected(self, until: float, limit: float) -> None:
         if self._line is None or self._line.ended:
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout(until - monotonic()):
                     await self.open()
             except TimeoutError:
                 raise self._late(limit) from None
@@ -103,9 +112,10 @@ class Link:
         line = self._line
         if line is None:
             raise self._left()
-        number = next(self._numbers)
+        number, who = next(self._numbers), caller()
         answer = self._loop.create_future()
-        line.send((number, operation, arguments), answer, until)
+        name = who.name if who else ""
+        line.send(wire.Call(number, operation, arguments, until, name), answer)
         try:
             return await answer
         finally:
@@ -144,7 +154,7 @@ class _Line:
         self._connection, self._loop = connection, loop
         self._waiting: dict[int, tuple[asyncio.Future[Any], float]] = {}
         self._sweep: asyncio.TimerHandle | None = None
-        self._tick: list[Call] = []
+        self._tick: list[wire.Call] = []
         self._later: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._queued = 0  # frames the sender thread has not sent yet
         self._unanswered = 0  # bytes that may still fill the socket's buffer
@@ -167,12 +177,12 @@ class _Line:
         for thread in self._threads:
             thread.start()
 
-    def send(self, call: Call, answer: "asyncio.Future[Any]", until: float) -> None:
-        """Queue the call for this tick's frame; it fails with TimeoutError at `until`."""
+    def send(self, call: wire.Call, answer: "asyncio.Future[Any]") -> None:
+        """Queue the call for this tick's frame; it fails with TimeoutError when it is late."""
         if self.ended:
             answer.set_exception(_Lost())
             return
-        self._waiting[call[0]] = answer, until
+        self._waiting[call.number] = answer, call.until
         if self._sweep is None:
             self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._give_up_late)
         if not self._tick:
@@ -185,7 +195,7 @@ class _Line:
 
     def _give_up_late(self) -> None:
         """Fail what is overdue. One timer for all calls: a timer for each costs more than it."""
-        now = self._loop.time()
+        now = monotonic()
         for answer, until in list(self._waiting.values()):
             if until <= now and not answer.done():
                 answer.set_exception(TimeoutError())
@@ -194,8 +204,8 @@ class _Line:
 
     def _send_tick(self) -> None:
         calls, self._tick = self._tick, []
-        frame = wire.pack(calls)
-        self._sizes[calls[-1][0]] = len(frame)
+        frame = wire.pack([tuple(call) for call in calls])
+        self._sizes[calls[-1].number] = len(frame)
         self._unanswered += len(frame)
         if self._queued == 0 and self._unanswered < _DIRECT_BYTES:
             try:
@@ -244,7 +254,7 @@ class _Line:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _deliver(self, replies: list[tuple[int, bool, Any]]) -> None:
+    def _deliver(self, replies: list[wire.Reply]) -> None:
         for number, well, value in replies:
             self._unanswered -= self._sizes.pop(number, 0)
             answer, _ = self._waiting.pop(number, (None, 0.0))
@@ -253,7 +263,7 @@ class _Line:
             if well:
                 answer.set_result(value)
             else:
-                answer.set_exception(wire.error_in(value))
+                answer.set_exception(_Dropped() if value is None else wire.error_in(value))
 
     def _end(self) -> None:
         if self.ended:

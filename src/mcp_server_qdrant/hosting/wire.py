@@ -1,7 +1,8 @@
 """What a host and its clients agree on: frames, rendezvous file, address, errors.
 
-A frame is a pickled list. Requests are `(id, operation, arguments)`, replies `(id, ok, value)`,
-where a failed reply's value is `(error class name, arguments)`. Only plain data travels.
+A frame is a pickled list. Requests are a `Call`'s fields, replies `(id, ok, value)`, where a failed
+reply's value is `(error class name, arguments)`, or None where the call came too late to be done.
+Only plain data travels.
 """
 
 import contextlib
@@ -14,16 +15,43 @@ import stat
 import struct
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_server_qdrant import errors
 
 BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
+
+
+Reply = tuple[int, bool, Any]
+
+
+class Call(NamedTuple):
+    """A request, for whom, and until when anybody waits: on the clock of `time.monotonic`.
+
+    That clock is one for all processes of a machine.
+    """
+
+    number: int
+    operation: str
+    arguments: tuple[Any, ...]
+    until: float
+    caller: str
+
+    @property
+    def late(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return time.monotonic() > self.until
+
+    @property
+    def dropped(self) -> Reply:
+        """What is replied where it was not done for that."""
+        return self.number, False, None
 
 
 @dataclass(frozen=True)
@@ -153,6 +181,11 @@ UNREADABLE = (
 def unpack(frame: bytes) -> Any:
     """The message of a frame that came over an authenticated connection."""
     return pickle.loads(frame)  # noqa: S301
+
+
+def calls(frame: bytes) -> list[Call]:
+    """The requests of a frame."""
+    return [Call(*plain) for plain in unpack(frame)]
 
 
 class Frames:

@@ -148,10 +148,8 @@ class Store:
         self._split = split
         self._payload = payload
         self._default = default
-        self._pending = pending
-        self._written = written
-        self._title_factor = title_factor
-        self._max_metadata = max_metadata
+        self._pending, self._written = pending, written
+        self._title_factor, self._max_metadata = title_factor, max_metadata
         self._identify = identify
         self._replacement = Replacement(points, collections.has_document_index)
         self._writing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()

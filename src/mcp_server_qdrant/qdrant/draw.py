@@ -19,6 +19,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.datatypes_projection import Drawn
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge_plain import Beginnings
 from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
 
 READABLE = 100_000  # points whose ids are all read, in half a second
@@ -27,6 +28,7 @@ PAGE = 128  # points with their vectors in one trip; the event loop goes on betw
 BLOCK = 16  # neighbours read behind one random id
 TITLE = 80
 SNIPPET = 160
+LONGEST = 1_000  # characters read of a text
 SEED = 0
 SHOWN = ("title", "name", "metadata.title", "metadata.name", "doc.chunk", WRITING_KEY)
 
@@ -37,7 +39,7 @@ class Drawer:
     def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = [*content_fields, *SHOWN]
+        self._shown = Beginnings.of((*content_fields, *SHOWN), LONGEST)
 
     async def draw(self, target: Target, count: int) -> Drawn:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""

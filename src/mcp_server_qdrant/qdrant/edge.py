@@ -23,6 +23,7 @@ from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
 _BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
+_HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
 
 
 class EdgeClient(AsyncQdrantBase):
@@ -265,8 +266,7 @@ class EdgeClient(AsyncQdrantBase):
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
         `guard` is a plain filter on all of it.
         """
-        guards = () if guard is None else (guard,)
-        answers: list[tuple[bool, Any]] = await self._ask(question, *arguments, *guards)
+        answers: list[tuple[bool, Any]] = await self._ask(question, guard, *arguments)
         return answers
 
     async def query_batch_points(
@@ -294,8 +294,15 @@ class EdgeClient(AsyncQdrantBase):
         """The points that exist."""
         wanted = [plain.plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
-        rows = await self._ask("retrieve", collection_name, wanted, *shown, timeout=timeout)
-        return plain.records(rows)
+        size = _HEAVY_POINTS if shown[0] else max(len(wanted), 1)
+        answers = await asyncio.gather(
+            *(
+                self._ask("retrieve", collection_name, some, *shown, timeout=timeout)
+                for some in (wanted[i : i + size] for i in range(0, len(wanted), size))
+            )
+        )
+        found = {record.id: record for rows in answers for record in plain.records(rows)}
+        return list(found.values())
 
     async def scroll(
         self,

@@ -3,25 +3,33 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+
+from mcp_server_qdrant.hosting.shares import Shares
 
 _PATIENCE = 0.05  # seconds the writer lets readers go first
+_WRITER = "writer"
 
 
 class Gate:
-    """One at a time at the engine; readers before the writer, but not forever."""
+    """One at a time at the engine; readers before the writer, but not forever.
+
+    Who waits is let in by the one that leaves: of all that wait, who has used the least.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._guard = threading.Lock()
+        self._taken = False
+        self._waiting: Shares[threading.Lock] = Shares()
         self._readers: set[int] = set()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """For one read."""
+    def reading(self, who: Hashable = "") -> Iterator[None]:
+        """For one read, or a part of it."""
         me = threading.get_ident()
         self._readers.add(me)
         try:
-            with self._lock:
+            with self._inside(who):
                 yield
         finally:
             self._readers.discard(me)
@@ -32,9 +40,36 @@ class Gate:
         until = time.monotonic() + _PATIENCE
         while self._readers and time.monotonic() < until:
             time.sleep(0.0002)
-        with self._lock:
+        with self._inside(_WRITER):
             yield
 
     def shut(self) -> None:
         """Let nobody through any more."""
-        self._lock.acquire()
+        self._enter("")
+
+    @contextlib.contextmanager
+    def _inside(self, who: Hashable) -> Iterator[None]:
+        self._enter(who)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._leave(who, time.monotonic() - began)
+
+    def _enter(self, who: Hashable) -> None:
+        with self._guard:
+            if not self._taken:
+                self._taken = True
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.put(who, turn)
+        turn.acquire()
+
+    def _leave(self, who: Hashable, seconds: float) -> None:
+        with self._guard:
+            self._waiting.charge(who, seconds)
+            if self._waiting:
+                self._waiting.take()[1].release()
+            else:
+                self._taken = False

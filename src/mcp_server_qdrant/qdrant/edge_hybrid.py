@@ -4,6 +4,7 @@ Each function answers one entry per collection, in their order: `(True, answer)`
 `(False, error)` as `hosting.wire.error_out` writes it, so that one collection's failure is its own.
 
 A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
+`paths` are what is wanted of heavy payloads; None: all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +16,19 @@ from mcp_server_qdrant.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_ids, check_query
-from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge_payload import lightened
+from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, View, guarded
+from mcp_server_qdrant.qdrant.edge_slices import Steps, matching, narrowed, reading
 from mcp_server_qdrant.qdrant.payload import FIRST, head_of
 
 Answer = tuple[bool, Any]
 # Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
+Guard = Mapping[str, Any] | None
 
 IDFS = 50_000  # remembered of one shard
+TERMS = 64  # asked for between two pauses
 _ALL, _NO_VECTOR = True, False
 
 
@@ -37,12 +42,13 @@ class Hybrid:
 
     def candidates(
         self,
+        guard: Guard,
         asked: Sequence[tuple[str, Sequence[Leg]]],
         k: int,
         limit: int,
-        with_payload: Any,
-        guard: Mapping[str, Any] | None = None,
-    ) -> list[Answer]:
+        with_payload: bool,  # noqa: FBT001
+        paths: Sequence[str] | None = None,
+    ) -> Steps[list[Answer]]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
@@ -51,33 +57,29 @@ class Hybrid:
         by the payload, which comes then in any case.
         """
         filters = _Filters(guard)
-        selector = types.to_selector(with_payload or True)
 
-        def one(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
-            requests = [
-                Asked(
-                    self._scoring(vector, using, shard),
-                    filters.of(where),
-                    weight,
-                    scored,
-                    *filters.params(using, shard),
-                )
-                for using, vector, where, weight, scored in legs
-            ]
-            ids, rrf, scores = fused(engine, requests, k, limit)
-            shown = with_payload or not all(scored for *_, scored in legs)
-            payloads = _payloads(engine, ids, selector) if shown else None
-            if payloads:
-                _tell_firsts(engine, dict(zip(ids, payloads, strict=True)), filters.guard)
-            return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
+        def one(view: View, legs: Sequence[Leg]) -> Steps[Any]:
+            known = filters.at(view)
+            requests = []
+            for using, vector, where, weight, scored in legs:
+                narrow = yield from known.of(where)
+                params = yield from known.params(using)
+                scoring = self._scoring(vector, using, view.shard)
+                requests.append(Asked(scoring, narrow, weight, scored, *params))
+            ids, rrf, scores = fused(view.engine, requests, k, limit)
+            payloads = None
+            if with_payload or not all(scored for *_, scored in legs):
+                found = yield from _payloads(view, ids, paths)
+                yield from _tell_firsts(view, found, guard)
+                payloads = [found.get(point) for point in ids]
+            damage = view.shard.damage(numbers=guard is None)
+            return ids, rrf, scores, payloads, damage
 
-        return [self._each(name, one, legs) for name, legs in asked]
+        return self._each(one, asked)
 
     def idfs(
-        self,
-        asked: Sequence[tuple[str, str, Sequence[int]]],
-        guard: Mapping[str, Any] | None = None,
-    ) -> list[Answer]:
+        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
+    ) -> Steps[list[Answer]]:
         """The engine's own idf of terms of a sparse vector, by term; absent terms are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value. Only what counts all points
@@ -85,48 +87,59 @@ class Hybrid:
         """
         filters = _Filters(guard)
 
-        def one(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
+        def one(view: View, using: str, terms: Sequence[int]) -> Steps[Any]:
             check_query(
-                {"indices": list(terms), "values": [1.0] * len(terms)}, using, shard.sidecar
+                {"indices": list(terms), "values": [1.0] * len(terms)}, using, view.shard.sidecar
             )
-            known = shard.idf if guard is None else {}
-            where, params = filters.of(None), filters.params(using, shard)[0]
+            known = view.shard.idf if guard is None else {}
+            own = filters.at(view)
+            where = yield from own.of(None)
+            params, _ = yield from own.params(using)
             if len(known) > IDFS:
                 known.clear()
-            for term in terms:
+            for number, term in enumerate(terms, 1):
                 if (using, term) not in known:
-                    known[using, term] = _idf(engine, using, term, where, params)
+                    known[using, term] = _idf(view.engine, using, term, where, params)
+                    if number % TERMS == 0:
+                        yield
             return {term: idf for term in terms if (idf := known[using, term]) > 0}
 
-        return [self._each(name, one, *arguments) for name, *arguments in asked]
+        return self._each(one, asked)
 
     def payloads(
         self,
+        guard: Guard,
         asked: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
-        guard: Mapping[str, Any] | None = None,
-    ) -> list[Answer]:
-        """The payloads of those points that exist by id, whole or these fields of them."""
-        guarding = types.to_filter(guard)
+        paths: Sequence[str] | None = None,
+    ) -> Steps[list[Answer]]:
+        """The payloads of those points that exist by id, or these fields of them.
 
-        def one(
-            _: Shard, engine: edge.EdgeShard, ids: Sequence[Any], fields: Sequence[str] | None
-        ) -> Any:
+        Of heavy ones what lies at `paths`.
+        """
+
+        def one(view: View, ids: Sequence[Any], fields: Sequence[str] | None) -> Steps[Any]:
             check_ids(ids)
-            records = _records(engine, ids, guarding, list(fields) if fields else _ALL)
-            found = {types.from_id(record.id): record.payload for record in records}
-            _tell_firsts(engine, found, guarding)
+            allowed = yield from _allowed(view, ids, guard)
+            found = yield from _payloads(view, allowed, paths, fields)
+            yield from _tell_firsts(view, found, guard)
             return found
 
-        return [self._each(name, one, *arguments) for name, *arguments in asked]
+        return self._each(one, asked)
 
-    def _each(self, name: str, function: Callable[..., Any], *arguments: Any) -> Answer:
-        try:
-            shard = self._shards.get(name)
-            engine = self._shards.engine(shard)
-            with guarded(name):
-                return True, function(shard, engine, *arguments)
-        except QdrantMcpError as error:
-            return False, error_out(error)
+    def _each(
+        self, function: Callable[..., Steps[Any]], asked: Sequence[tuple[Any, ...]]
+    ) -> Steps[list[Answer]]:
+        """What each collection answers, one after the other."""
+        answers: list[Answer] = []
+        for name, *arguments in asked:
+            try:
+                with guarded(name):
+                    view = View(self._shards, name)
+                    answers.append((True, (yield from function(view, *arguments))))
+            except QdrantMcpError as error:
+                answers.append((False, error_out(error)))
+            yield
+        return answers
 
     def _scoring(self, vector: Any, using: str, shard: Shard) -> Any:
         """The engine's query; a dense vector is checked and converted once per name and size."""
@@ -157,32 +170,65 @@ class Asked(NamedTuple):
 
 
 class _Filters:
-    """The engine's filters of one call, made once for all collections that share them."""
+    """The filters of one call, made once for all collections whose indexes answer them."""
 
-    def __init__(self, guard: Mapping[str, Any] | None) -> None:
-        self.guard = types.to_filter(guard)
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self._whole: dict[int, Any] = {}
         self._made: dict[int, Any] = {}
-        if self.guard is not None:
-            corpus = {"idf": {"corpus": guard}}
-            self._weighing = types.to_params(corpus), types.to_params({"exact": True} | corpus)
+        self._weighing: dict[int, tuple[Any, Any]] = {}
 
-    def of(self, plain: Mapping[str, Any] | None) -> Any:
-        """The filter, and the guard."""
-        if plain is None:
-            return self.guard
-        if id(plain) not in self._made:
-            made: Any = types.to_filter(plain)
-            if self.guard is not None:
-                made = edge.Filter(must=[self.guard, made])
-            self._made[id(plain)] = made
-        return self._made[id(plain)]
+    def at(self, view: View) -> "_Narrow":
+        """Those of one collection."""
+        return _Narrow(self, view)
 
-    def params(self, using: str, shard: Shard) -> tuple[Any, Any]:
+    def whole(self, plain: Mapping[str, Any] | None) -> Any:
+        """A filter and the guard, still plain."""
+        if self.guard is None or plain is None:
+            return plain or self.guard
+        if id(plain) not in self._whole:
+            self._whole[id(plain)] = {"must": [self.guard, plain]}
+        return self._whole[id(plain)]
+
+    def made(self, whole: Mapping[str, Any]) -> Any:
+        """The engine's."""
+        if id(whole) not in self._made:
+            self._made[id(whole)] = types.to_filter(whole)
+        return self._made[id(whole)]
+
+    def weighing(self, corpus: edge.Filter) -> tuple[Any, Any]:
+        """Parameters of a search, and of an exact one, whose idf is that of these points."""
+        if id(corpus) not in self._weighing:
+            exact = {"exact": True}
+            self._weighing[id(corpus)] = types.to_params({}, corpus), types.to_params(exact, corpus)
+        return self._weighing[id(corpus)]
+
+
+class _Narrow:
+    """The filters of one call on one collection, each worked out once."""
+
+    def __init__(self, filters: _Filters, view: View) -> None:
+        self._filters = filters
+        self._view = view
+        self._known: dict[int, Any] = {}
+
+    def of(self, plain: Mapping[str, Any] | None) -> Steps[Any]:
+        """The filter and the guard; what indexes do not answer of it, as ids."""
+        whole = self._filters.whole(plain)
+        if whole is None:
+            return None
+        if id(whole) not in self._known:
+            made = yield from narrowed(self._view, whole, self._filters.made)
+            self._known[id(whole)] = made
+        return self._known[id(whole)]
+
+    def params(self, using: str) -> Steps[tuple[Any, Any]]:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
-        sparse = shard.sidecar["sparse_vectors"].get(using)
-        if self.guard is None or not sparse or sparse.get("modifier") != "idf":
+        sparse = self._view.shard.sidecar["sparse_vectors"].get(using)
+        if self._filters.guard is None or not sparse or sparse.get("modifier") != "idf":
             return None, types.EXACT
-        return self._weighing
+        corpus = yield from self.of(None)
+        return self._filters.weighing(corpus)
 
 
 def fused(
@@ -256,18 +302,32 @@ def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any)
     return float(points[0].score / value) if value > 0 else 0.0
 
 
-def _records(engine: edge.EdgeShard, ids: Sequence[Any], guard: Any, selector: Any) -> list[Any]:
-    """The named points with their payloads."""
+def _allowed(view: View, ids: Sequence[Any], guard: Guard) -> Steps[Sequence[Any]]:
+    """Those of the points that may be read."""
     if guard is None or not ids:
-        return engine.retrieve(list(ids), selector, _NO_VECTOR)
-    named = edge.Filter(must=[guard, edge.HasIdCondition(set(ids))])
-    request = edge.ScrollRequest(
-        limit=len(ids), filter=named, with_payload=selector, with_vector=_NO_VECTOR
-    )
-    return engine.scroll(request)[0]
+        return ids
+    found: list[Any] = []
+    for some in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
+        found += some
+        yield
+    return found
 
 
-def _tell_firsts(engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Any) -> None:
+def _payloads(
+    view: View,
+    ids: Sequence[Any],
+    paths: Sequence[str] | None,
+    fields: Sequence[str] | None = None,
+) -> Steps[dict[Any, Any]]:
+    found: dict[Any, Any] = {}
+    for records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
+        for record in records:
+            found[types.from_id(record.id)] = lightened(record.payload, paths)
+        yield
+    return found
+
+
+def _tell_firsts(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
     """Put beside the further parts of texts what their first parts say: which version is shown.
 
     That saves a search the trip to ask for it.
@@ -277,15 +337,10 @@ def _tell_firsts(engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Any
         doc = (payload or {}).get("doc") or {}
         if (first := head_of(point, doc)) is not None:
             docs.setdefault(first, []).append(doc)
-    if docs:
-        records = _records(engine, list(docs), guard, ["doc"])
-        found = {types.from_id(record.id): record.payload for record in records}
-        for first, those in docs.items():
-            for doc in those:
-                doc[FIRST] = (found.get(first) or {}).get("doc")
-
-
-def _payloads(engine: edge.EdgeShard, ids: Sequence[Any], selector: Any) -> list[Any]:
-    records = engine.retrieve(list(ids), selector, _NO_VECTOR)
-    found = {types.from_id(record.id): record.payload for record in records}
-    return [found.get(point_id) for point_id in ids]
+    if not docs:
+        return
+    allowed = yield from _allowed(view, list(docs), guard)
+    found = yield from _payloads(view, allowed, None, ["doc"])
+    for first, those in docs.items():
+        for doc in those:
+            doc[FIRST] = (found.get(first) or {}).get("doc")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, PrivateAttr, TypeAdapter
 from qdrant_client import models
 from qdrant_client.http.models.models import QueryResponse
 
@@ -17,6 +17,24 @@ from mcp_server_qdrant.qdrant.edge_check import plain_payload
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
+
+
+class Beginnings(models.PayloadSelectorInclude):
+    """The values at some paths; of their texts the embedded engine sends the beginning only."""
+
+    _longest: int = PrivateAttr(0)
+
+    @classmethod
+    def of(cls, paths: Iterable[str], longest: int) -> "Beginnings":
+        """Of `longest` characters."""
+        made = cls(include=list(paths))
+        made._longest = longest
+        return made
+
+    @property
+    def longest(self) -> int:
+        """Characters of a text."""
+        return self._longest
 
 
 def plain(value: Any) -> Any:
@@ -179,7 +197,9 @@ def plain_request(request: Any, filters: dict[int, Any] | None = None) -> dict[s
 
 def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any]:
     """What to return with each point."""
-    if isinstance(with_payload, BaseModel):
+    if isinstance(with_payload, Beginnings):
+        with_payload = {"include": with_payload.include, "longest": with_payload.longest}
+    elif isinstance(with_payload, BaseModel):
         with_payload = plain(with_payload)
     return with_payload if with_payload is not None else False, (
         list(with_vectors) if isinstance(with_vectors, list | tuple) else bool(with_vectors)

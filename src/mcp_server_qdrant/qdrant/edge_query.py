@@ -1,6 +1,6 @@
 """One query on its way to the engine, from plain data to what it finds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import qdrant_edge as edge
@@ -8,7 +8,8 @@ import qdrant_edge as edge
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_id, check_query, unknown_vector
-from mcp_server_qdrant.qdrant.edge_shards import Shard
+from mcp_server_qdrant.qdrant.edge_shards import Shard, View
+from mcp_server_qdrant.qdrant.edge_slices import Steps, retrieved
 from mcp_server_qdrant.qdrant.edge_walk import ordered
 
 TIES = 4  # fused results of equal score come in random order: so many more are asked for
@@ -20,23 +21,22 @@ class Query:
 
     def __init__(
         self,
-        shard: Shard,
-        engine: edge.EdgeShard,
+        view: View,
         request: Mapping[str, Any],
-        filters: "dict[int, edge.Filter | None]",
+        filters: "Mapping[int, edge.Filter | None]",
     ) -> None:
-        self._shard, self._engine, self._request = shard, engine, request
+        """`filters` are the engine's of those of the request (`filters_of`), by their identity."""
+        self._view, self._request = view, request
         self._filters = filters
 
     def _filter(self, plain: Mapping[str, Any] | None) -> edge.Filter | None:
-        """The engine's filter, made once where the requests of a call share one."""
-        if plain is None:
-            return None
-        if id(plain) not in self._filters:
-            self._filters[id(plain)] = types.to_filter(plain)
-        return self._filters[id(plain)]
+        return None if plain is None else self._filters[id(plain)]
 
-    def run(self) -> list[tuple[Any, ...]]:
+    def _params(self, plain: Mapping[str, Any]) -> edge.SearchParams:
+        params = plain.get("params")
+        return types.to_params(params, self._filter(_corpus(params)))
+
+    def run(self) -> Steps[list[tuple[Any, ...]]]:
         """Scored points as plain data; fused ones of equal score in the order of their ids."""
         request = self._request
         limit, offset = request.get("limit", 10), request.get("offset") or 0
@@ -45,36 +45,40 @@ class Query:
             raise RequestError("Neither the limit nor the offset of a query can be negative.")
         if limit == 0:
             return []
-        check_names(shown[1], self._shard)
-        bare = not shown[0] and not shown[1]
+        check_names(shown[1], self._view.shard)
         query = request.get("query")
         if isinstance(query, dict) and "order_by" in query:
-            order = query["order_by"]
-            return _as_scored(
-                ordered(self._engine, request.get("filter"), order, limit + offset, shown)
-            )[offset:]
+            order, where = query["order_by"], request.get("filter")
+            rows = yield from ordered(self._view, where, order, limit + offset, shown)
+            return _as_scored(rows)[offset:]
         if isinstance(query, dict) and ("rrf" in query or "fusion" in query):
-            found = self.search(limit + offset + TIES, 0, shown)
-            rows = [types.from_scored(point, bare=bare) for point in found]
-            rows.sort(key=lambda row: (-row[types.SCORE], str(row[0])))
-            return rows[offset : offset + limit]
-        found = self.search(limit, offset, shown)
-        return [types.from_scored(point, bare=bare) for point in found]
+            found = self.search(limit + offset + TIES, 0)
+            found.sort(key=lambda point: (-point.score, str(point.id)))
+            found = found[offset : offset + limit]
+        else:
+            found = self.search(limit, offset)
+        if not shown[0] and not shown[1]:
+            return [types.from_scored(point) for point in found]
+        ids = [point.id for point in found]
+        records = yield from retrieved(self._view, ids, types.to_selector(shown[0]), shown[1])
+        known = {record.id: record for record in records}
+        there = [point for point in found if point.id in known]
+        return [types.from_scored(point, known[point.id], shown[0]) for point in there]
 
-    def search(self, limit: int, offset: int, shown: tuple[Any, Any]) -> list[edge.ScoredPoint]:
-        """What the engine finds, as it comes."""
+    def search(self, limit: int, offset: int) -> list[edge.ScoredPoint]:
+        """What the engine finds, as it comes, without what it holds."""
         scoring, where = self._scoring(self._request, limit + offset)
-        return self._engine.query(
+        return self._view.engine.query(
             edge.QueryRequest(
                 limit,
                 offset,
                 query=scoring,
                 prefetches=self._prefetches(self._request),
                 filter=where,
-                params=types.to_params(self._request.get("params")),
+                params=self._params(self._request),
                 score_threshold=self._request.get("score_threshold"),
-                with_payload=types.to_selector(shown[0]) or False,
-                with_vector=shown[1] or False,
+                with_payload=False,
+                with_vector=False,
             )
         )
 
@@ -88,7 +92,7 @@ class Query:
             limit,
             query=scoring,
             prefetches=self._prefetches(plain),
-            params=types.to_params(plain.get("params")),
+            params=self._params(plain),
             filter=where,
             score_threshold=plain.get("score_threshold"),
         )
@@ -104,7 +108,7 @@ class Query:
         using = plain.get("using") or ""
         if isinstance(nearest, int | str):
             nearest, where = self._vector_of(nearest, using), _without(nearest, where)
-        check_query(nearest, using, self._shard.sidecar)
+        check_query(nearest, using, self._view.shard.sidecar)
         mmr = isinstance(query, dict) and query.get("mmr")
         if mmr:
             diversity = 0.5 if mmr.get("diversity") is None else mmr["diversity"]
@@ -115,10 +119,10 @@ class Query:
 
     def _vector_of(self, point_id: int | str, using: str) -> Any:
         check_id(point_id)
-        sidecar = self._shard.sidecar
+        sidecar = self._view.shard.sidecar
         if using not in sidecar["vectors"] and using not in sidecar["sparse_vectors"]:
             raise RequestError(unknown_vector(using, sidecar))
-        found = self._engine.retrieve([point_id], _NO_PAYLOAD, True)  # noqa: FBT003
+        found = self._view.engine.retrieve([point_id], _NO_PAYLOAD, True)  # noqa: FBT003
         if not found:
             raise RequestError(f"There is no point with id {point_id}.")
         vectors = types.from_vectors(found[0].vector)
@@ -126,6 +130,21 @@ class Query:
         if not vector:
             raise RequestError(f"The point {point_id} has no vector {using!r}.")
         return vector
+
+
+def filters_of(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every filter in a request."""
+    for where in (request.get("filter"), _corpus(request.get("params"))):
+        if where is not None:
+            yield where
+    for one in request.get("prefetch") or ():
+        yield from filters_of(one)
+
+
+def _corpus(params: Any) -> Any:
+    """The filter of the points over which words are weighed."""
+    idf = (params or {}).get("idf")
+    return idf["corpus"] if isinstance(idf, Mapping) else None
 
 
 def _special(query: Mapping[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """What can be asked: every read of the engine, on plain data.
 
-Each function takes the shards, the arguments as they came over the wire, and returns plain data.
+Each function takes the arguments as they came over the wire, and returns plain data; one that may
+take long is a generator, which pauses where others may be let in.
 """
 
 from typing import Any
@@ -10,10 +11,13 @@ import qdrant_edge as edge
 from mcp_server_qdrant.errors import RequestError
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_id, check_ids
-from mcp_server_qdrant.qdrant.edge_query import Query, check_names
+from mcp_server_qdrant.qdrant.edge_query import Query, check_names, filters_of
 from mcp_server_qdrant.qdrant.edge_schema import index_type
-from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shards, guarded
+from mcp_server_qdrant.qdrant.edge_shards import IndexNeeded, Shards, View, guarded
+from mcp_server_qdrant.qdrant.edge_slices import Steps, matching, narrowed, retrieved
 from mcp_server_qdrant.qdrant.edge_walk import counted, ordered
+
+Row = tuple[Any, ...]
 
 
 class Reads:
@@ -49,74 +53,76 @@ class Reads:
             "payload_schema": schema,
         }
 
-    def query(self, name: str, requests: list[dict[str, Any]]) -> list[list[tuple[Any, ...]]]:
+    def query(self, name: str, requests: list[dict[str, Any]]) -> Steps[list[list[Row]]]:
         """Scored points for each request."""
-        shard = self._shards.get(name)
-        engine = self._shards.engine(shard)
-        with guarded(name):
-            filters: dict[int, edge.Filter | None] = {}
-            return [Query(shard, engine, request, filters).run() for request in requests]
+        view = self._at(name)
+        filters: dict[int, edge.Filter | None] = {}
+        answers = []
+        for request in requests:
+            for where in filters_of(request):
+                if id(where) not in filters:
+                    filters[id(where)] = yield from narrowed(view, where)
+            answers.append((yield from Query(view, request, filters).run()))
+        return answers
 
     def retrieve(
         self, name: str, ids: list[Any], with_payload: Any, with_vector: Any
-    ) -> list[tuple[Any, ...]]:
+    ) -> Steps[list[Row]]:
         """The points that exist, in the order asked for."""
         shard = self._shards.get(name)
         check_ids(ids)
         check_names(with_vector, shard)
-        with guarded(name):
-            found = self._shards.engine(shard).retrieve(
-                ids, types.to_selector(with_payload), with_vector
-            )
-            return [types.from_record(record) for record in found]
+        selector = types.to_selector(with_payload)
+        found = yield from retrieved(self._at(name), ids, selector, with_vector)
+        once = {record.id: record for record in found}
+        return [types.from_record(record, with_payload) for record in once.values()]
 
     def scroll(
         self, name: str, where: Any, limit: int, order_by: Any, offset: Any, shown: tuple[Any, Any]
-    ) -> tuple[list[tuple[Any, ...]], Any]:
+    ) -> Steps[tuple[list[Row], Any]]:
         """One page and where the next begins."""
-        shard = self._shards.get(name)
-        engine = self._shards.engine(shard)
+        view = self._at(name)
         if offset is not None:
             check_id(offset)
-        check_names(shown[1], shard)
+        check_names(shown[1], view.shard)
         if limit <= 0:
             raise RequestError("The limit of a scroll must be at least 1.")
         if order_by is not None:
-            with guarded(name):
-                return ordered(engine, where, order_by, limit, shown), None
-        with guarded(name):
-            records, following = engine.scroll(
-                edge.ScrollRequest(
-                    offset=offset,
-                    limit=limit,
-                    filter=types.to_filter(where),
-                    with_payload=types.to_selector(shown[0]),
-                    with_vector=shown[1],
-                )
-            )
-            return [types.from_record(r) for r in records], types.from_id(following)
+            return (yield from ordered(view, where, order_by, limit, shown)), None
+        ids: list[Any] = []
+        for some in matching(view, where, offset, limit + 1):
+            ids += some
+            if len(ids) > limit:
+                break
+            yield
+        following = types.from_id(ids[limit]) if len(ids) > limit else None
+        del ids[limit:]
+        if shown[0] is False and shown[1] is False:
+            return [(types.from_id(one), None, None, None) for one in ids], following
+        records = yield from retrieved(view, ids, types.to_selector(shown[0]), shown[1])
+        return [types.from_record(record, shown[0]) for record in records], following
 
-    def count(self, name: str, where: Any, exact: bool) -> int:  # noqa: ARG002, FBT001
+    def count(self, name: str, where: Any, exact: bool) -> Steps[int]:  # noqa: ARG002, FBT001
         """How many points match, always exact (an estimate double counts after a crash)."""
-        shard = self._shards.get(name)
         if where is None:
-            return self._shards.exact_count(shard)
-        with guarded(name):
-            request = edge.CountRequest(exact=True, filter=types.to_filter(where))
-            return self._shards.engine(shard).count(request)
+            return self._shards.exact_count(self._shards.get(name))
+        narrow = yield from narrowed(self._at(name), where)
+        return self._at(name).engine.count(edge.CountRequest(exact=True, filter=narrow))
 
-    def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
-        """The most frequent values of a field; counted by scrolling when no index helps."""
-        shard = self._shards.get(name)
-        engine = self._shards.engine(shard)
+    def facet(self, name: str, key: str, where: Any, limit: int) -> Steps[list[tuple[Any, int]]]:
+        """The most frequent values of a field; counted by reading them when no index helps."""
+        view = self._at(name)
         if limit <= 0:
             raise RequestError("The limit of a facet must be at least 1.")
+        narrow = yield from narrowed(view, where)
         try:
             with guarded(name):
-                request = edge.FacetRequest(
-                    key, limit=limit, exact=True, filter=types.to_filter(where)
-                )
-                return [(types.from_id(hit.value), hit.count) for hit in engine.facet(request).hits]
+                request = edge.FacetRequest(key, limit=limit, exact=True, filter=narrow)
+                return [
+                    (types.from_id(hit.value), hit.count) for hit in view.engine.facet(request).hits
+                ]
         except IndexNeeded:
-            with guarded(name):
-                return counted(engine, where, key, limit)
+            return (yield from counted(view, where, key, limit))
+
+    def _at(self, name: str) -> View:
+        return View(self._shards, name)

@@ -1,16 +1,15 @@
 """Inside the host: a client's session, and the only writer."""
 
 import contextlib
-import queue
 import threading
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.outbox import Outbox
+from mcp_server_qdrant.hosting.shares import Shares
 from mcp_server_qdrant.qdrant.edge_gate import Gate
 from mcp_server_qdrant.qdrant.edge_hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge_optimise import Optimiser
@@ -19,19 +18,59 @@ from mcp_server_qdrant.qdrant.edge_shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge_wire import WRITES, EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
-_FRAME_SECONDS = 0.002  # answers are sent at least so often: the client works on them meanwhile
+_FRAME_SECONDS = 0.002  # answers are sent, and others heard, at least so often
 _GROUP = 32  # writes acknowledged by one flush
+_GROUP_SECONDS = 0.05  # that the first of them waits for the others
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
     " Try again; the folder is begun anew."
 )
 
+Task = tuple["Session", wire.Call]
+
 READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 
 
+class Read:
+    """A read on its way. One that takes long goes on in parts."""
+
+    def __init__(self, call: wire.Call, function: Callable[..., Any]) -> None:
+        self.call = call
+        self._function = function
+        self._steps: Generator[None, None, Any] | None = None
+
+    def go_on(self, until: float) -> wire.Reply | None:
+        """Do a part of it; the reply once it is done."""
+        number, _, arguments, *_ = self.call
+        try:
+            with guarded(_name(arguments)):
+                if self._steps is None:
+                    found = self._function(*arguments)
+                    if not isinstance(found, Generator):
+                        return number, True, found
+                    self._steps = found
+                while (done := _step(self._steps)) is None and time.monotonic() < until:
+                    pass
+        except QdrantMcpError as error:
+            return number, False, wire.error_out(error)
+        return None if done is None else (number, True, done[0])
+
+
+def _step(steps: Generator[None, None, Any]) -> tuple[Any] | None:
+    """One piece of work, and what came of all of them if it was the last."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return (end.value,)
+    return None
+
+
 class Session:
-    """One client: its thread reads frames, answers reads, hands writes on."""
+    """One client: its thread reads frames, answers reads, hands writes on.
+
+    Reads of different callers take turns, and what comes meanwhile is heard between two of them.
+    """
 
     def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
         self._link = link
@@ -42,112 +81,146 @@ class Session:
         }
         self._gate = gate
         self._writer = writer
+        self._waiting: Shares[Read] = Shares()
         self.send = Outbox(link).send
 
     def run(self) -> None:
         """Serve until the client goes (EOFError, OSError)."""
         while True:
-            self._frame(wire.unpack(self._link.recv_bytes()))
+            self._hear()
+            self._serve()
 
-    def _frame(self, calls: list[tuple[int, str, tuple[Any, ...]]]) -> None:
-        done: list[tuple[int, bool, Any]] = []
-        since = time.monotonic()
-        for number, operation, arguments in calls:
-            if operation in self._reads:
-                with self._gate.reading():
-                    done.append((number, *_outcome(self._reads[operation], arguments)))
-                if time.monotonic() - since > _FRAME_SECONDS:
-                    self.send(done)
-                    done, since = [], time.monotonic()
-            elif operation in WRITES:
-                self._writer.put((self, number, operation, arguments))
+    def _hear(self) -> None:
+        """Take the next frame."""
+        for call in wire.calls(self._link.recv_bytes()):
+            if call.operation in self._reads:
+                self._waiting.put(call.caller, Read(call, self._reads[call.operation]))
+            elif call.operation in WRITES:
+                self._writer.put(self, call)
             else:
-                refusal = RequestError(f"The engine host knows no operation {operation!r}.")
-                done.append((number, False, wire.error_out(refusal)))
+                refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
+                self.send([(call.number, False, wire.error_out(refusal))])
+
+    def _serve(self) -> None:
+        """Do the reads that wait."""
+        done: list[wire.Reply] = []
+        since = time.monotonic()
+        while self._waiting:
+            if (reply := self._turn()) is not None:
+                done.append(reply)
+            if time.monotonic() - since > _FRAME_SECONDS:
+                if done:
+                    self.send(done)
+                while self._link.poll():
+                    self._hear()
+                done, since = [], time.monotonic()
         if done:
             self.send(done)
 
-
-def _name(arguments: tuple[Any, ...]) -> str:
-    """The collection that a call is about; empty where it is about several."""
-    return arguments[0] if arguments and isinstance(arguments[0], str) else ""
-
-
-def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Success and the result, or failure and the error as plain data."""
-    try:
-        with guarded(_name(arguments)):
-            return True, function(*arguments)
-    except QdrantMcpError as error:
-        return False, wire.error_out(error)
+    def _turn(self) -> wire.Reply | None:
+        """Do a part of what is next; its reply once it is done."""
+        caller, read = self._waiting.take()
+        if read.call.late:
+            return read.call.dropped
+        with self._gate.reading(_whose(self, read.call)):
+            began = time.monotonic()
+            reply = read.go_on(began + _FRAME_SECONDS)
+            self._waiting.charge(caller, time.monotonic() - began)
+        if reply is None:
+            self._waiting.put(caller, read)
+        return reply
 
 
 class Writer(threading.Thread):
-    """Does every write, in the order they came; starts optimisations when it has nothing to do."""
+    """Does every write; starts optimisations when it has nothing to do.
+
+    The writes of one caller are done in the order they came, those of several in turns.
+    """
 
     def __init__(self, shards: Shards, gate: Gate, options: EdgeOptions) -> None:
         super().__init__(name="writer", daemon=True)
         self._gate = gate
         self._folder = shards.folder
         self._writes = Writes(shards)
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._waiting: Shares[Task] = Shares()
+        self._changed = threading.Condition()
+        self._finishing = False
         self._pause = max(0.02, options.quiet_seconds / 2)
         self._optimiser = Optimiser(shards, self._writes, gate, options)
         self.busy = False
 
-    def put(self, task: tuple[Session, int, str, tuple[Any, ...]]) -> None:
+    def put(self, session: Session, call: wire.Call) -> None:
         """Queue a write."""
-        self._queue.put(task)
+        with self._changed:
+            self._waiting.put(_whose(session, call), (session, call))
+            self._changed.notify()
 
     def finish(self) -> None:
         """Do what is queued, then end."""
-        self._queue.put(None)
+        with self._changed:
+            self._finishing = True
+            self._changed.notify()
         self.join()
 
     def run(self) -> None:
         """Until `finish`."""
         while True:
-            try:
-                group = [self._queue.get(timeout=self._pause)]
-            except queue.Empty:
-                self.busy = self._optimiser.tend()
-                continue
-            self.busy = True
-            while len(group) < _GROUP and not self._queue.empty():
-                group.append(self._queue.get())
-            self._do([task for task in group if task is not None])
-            if None in group:
+            task = self._next(self._pause)
+            if task is not None:
+                self.busy = True
+                self._do(self._group(task))
+            elif self._finishing:
                 self._optimiser.stop()
                 return
-            self.busy = self._optimiser.tend(idle=False)
+            self.busy = self._optimiser.tend(idle=task is None)
 
-    def _do(self, group: list[tuple[Session, int, str, tuple[Any, ...]]]) -> None:
-        outcomes = [
-            (
-                session,
-                number,
-                _name(arguments),
-                _outcome(partial(self._all_steps, operation), arguments),
-            )
-            for session, number, operation, arguments in group
-        ]
+    def _next(self, seconds: float = 0.0) -> Task | None:
+        """The next write, waited for if there is none."""
+        with self._changed:
+            if not self._waiting and not self._finishing and seconds:
+                self._changed.wait(seconds)
+            return self._waiting.take()[1] if self._waiting else None
+
+    def _group(self, first: Task) -> Iterator[Task]:
+        """What is acknowledged together: the first, and those that wait by then."""
+        until = time.monotonic() + _GROUP_SECONDS
+        yield first
+        for _ in range(_GROUP - 1):
+            if time.monotonic() > until or (task := self._next()) is None:
+                return
+            yield task
+
+    def _do(self, group: Iterable[Task]) -> None:
+        outcomes = [(session, call, self._outcome(session, call)) for session, call in group]
         self._flush()
         lost = self._writes.lost()
         gone = EngineFailure(_GONE) if self._folder.gone() else None
-        for session, number, name, (well, value) in outcomes:
-            error = gone or (lost.get(name) if well else None)
-            reply = (number, False, wire.error_out(error)) if error else (number, well, value)
+        for session, call, (well, value) in outcomes:
+            error = gone or (lost.get(_name(call.arguments)) if well else None)
+            reply = (well, value) if error is None else (False, wire.error_out(error))
             with contextlib.suppress(OSError):
-                session.send([reply])
+                session.send([(call.number, *reply)])
+
+    def _outcome(self, session: Session, call: wire.Call) -> tuple[bool, Any]:
+        """Success and the result, or failure and the error as plain data."""
+        if call.late:
+            return call.dropped[1:]
+        began = time.monotonic()
+        try:
+            with guarded(_name(call.arguments)):
+                return True, self._all_steps(call.operation, *call.arguments)
+        except QdrantMcpError as error:
+            return False, wire.error_out(error)
+        finally:
+            with self._changed:
+                self._waiting.charge(_whose(session, call), time.monotonic() - began)
 
     def _all_steps(self, operation: str, *arguments: Any) -> Any:
         steps = getattr(self._writes, operation)(*arguments)
         while True:
             with self._gate.writing():
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    return end.value
+                if (done := _step(steps)) is not None:
+                    return done[0]
 
     def _flush(self) -> None:
         steps = self._writes.flush()
@@ -155,3 +228,13 @@ class Writer(threading.Thread):
             with self._gate.writing():
                 if next(steps, self) is self:
                     return
+
+
+def _whose(session: Session, call: wire.Call) -> tuple[int, str]:
+    """Callers of two servers are two, whatever their names."""
+    return id(session), call.caller
+
+
+def _name(arguments: tuple[Any, ...]) -> str:
+    """The collection that a call is about; empty where it is about several."""
+    return arguments[0] if arguments and isinstance(arguments[0], str) else ""

@@ -28,7 +28,7 @@ from mcp_server_qdrant.hosting.wire import sync, write_atomically
 from mcp_server_qdrant.notation import name_fault
 from mcp_server_qdrant.qdrant.edge_counts import INCOMPLETE, Census, parts_of
 from mcp_server_qdrant.qdrant.edge_files import Folder, name_of, slug_of
-from mcp_server_qdrant.qdrant.edge_schema import shard_config
+from mcp_server_qdrant.qdrant.edge_schema import index_type, shard_config
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -62,6 +62,7 @@ class Shard:
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
         self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
+        self.indexes: dict[str, str] | None = None  # payload key -> type, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
         self.written = 0.0  # when, on the monotonic clock
@@ -81,6 +82,7 @@ class Shard:
         """Its points are others now."""
         self.count = None
         self.idf = {}
+        self.indexes = None
 
 
 class Shards:
@@ -304,6 +306,33 @@ class Shards:
         """Flush and close every shard."""
         for shard in self.opened():
             self.close(shard)
+
+
+class View:
+    """A collection as a call sees it: in its pauses that may be closed, replaced or deleted."""
+
+    def __init__(self, shards: Shards, name: str) -> None:
+        self._shards = shards
+        self.name = name
+
+    @property
+    def shard(self) -> Shard:
+        """The collection as it is now."""
+        return self._shards.get(self.name)
+
+    @property
+    def engine(self) -> edge.EdgeShard:
+        """Its engine, to be used before the next pause."""
+        return self._shards.engine(self.shard)
+
+    @property
+    def indexes(self) -> dict[str, str]:
+        """Payload key -> the type of its index."""
+        shard = self.shard
+        if shard.indexes is None:
+            schema = self.engine.info().payload_schema
+            shard.indexes = {key: index_type(index) for key, index in schema.items()}
+        return shard.indexes
 
 
 def _used(path: Path) -> float:

@@ -16,14 +16,19 @@ Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, 
 # So many at most: the answers to one are read while the engine works on the next, and a
 # collection that hangs takes few others along.
 TRIPS = 4
+HEAVY_AT_ONCE = 4  # payloads
 
 
 class EdgeQueries(Queries):
     """The read side of the embedded engine, many collections per trip."""
 
-    def __init__(self, client: Any, hidden: Sequence[str] = ()) -> None:
+    def __init__(
+        self, client: Any, hidden: Sequence[str] = (), paths: Sequence[str] | None = None
+    ) -> None:
+        """`paths` are what a search reads of heavy payloads."""
         super().__init__(client, hidden)
         self._edge = client  # an EdgeClient, or a tenant's view of one
+        self._paths = paths
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets, parted into those that are asked together."""
@@ -47,7 +52,8 @@ class EdgeQueries(Queries):
             (target.collection, _legs(target, query, where, tagged.get(query.tags)))
             for target, query in asked
         ]
-        answers = await self._edge.hybrid("candidates", legs, RRF_K, depth, with_payload)
+        sought = RRF_K, depth, with_payload, self._paths
+        answers = await self._edge.hybrid("candidates", legs, *sought)
         return [
             _found(target, query, value) if well else error_in(value)
             for (target, query), (well, value) in zip(asked, answers, strict=True)
@@ -66,11 +72,28 @@ class EdgeQueries(Queries):
         asked: Sequence[tuple[Target, Sequence[PointId]]],
         fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points by id, whole or these fields of them."""
-        return await self._each("payloads", [(t.collection, ids, fields) for t, ids in asked])
+        """For each target the payloads of the named points by id, or these fields of them.
 
-    async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        answers = await self._edge.hybrid(question, asked)
+        Of heavy ones a part.
+        """
+        named = [(target.collection, ids, fields) for target, ids in asked]
+        return await self._each("payloads", named, self._paths)
+
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """All of the payloads, a few at a time: the event loop goes on between them."""
+        found: dict[PointId, Payload] = {}
+        for start in range(0, len(ids), HEAVY_AT_ONCE):
+            some = (target.collection, ids[start : start + HEAVY_AT_ONCE], None)
+            (answer,) = await self._each("payloads", [some], None)
+            if isinstance(answer, QdrantMcpError):
+                raise answer
+            found |= answer
+        return found
+
+    async def _each(
+        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
+    ) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked, *arguments)
         return [value if well else error_in(value) for well, value in answers]
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import InvalidFilter, RequestError
+from mcp_server_qdrant.qdrant.edge_payload import begun
 
 
 class _Bool:
@@ -46,10 +47,11 @@ def to_filter(plain: Mapping[str, Any] | None) -> edge.Filter | None:
 def _conditions(plain: Any) -> list[Any] | None:
     if plain is None:
         return None
-    return [_condition(one) for one in (plain if isinstance(plain, list) else [plain])]
+    return [to_condition(one) for one in (plain if isinstance(plain, list) else [plain])]
 
 
-def _condition(plain: Mapping[str, Any]) -> Any:
+def to_condition(plain: Mapping[str, Any]) -> Any:
+    """A condition, or a filter that stands for one."""
     for key, build in _CONDITIONS.items():
         if key in plain:
             return build(plain)
@@ -154,21 +156,24 @@ def to_selector(plain: Any) -> Any:
     return edge.PayloadSelector.Exclude(plain["exclude"])
 
 
-def to_params(plain: Mapping[str, Any] | None) -> edge.SearchParams:
+def to_params(
+    plain: Mapping[str, Any] | None, corpus: edge.Filter | None = None
+) -> edge.SearchParams:
     """Search parameters; int8 codes are rescored unless the caller says otherwise.
 
-    `exact` goes past the codes altogether.
+    `exact` goes past the codes altogether; `corpus` are the points over which words are weighed.
     """
+    if corpus is not None:
+        return _params(plain or {}, corpus)
     return _PLAIN if not plain else EXACT if plain == {"exact": True} else _params(plain)
 
 
-def _params(plain: Mapping[str, Any]) -> edge.SearchParams:
+def _params(plain: Mapping[str, Any], corpus: edge.Filter | None = None) -> edge.SearchParams:
     quantization = plain.get("quantization") or {}
     rescore, oversampling = quantization.get("rescore"), quantization.get("oversampling")
     exact = bool(plain.get("exact"))
-    idf = plain.get("idf")
     return edge.SearchParams(
-        idf=edge.IdfParams(to_filter(idf["corpus"])) if isinstance(idf, Mapping) else None,
+        idf=None if corpus is None else edge.IdfParams(corpus),
         hnsw_ef=plain.get("hnsw_ef"),
         exact=exact,
         indexed_only=bool(plain.get("indexed_only")),
@@ -242,31 +247,23 @@ def from_vectors(vector: Any) -> Any:
     return vector
 
 
-def from_record(record: edge.Record) -> tuple[Any, ...]:
-    """`(id, payload, vector, order value)`."""
+def from_record(record: edge.Record, shown: Any = None) -> tuple[Any, ...]:
+    """`(id, payload, vector, order value)`; `shown` is what was asked for of the payload."""
     return (
         from_id(record.id),
-        record.payload,
+        begun(record.payload, shown),
         from_vectors(record.vector),
         record.order_value,
     )
 
 
-SCORE = 4
-
-
-def from_scored(point: edge.ScoredPoint, *, bare: bool = False) -> tuple[Any, ...]:
-    """`(id, payload, vector, order value, score, version)`; bare ones have id and score only."""
-    if bare:
+def from_scored(
+    point: edge.ScoredPoint, held: edge.Record | None = None, shown: Any = None
+) -> tuple[Any, ...]:
+    """`(id, payload, vector, order value, score, version)`; without what it holds, id and score."""
+    if held is None:
         return from_id(point.id), None, None, None, point.score, 0
-    return (
-        from_id(point.id),
-        point.payload,
-        from_vectors(point.vector),
-        point.order_value,
-        point.score,
-        point.version,
-    )
+    return (*from_record(held, shown)[:3], point.order_value, point.score, point.version)
 
 
 def refuse(kind: str) -> RequestError:

@@ -24,7 +24,8 @@ from mcp_server_qdrant.qdrant import edge_check as check
 from mcp_server_qdrant.qdrant import edge_schema as schema
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_files import allocated
-from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, View, guarded
+from mcp_server_qdrant.qdrant.edge_slices import narrowed
 
 PIECE = 100  # points per engine call: about 4 ms
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
@@ -283,8 +284,8 @@ class Writes:
         by_ids, by_filter = by
         if "filter" in selector:
             with guarded(shard.name):
-                condition = types.to_filter(selector["filter"]) or edge.Filter()
-                update = by_filter(condition, *arguments)
+                condition = yield from narrowed(View(self._shards, shard.name), selector["filter"])
+                update = by_filter(condition or edge.Filter(), *arguments)
             apply(shard, update)
             yield
             return

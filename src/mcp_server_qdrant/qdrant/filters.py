@@ -51,6 +51,11 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
 
 def _check_size(raw: Any) -> None:
     """Refuse more than an engine should be asked, before time is spent on understanding it."""
+    if len(list(islice(_entries(raw), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
+        raise InvalidFilter(
+            f"A filter has at most {MAX_CONDITIONS} conditions, those inside others counted: "
+            'ask for less; {"match": {"any": [...]}} compares with many values at once.'
+        )
     inside, values = [(raw, 0)], 0
     while inside:
         value, level = inside.pop()
@@ -58,7 +63,7 @@ def _check_size(raw: Any) -> None:
             raise InvalidFilter(
                 f"query_filter is nested deeper than {MAX_DEPTH} levels: flatten it."
             )
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             if len(value) > MAX_KEYS:
                 raise InvalidFilter(_sentence(f"no object in it has more than {MAX_KEYS} keys"))
             inside += [(item, level + 1) for item in value.values()]
@@ -68,27 +73,23 @@ def _check_size(raw: Any) -> None:
                 raise InvalidFilter(
                     f"A filter's lists hold at most {MAX_VALUES:,} values together: ask for fewer."
                 )
-            inside += [(item, level + 1) for item in value]
-    if len(list(islice(_entries(raw), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
-        raise InvalidFilter(
-            f"A filter has at most {MAX_CONDITIONS} conditions, those inside others counted: "
-            'ask for less; {"match": {"any": [...]}} compares with many values at once.'
-        )
+            inside += [(item, level + 1) for item in value if isinstance(item, dict | list)]
 
 
-def _entries(raw: Any) -> Iterator[Any]:
-    """Whatever stands in a clause of a raw filter, at any depth."""
-    if not isinstance(raw, Mapping):
+def _entries(raw: Any, level: int = 0) -> Iterator[Any]:
+    """Whatever stands in a clause of a raw filter, at any depth that it may have."""
+    if not isinstance(raw, dict) or level > MAX_DEPTH:
         return
     least = raw.get("min_should")
     clauses = [raw.get(name) for name in ("must", "should", "must_not")]
-    clauses.append(least.get("conditions") if isinstance(least, Mapping) else None)
+    clauses.append(least.get("conditions") if isinstance(least, dict) else None)
     for clause in clauses:
         for one in clause if isinstance(clause, list | tuple) else [clause] if clause else ():
             yield one
-            yield from _entries(one)
-            nested = one.get("nested") if isinstance(one, Mapping) else None
-            yield from _entries(nested.get("filter") if isinstance(nested, Mapping) else None)
+            yield from _entries(one, level + 1)
+            nested = one.get("nested") if isinstance(one, dict) else None
+            if isinstance(nested, dict) and "filter" in nested:
+                yield from _entries(nested["filter"], level + 1)
 
 
 def _check_field(one: models.FieldCondition) -> None:

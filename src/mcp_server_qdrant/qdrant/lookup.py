@@ -1,6 +1,7 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
 
 PAGE = 256  # chunks read in one trip
+AT_ONCE = 8  # points read with all that they hold
 RACES = 5  # versions that may replace each other while one is read
+ROOM = 200_000  # characters of metadata that are read for one answer, and then no more
 
 
 class Lookup:
@@ -75,7 +78,7 @@ class Lookup:
         self, name: str, ids: Sequence[str], neighbours: int, room: int | None
     ) -> list[Document]:
         """What one collection has of `ids`, in one trip and one more per document of many parts."""
-        named = await self.named(name, ids)
+        named = await self.named(name, ids, ROOM)
         found = []
         for wanted in ids:
             if (document := named.get(wanted)) is None:
@@ -86,16 +89,32 @@ class Lookup:
                 found.append(await self._whole(document, room))
         return found
 
-    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
+    async def named(
+        self, collection: str, ids: Sequence[str], room: int | None = None
+    ) -> dict[str, Document]:
         """Id -> its point, or the first part of the document of that id.
 
-        In one trip, and one more for further parts: one whose text was replaced meanwhile gives
-        the first of the new text.
+        A few are read in one trip, and one more for further parts: one whose text was replaced
+        meanwhile gives the first of the new text. What comes behind `room` characters of metadata
+        is read without.
         """
+        named: dict[str, Document] = {}
+        used = 0
+        for start in range(0, len(ids), AT_ONCE):
+            bare = room is not None and used > room
+            found = await self._named(collection, ids[start : start + AT_ONCE], bare=bare)
+            named |= found
+            if room is not None and not bare:
+                used += sum(len(json.dumps(d.metadata, default=str)) for d in found.values())
+        return named
+
+    async def _named(
+        self, collection: str, ids: Sequence[str], *, bare: bool
+    ) -> dict[str, Document]:
         points = {wanted: as_point_id(wanted) for wanted in ids}
         firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
-        found = await self._points.by_id(collection, list(asked))
+        found = await self._points.by_id(collection, list(asked), bare=bare)
         current = await self._points.current(found)
         by_id = {one.id: now for one, now in zip(found, current, strict=True) if now is not None}
         named = {}

@@ -18,6 +18,7 @@ FIRST = "first"  # in `doc` of a part as the embedded engine answers it: `doc` o
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
+_TOLD = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
 def read(
@@ -88,6 +89,16 @@ def head_of(point: PointId, doc: Any) -> PointId | None:
     if not isinstance(version, str) or not is_part_id(as_point_id(str(point))):
         return None
     return part_id(str(point), version, _number(doc, "chunk", 0))
+
+
+def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
+    """Where a payload keeps what `read` tells of it but for the metadata; and `more`.
+
+    What is looked for under a key may lie in the metadata too.
+    """
+    told = (*_TOLD, *(path for path in more if "." not in path))
+    inside = (f"metadata.{key}" for key in told)
+    return tuple(dict.fromkeys((*content_fields, "doc", *told, *more, *inside)))
 
 
 def title_of(payload: Payload | None) -> str | None:

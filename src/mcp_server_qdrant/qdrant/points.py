@@ -27,6 +27,7 @@ from mcp_server_qdrant.qdrant.payload import (
     PENDING_KEY,
     SOURCE_KEY,
     WRITING_KEY,
+    paths,
     read,
 )
 
@@ -81,6 +82,7 @@ class Points:
     ) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
+        self._bare = paths(content_fields)
         self.identify = identify
         named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
@@ -145,11 +147,15 @@ class Points:
         with foreign_errors(collection):
             await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
 
-    async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
-        """The named points as Documents; missing ones are left out."""
+    async def by_id(
+        self, collection: str, ids: Sequence[str | int], *, bare: bool = False
+    ) -> list[Document]:
+        """The named points as Documents; missing ones are left out. `bare`: without metadata."""
+        shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
         with foreign_errors(collection):
-            records = await self._client.retrieve(collection, ids, with_payload=True)
-        return [self._document(collection, record) for record in records]
+            records = await self._client.retrieve(collection, ids, with_payload=shown)
+        found = [self._document(collection, record) for record in records]
+        return [one._replace(metadata=None, unread=True) for one in found] if bare else found
 
     async def first(self, collection: str, document: str) -> Document | None:
         """The first part of a document that we stored: it tells which parts are to it."""
@@ -157,8 +163,11 @@ class Points:
         return found[0] if found else None
 
     async def parts(self, one: Document, first: int, last: int) -> list[Document]:
-        """The parts `first` to `last` (both counted) of the version that `one` is of, in order."""
-        found = await self.by_id(one.collection, self.part_ids(one, first, last))
+        """The parts `first` to `last` (both counted) of the version that `one` is of, in order.
+
+        Without their metadata, which is that of `one`.
+        """
+        found = await self.by_id(one.collection, self.part_ids(one, first, last), bare=True)
         same = [part for part in found if part.version == one.version]
         return sorted(same, key=lambda part: part.chunk)
 

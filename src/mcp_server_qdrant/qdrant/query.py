@@ -240,6 +240,10 @@ class Queries:
         """For each target the payloads of the named points by id, whole or these fields of them."""
         return [await self._payloads(target.collection, ids, fields) for target, ids in asked]
 
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """All of the payloads of points of which a part was read, as no server does."""
+        return await self._payloads(target.collection, ids, None)
+
     async def _payloads(
         self, collection: str, ids: Sequence[PointId], fields: Sequence[str] | None
     ) -> dict[PointId, Payload]:

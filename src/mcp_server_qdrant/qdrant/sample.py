@@ -8,6 +8,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.datatypes import Payload, Target
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge_plain import Beginnings
 
 MOST_POINTS = 20_000
 PAGE = 200
@@ -25,7 +26,7 @@ class Sampler:
     ) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = [*content_fields, *TITLES]
+        self._shown = Beginnings.of((*content_fields, *TITLES), LONGEST)
         self._most = most
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:

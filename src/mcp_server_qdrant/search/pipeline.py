@@ -40,9 +40,11 @@ from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import (
+    LAST_SECONDS,
     Engine,
     Plan,
     Retrieved,
+    completed,
     hydrate,
     payloads_of,
     retrieve,
@@ -185,6 +187,7 @@ class Pipeline:
             hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document, shown)
         if ranking.diversity > 0:
             hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
+        hits = await self._completed(hits, request, limit, found, left())
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
         if request.explain:
@@ -311,6 +314,20 @@ class Pipeline:
             return hits, None
         read = partial(self.presenter.gist, terms)
         return await self._timed("rerank", self.rerank.apply, hits, terms.query, read, left)
+
+    async def _completed(
+        self, hits: list[Hit], request: SearchRequest, limit: int, found: Retrieved, left: float
+    ) -> list[Hit]:
+        """The hits, with all of the payloads of which more is shown than a passage."""
+        full = request.mode == "full"
+        shown = worthy(hits, request)[:limit]
+        told = [hit for hit in shown if full or self.presenter.document(hit).textless]
+        whole = await completed(self.engine, found.found, told, max(left, LAST_SECONDS))
+        if not whole:
+            return hits
+        return [
+            hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload)) for hit in hits
+        ]
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst.

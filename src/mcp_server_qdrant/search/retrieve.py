@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +23,7 @@ from mcp_server_qdrant.datatypes import (
 from mcp_server_qdrant.datatypes_models import Dense, Inferred
 from mcp_server_qdrant.deadline import within
 from mcp_server_qdrant.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.notation import PARTIAL
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
 # costs less than 30 payloads from each.
@@ -68,7 +70,13 @@ class Engine(Protocol):
         asked: Sequence[tuple[Target, Sequence[PointId]]],
         fields: Sequence[str] | None = None,
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the points by id, whole or these fields of them."""
+        """For each target the payloads of the points by id, or these fields of them.
+
+        Of heavy ones a part, which is marked (`PARTIAL`).
+        """
+
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """All of the payloads. Raises our errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,3 +368,19 @@ async def payloads_of(
         else:
             payloads |= {(name, point): payload for point, payload in answer.items()}
     return payloads, late
+
+
+async def completed(
+    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
+) -> dict[tuple[str, PointId], Payload]:
+    """All of the payloads of which a part was read, by collection and id; fewer where it fails."""
+    wanted: dict[str, list[PointId]] = {}
+    for hit in hits:
+        if PARTIAL in (hit.payload or {}):
+            wanted.setdefault(hit.collection, []).append(hit.id)
+    payloads: dict[tuple[str, PointId], Payload] = {}
+    with within(deadline), suppress(QdrantMcpError):
+        for name, ids in wanted.items():
+            read = await engine.whole(found[name].target, ids)
+            payloads |= {(name, point): payload for point, payload in read.items()}
+    return payloads
