@@ -1,6 +1,7 @@
 """What a shard lost on the disk is noticed when it is opened; nothing else passes for a loss."""
 
 import json
+import math
 import os
 import random
 import shutil
@@ -29,6 +30,11 @@ from tests.support import memory_engine
 GONE = "47 of its 48 points are missing on the disk."
 
 
+def task(replies, number, operation, arguments):
+    """A write as the writer gets it."""
+    return replies, wire.Call(number, operation, tuple(arguments), math.inf, "")
+
+
 class Replies(list):
     """A session that remembers what it is to send."""
 
@@ -54,7 +60,7 @@ class Store:
     def do(self, *calls):
         """Write calls of one flush, all of them well."""
         replies = Replies()
-        self.writer._do([(replies, n, op, args) for n, (op, *args) in enumerate(calls)])
+        self.writer._do([task(replies, n, op, args) for n, (op, *args) in enumerate(calls)])
         assert all(well for _, well, _ in replies), replies
         return [value for *_, value in replies]
 
@@ -227,7 +233,7 @@ def test_a_flush_that_fails_remembers_nothing_new(store):
 
     shard.engine = Full(engine, store.number)
     replies = Replies()
-    store.writer._do([(replies, 1, upsert(100)[0], upsert(100)[1:])])
+    store.writer._do([task(replies, 1, upsert(100)[0], upsert(100)[1:])])
 
     assert "may or may not have happened" in str(wire.error_in(replies[0][2]))
     assert store.number() == 48
@@ -313,11 +319,11 @@ def test_a_collection_without_its_description_says_so_and_is_not_begun_anew(stor
 
     assert store.shards.names() == ["a", "b"]
     replies = Replies()
-    store.writer._do([(replies, 1, upsert(1)[0], upsert(1)[1:])])
+    store.writer._do([task(replies, 1, upsert(1)[0], upsert(1)[1:])])
     assert "description of the collection 'a' is missing" in str(wire.error_in(replies[0][2]))
     made = {"vectors": {}, "sparse_vectors": {}, "metadata": None, "token": "new"}
     made["vectors"] = {"d": {"size": 2, "distance": "Dot"}}
-    store.writer._do([(replies, 2, "create", ("a", made))])
+    store.writer._do([task(replies, 2, "create", ("a", made))])
     assert "already exists" in str(wire.error_in(replies[1][2]))
     sidecar.write_text(kept)
     store.again()
