@@ -5,13 +5,16 @@ import json
 import random
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.access import Caller, calling
 from mcp_server_qdrant.datatypes import NewDocument
+from mcp_server_qdrant.datatypes_writes import Stored
 from mcp_server_qdrant.errors import (
     CheckUnavailable,
     ConfigError,
@@ -19,6 +22,7 @@ from mcp_server_qdrant.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.notation import point_ids_of
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge import EdgeClient
 from mcp_server_qdrant.services import Services, assemble, wire
@@ -215,6 +219,38 @@ HIDDEN = (
     {"key": "tenant"} | TEXT,
     {"key": "shared_with", "match": {"except": ["red"]}},
 )
+
+
+@pytest.mark.parametrize("before", ["this version", "before there were versions"])
+async def test_an_update_of_a_text_of_many_parts_keeps_with_whom_each_part_is_shared(house, before):
+    red, blue = house.of("red"), house.of("blue")
+    old, new = (" ".join(f"{word} {n} of the holidays." for n in range(400)) for word in "ab")
+    (handbook,) = await remember(blue, "notes", old, id="handbook")
+    if before != "this version":
+        handbook = await _as_before(house.engine, handbook, "blue")
+    shared = [*handbook.ids[:2], handbook.ids[-1]]
+    await house.engine.set_payload("notes", {"shared_with": ["red"]}, shared)
+    (after,) = await remember(blue, "notes", new, id="handbook")
+    seen = {d.chunk for d in await red.lookup._points.by_id("notes", list(after.ids))}
+
+    assert len(handbook.ids) == len(after.ids) > 4
+    assert seen == {0, 1, len(after.ids) - 1}
+    assert (await blue.lookup.get(["handbook"]))[0][0].text == new
+
+
+async def _as_before(engine: Any, done: Stored, tenant: str) -> Stored:
+    """The points with the ids that the version before this one gave them."""
+    ids = [point_ids_of(tenant)("notes", done.document, n) for n in range(len(done.ids))]
+    records = await engine.retrieve("notes", list(done.ids), with_vectors=True)
+    by_id = {record.id: record for record in records}
+    points = []
+    for old, point in zip(done.ids, ids, strict=True):
+        record = by_id[old]
+        del record.payload["doc"]["version"]
+        points.append(models.PointStruct(id=point, payload=record.payload, vector=record.vector))
+    await engine.delete("notes", list(done.ids))
+    await engine.upsert("notes", points)
+    return replace(done, ids=tuple(ids))
 
 
 async def test_what_is_hidden_of_a_shared_text_cannot_be_found_out_by_a_filter(house):

@@ -1,12 +1,14 @@
 """What a tenant may change: its own points, and nothing that others share with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from qdrant_client import models
 
 from mcp_server_qdrant.errors import EngineFailure, InvalidPoint, RequestError
+from mcp_server_qdrant.notation import part_id, point_ids_of
 from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.payload import head_of
 from mcp_server_qdrant.qdrant.tenant import TenantClient
 from mcp_server_qdrant.qdrant.tenant_guard import Tenant, at, both
 
@@ -65,6 +67,8 @@ class TenantWriter(TenantClient):
             if at(payload, field) != self._tenant.name:
                 raise InvalidPoint("A point of this id cannot be written: choose another id.")
             known[str(record.id)] = at(payload, shared)
+        new = [point for point in points if str(point.id) not in known]
+        known |= await self._replaced(collection_name, new)
         stamped = [
             point.model_copy(
                 update={"payload": self._tenant.stamped(point.payload, known.get(str(point.id)))}
@@ -74,6 +78,36 @@ class TenantWriter(TenantClient):
         done: models.UpdateResult = await self._inner.upsert(collection_name, stamped, wait=wait)
         self._see(collection_name, seen=True)
         return done
+
+    async def _replaced(self, name: str, points: Sequence[models.PointStruct]) -> dict[str, Any]:
+        """With whom those parts are shared that new ones take the place of, by the new one's id."""
+        heads = {str(p.id): head_of(p.id, (p.payload or {}).get("doc")) for p in points}  # type: ignore[arg-type]
+        firsts = await self._own(name, {head for head in heads.values() if head is not None})
+        before: dict[str, str] = {}
+        for point in points:
+            head = heads[str(point.id)]
+            doc = firsts.get(str(head), {}).get("doc")
+            if head is not None and isinstance(doc, dict):
+                number = (point.payload or {})["doc"]["chunk"]
+                version = doc.get("version")
+                if isinstance(version, str):
+                    before[str(point.id)] = part_id(str(head), version, number)
+                else:
+                    identify = point_ids_of(self._tenant.name)
+                    before[str(point.id)] = identify(name, str(doc.get("id")), number)
+        old = await self._own(name, set(before.values()))
+        shared = self._tenant.shared
+        return {new: at(old[part], shared) for new, part in before.items() if part in old}
+
+    async def _own(self, name: str, ids: Collection[Any]) -> dict[str, Any]:
+        """The payloads of the tenant's own points among these, by id."""
+        if not ids:
+            return {}
+        field, shared = self._tenant.field, self._tenant.shared
+        records = await self._inner.retrieve(name, list(ids), with_payload=[field, shared, "doc"])
+        payloads = {str(record.id): record.payload or {} for record in records}
+        mine = self._tenant.name
+        return {point: held for point, held in payloads.items() if at(held, field) == mine}
 
     async def delete(
         self,
