@@ -62,7 +62,7 @@ def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
         listed, _ = used(person, folder)
 
     assert heard == []
-    assert listed.startswith("notes")
+    assert listed.startswith("- notes")
     assert "\nx" not in listed
 
 
@@ -112,4 +112,4 @@ def test_modules_that_lie_there_are_not_imported(path, person, tmp_path):
     (plugin / "entry_points.txt").write_text("[pydantic]\nevil = evil:plugin\n")
     (folder / "evil.py").write_text("raise SystemExit('loaded as a plugin')")
 
-    assert used(person | {"PYTHONPATH": path}, folder)[0].startswith("notes")
+    assert used(person | {"PYTHONPATH": path}, folder)[0].startswith("- notes")
