@@ -13,6 +13,7 @@ from tests.e2e.raw import clean_environment
 
 COMMANDS = {
     "": [],
+    "accept-loss": ["notes"],
     "copy": ["notes", "--to", "/nowhere"],
     "eval": ["--queries", "queries.json"],
     "ingest": [".", "--collection", "notes"],

@@ -61,6 +61,7 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
+@cli_settings.env_file
 def accept_loss(collections: Sequence[str]) -> None:
     """Go on without points that are missing on the disk, and say no more about them.
 
