@@ -219,3 +219,34 @@ def test_a_result_takes_few_words_more():
     assert tool_text.page(SearchPage("q", [whole], ()), "full") == (
         "1. [0.50] notes (id 7) · Shed\n> def f():\n> \treturn 1\n>"
     )
+
+
+def noted(number: int, letters: int) -> Document:
+    return Document(number, "notes", "text", metadata={"k": "v" * letters})
+
+
+def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
+    found = [noted(1, 300), noted(2, 10), noted(3, 10)]
+    fitting, notes = tool_text.described([noted(2, 10), noted(3, 10)], 100)
+    shown, left = tool_text.described(found, 100)
+
+    assert (fitting, notes) == ([noted(2, 10), noted(3, 10)], [])
+    assert [one.metadata for one in shown] == [found[0].metadata, None, None]
+    assert left == ["Metadata left out for its length, to be asked for with qdrant-get: id 2, 3."]
+
+
+def test_metadata_that_was_not_read_is_told_too():
+    unread = Document(7, "notes", "text", unread=True)
+
+    assert tool_text.described([unread] * 5, 100)[1] == [
+        "Metadata left out for its length, to be asked for with qdrant-get: id 7, 7, 7 and 2 more."
+    ]
+
+
+def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
+    results = [Result(noted(n, 90), 0.5, 0.5, "") for n in (1, 2)]
+    page = tool_text.slim(SearchPage("q", results, (), ["A note."]), 100)
+
+    assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
+    assert page.notes[0] == "A note."
+    assert page.notes[1].startswith("Metadata left out for its length")

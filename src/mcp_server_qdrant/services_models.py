@@ -154,6 +154,7 @@ def cluster(settings: Settings) -> Cluster:
     """How a server or cluster is asked, and what its new collections are made with."""
     return Cluster(
         timeout=settings.qdrant_timeout,
+        share=max(1, settings.search_concurrency * 3 // 4),
         shards=settings.shard_number,
         replicas=settings.replication_factor,
         write_consistency=settings.write_consistency_factor,

@@ -1,5 +1,6 @@
 """A server or cluster over REST: how collections are made and read, and what is tried again."""
 
+import asyncio
 import logging
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
+from mcp_server_qdrant.access import Caller, calling
 from mcp_server_qdrant.deadline import within
 from mcp_server_qdrant.errors import (
     AccessRefused,
@@ -21,6 +23,7 @@ from mcp_server_qdrant.errors import (
 from mcp_server_qdrant.qdrant.client import foreign_errors, open_client
 from mcp_server_qdrant.qdrant.remote import PAUSES, Cluster, RemoteClient
 from mcp_server_qdrant.services import Services, wire
+from mcp_server_qdrant.services_models import cluster
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
 from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts
@@ -339,3 +342,45 @@ async def test_a_key_that_is_wrong_altogether_is_not_taken_for_an_empty_engine(s
     async with searching(server, qdrant_collections=("notes",)) as services:
         with pytest.raises(AccessRefused, match="check QDRANT_API_KEY"):
             await services.catalog.names()
+
+
+RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
+
+
+async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server):
+    async with opened(server, share=2) as client:
+        await made(client)
+        server.held.add(COUNT)
+        with calling(RED):
+            slow = [asyncio.ensure_future(client.count("notes")) for _ in range(5)]
+            for _ in range(2):
+                await asyncio.to_thread(server.reached.acquire, timeout=20)
+            further = asyncio.ensure_future(client.scroll("notes"))
+        with calling(BLUE):
+            records, _ = await client.scroll("notes")
+        under_way, waits = len(server.to(COUNT)), not further.done()
+        server.release.set()
+        counts = await asyncio.gather(*slow)
+        await further
+
+    assert records == []
+    assert (under_way, waits) == (2, True)
+    assert [one.count for one in counts] == [0] * 5
+
+
+async def test_without_callers_nothing_is_shared_out(server):
+    async with opened(server, share=1) as client:
+        await made(client)
+        server.held.add(COUNT)
+        tasks = [asyncio.ensure_future(client.count("notes")) for _ in range(3)]
+        for _ in tasks:
+            await asyncio.to_thread(server.reached.acquire, timeout=20)
+        server.release.set()
+        await asyncio.gather(*tasks)
+
+    assert len(server.to(COUNT)) == 3
+
+
+async def test_the_share_is_less_than_what_a_search_may_ask_at_once():
+    assert cluster(make_settings(search_concurrency=64)).share == 48
+    assert cluster(make_settings(search_concurrency=1)).share == 1

@@ -1,7 +1,7 @@
 """Inside the model host: the models, and a client's session.
 
-Each client has a thread, in which its queries are encoded at once; whatever can take long has a
-thread of its own, so that the client's next query is heard meanwhile.
+Each client has a thread, in which its queries are encoded at once, its callers taking turns;
+whatever can take long has a thread of its own, so that the client's next query is heard meanwhile.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.outbox import Outbox
+from mcp_server_qdrant.hosting.shares import Shares
 
 _LOOK_SECONDS = 0.02
 LOAD_SECONDS = 30.0  # that a passage waits for a model
@@ -118,6 +119,7 @@ class Session:
         self._models = models
         self.ended = False
         self._outbox = Outbox(link)
+        self._queries: Shares[wire.Call] = Shares()
         self._slow: dict[str, Callable[..., Any]] = {
             "query": self._query,
             "state": self._state,
@@ -132,13 +134,24 @@ class Session:
     def run(self) -> None:
         """Serve until the client goes (EOFError, OSError)."""
         while True:
-            for call in wire.calls(self._link.recv_bytes()):
-                if call.operation == "ping":
-                    self._send((call.number, True, None))
-                elif call.operation == "query" and self._there(call.arguments[0]):
-                    self._do(call)
-                else:
-                    threading.Thread(target=self._do, args=(call,), daemon=True).start()
+            self._hear()
+            while self._queries:
+                caller, call = self._queries.take()
+                began = time.monotonic()
+                self._do(call)
+                self._queries.charge(caller, time.monotonic() - began)
+                while self._link.poll():
+                    self._hear()
+
+    def _hear(self) -> None:
+        """Take the next frame."""
+        for call in wire.calls(self._link.recv_bytes()):
+            if call.operation == "ping":
+                self._send((call.number, True, None))
+            elif call.operation == "query" and self._there(call.arguments[0]):
+                self._queries.put(call.caller, call)
+            else:
+                threading.Thread(target=self._do, args=(call,), daemon=True).start()
 
     def _do(self, call: wire.Call) -> None:
         number, operation, arguments, *_ = call

@@ -15,6 +15,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from mcp_server_qdrant.access import calling
 from mcp_server_qdrant.datatypes import (
     CollectionInfo,
     DenseLeg,
@@ -214,7 +215,8 @@ class Catalog:
         """The look-up of this name that is under way, or a new one."""
         task = self._look_ups.get(name)
         if task is None:
-            task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
+            with calling(None):  # others may wait for it: it is on nobody's account
+                task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
             task.add_done_callback(partial(self._looked_up, name))
         return task
 

@@ -21,7 +21,7 @@ def is_filter(condition: Condition) -> bool:
 
 def listed(clause: Any) -> Sequence[Condition]:
     """The conditions of a clause."""
-    if not clause:
+    if clause is None:
         return ()
     return clause if isinstance(clause, list) else (clause,)
 
@@ -69,7 +69,10 @@ def _conjuncts(where: Condition) -> Iterator[Condition]:
         else:
             yield one
     yield from ({"must_not": [one]} for one in listed(where.get("must_not")))
-    yield from ({name: where[name]} for name in ("should", "min_should") if where.get(name))
+    if listed(where.get("should")):
+        yield {"should": where["should"]}
+    if where.get("min_should"):
+        yield {"min_should": where["min_should"]}
 
 
 def answered(condition: Condition, indexes: Indexes) -> bool:

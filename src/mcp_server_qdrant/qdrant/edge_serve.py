@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any
 
 from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, RequestError
@@ -102,11 +102,12 @@ class Session:
                 self.send([(call.number, False, wire.error_out(refusal))])
 
     def _serve(self) -> None:
-        """Do the reads that wait."""
+        """Do the reads that wait. What comes during a part of one goes before its next part."""
         done: list[wire.Reply] = []
         since = time.monotonic()
         while self._waiting:
-            if (reply := self._turn()) is not None:
+            caller, read = self._waiting.take()
+            if (reply := self._part(caller, read)) is not None:
                 done.append(reply)
             if time.monotonic() - since > _FRAME_SECONDS:
                 if done:
@@ -114,20 +115,19 @@ class Session:
                 while self._link.poll():
                     self._hear()
                 done, since = [], time.monotonic()
+            if reply is None:
+                self._waiting.put(caller, read)
         if done:
             self.send(done)
 
-    def _turn(self) -> wire.Reply | None:
-        """Do a part of what is next; its reply once it is done."""
-        caller, read = self._waiting.take()
+    def _part(self, caller: Hashable, read: Read) -> wire.Reply | None:
+        """Do a part of a read; its reply once it is done, or too late to be."""
         if read.call.late:
             return read.call.dropped
         with self._gate.reading(_whose(self, read.call)):
             began = time.monotonic()
             reply = read.go_on(began + _FRAME_SECONDS)
             self._waiting.charge(caller, time.monotonic() - began)
-        if reply is None:
-            self._waiting.put(caller, read)
         return reply
 
 

@@ -189,7 +189,7 @@ class _Asker:
         for part in _grouped(where.get("must_not"), most, "should"):
             out = set((yield from self._those(part, ids, most)))
             ids = [one for one in ids if one not in out]
-        if where.get("should"):
+        if listed(where.get("should")):
             found_any: set[Any] = set()
             for part in _grouped(where["should"], most, "should"):
                 left = [one for one in ids if one not in found_any]

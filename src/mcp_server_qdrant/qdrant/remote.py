@@ -4,9 +4,11 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import grpc
 from qdrant_client import AsyncQdrantClient, models
@@ -16,6 +18,7 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from qdrant_client.http.exceptions import UnexpectedResponse as Unexpected
 from typing_extensions import override
 
+from mcp_server_qdrant.access import caller
 from mcp_server_qdrant.deadline import left
 from mcp_server_qdrant.errors import UNSURE
 
@@ -41,10 +44,12 @@ logger = logging.getLogger(__name__)
 class Cluster:
     """How collections are made and read on a server; None leaves it to the server.
 
-    `timeout` in seconds bounds a read, here and there.
+    `timeout` in seconds bounds a read, here and there. Of `share` requests at the same time no
+    caller has more; who need not say who they are may have all.
     """
 
     timeout: float
+    share: int | None = None
     shards: int | None = None
     replicas: int | None = None
     write_consistency: int | None = None
@@ -96,6 +101,7 @@ class RemoteClient(AsyncQdrantClient):
         super().__init__(**kwargs)
         self._cluster = cluster
         self._comparing: asyncio.Task[None] | None = None
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override
     async def query_points(self, *args: Any, **kwargs: Any) -> Any:
@@ -128,7 +134,8 @@ class RemoteClient(AsyncQdrantClient):
 
     @override
     async def get_collection(self, *args: Any, **kwargs: Any) -> Any:
-        return await self._again(super().get_collection, args, kwargs)
+        async with self._share():
+            return await self._again(super().get_collection, args, kwargs)
 
     @override
     async def collection_exists(self, *args: Any, **kwargs: Any) -> Any:
@@ -171,9 +178,17 @@ class RemoteClient(AsyncQdrantClient):
     async def _read(
         self, method: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        seconds = min(self._cluster.timeout, left() or math.inf)
-        usual = {"timeout": max(1, math.ceil(seconds)), **self._cluster.consistency()}
-        return await self._again(method, args, usual | kwargs)
+        async with self._share():
+            seconds = min(self._cluster.timeout, left() or math.inf)
+            usual = {"timeout": max(1, math.ceil(seconds)), **self._cluster.consistency()}
+            return await self._again(method, args, usual | kwargs)
+
+    def _share(self) -> AbstractAsyncContextManager[Any]:
+        """A place among the caller's own: who asks much keeps nobody else waiting."""
+        who = caller()
+        if who is None or self._cluster.share is None:
+            return nullcontext()
+        return self._shares.setdefault(who.name, asyncio.Semaphore(self._cluster.share))
 
     async def _again(
         self, method: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
