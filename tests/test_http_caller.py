@@ -99,7 +99,7 @@ async def test_every_kind_of_message_is_handled_for_its_own_caller(served, way):
     await use("ada")
 
     names = [name for _, name in notes.callers]
-    assert {one: names.count(one) for one in set(names)} == {"ana": 3, "ben": 3, "ada": 3}
+    assert {one: names.count(one) for one in set(names)} == {"ana": 4, "ben": 4, "ada": 4}
 
 
 @each_way
@@ -249,4 +249,4 @@ async def test_nobody_calls_where_nobody_is_asked():
         async with listening(served) as at, client_of(at, "any") as client:
             await client.call_tool("qdrant-collections", {})
 
-    assert notes.callers == [("catalog", None)]
+    assert notes.callers == [("catalog", None), ("faults", None)]
