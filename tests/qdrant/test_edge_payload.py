@@ -17,13 +17,17 @@ DEEP = {"a": {"b": [{"c": 1}] * 9}}
 
 @pytest.mark.parametrize("light", [None, {}, {"text": "x", "metadata": DEEP}])
 def test_a_light_payload_is_left_alone(light):
-    assert lightened(light, READ) is light
+    (alone,) = lightened([light], READ)
+    beside_a_heavy_one, _ = lightened([light, {"text": "x" * HEAVY}], READ)
+
+    assert alone is light
+    assert beside_a_heavy_one is light
 
 
 def test_where_all_is_wanted_a_heavy_one_is_too():
     heavy = {"text": "x" * HEAVY}
 
-    assert lightened(heavy, None) is heavy
+    assert lightened([heavy], None)[0] is heavy
 
 
 def test_of_a_heavy_one_the_search_reads_what_it_would_read_of_the_whole():
@@ -35,7 +39,7 @@ def test_of_a_heavy_one_the_search_reads_what_it_would_read_of_the_whole():
         "tenant": {"name": "red", "secret": "x" * 99},
         "doc": {"id": "d", "chunk": 1, "chunks": 3, "start": 5, "end": 9, "file": {"path": "p"}},
     }
-    part = lightened(whole, READ)
+    (part,) = lightened([whole], READ)
 
     assert part.pop(PARTIAL) is True
     assert part == {
@@ -57,7 +61,7 @@ def test_what_is_read_is_light_whatever_the_payload_holds():
     heavy["metadata"] = {"tags": many, "title": {"a": "x" * 2_000_000}, "name": [[[]]]}
     heavy["doc"] |= {f"k{n}" * 999: "v" * 9_999 for n in range(999)}
 
-    assert len(pack(lightened(heavy, READ))) < 20_000 + 8 * 256 * 1_000
+    assert len(pack(lightened([heavy], READ))) < 20_000 + 8 * 256 * 1_000
 
 
 def test_the_beginnings_of_texts_at_any_depth():

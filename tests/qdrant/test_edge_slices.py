@@ -212,12 +212,23 @@ def test_of_light_payloads_many_are_read_in_one_slice(view, monkeypatch):
 def test_a_slice_that_took_long_is_followed_by_smaller_ones(view, monkeypatch):
     slow = Slow(view, monkeypatch, 1e-7)
     pages = reading(view, range(COUNT), True, vectors=False)
-    first = [len(next(pages)) for _ in range(3)]
+    first = [len(next(pages)[0]) for _ in range(3)]
     slow._seconds = 0.05
-    rest = [len(page) for page in pages]
+    rest = [len(ids) for ids, _ in pages]
 
     assert first == [1, 4, 16]
-    assert rest == [16, *[1] * (COUNT - 21 - 16)]
+    assert rest == [32, *[1] * (COUNT - 21 - 32)]
+
+
+def test_the_next_read_begins_with_as_many_as_the_last_one_ended_with(view, monkeypatch):
+    slow = Slow(view, monkeypatch, 1e-7)
+    light = [len(ids) for _ in range(2) for ids, _ in reading(view, range(COUNT), True, False)]
+    slow._seconds = 0.05
+    heavy = [len(ids) for _ in range(2) for ids, _ in reading(view, range(COUNT), True, False)]
+
+    assert light[3:6] == [32, COUNT - 53, 32]
+    assert heavy[:2] == [32, 1]
+    assert heavy[-COUNT:] == [1] * COUNT
 
 
 def test_filters_that_indexes_answer_are_asked_as_they_are(view, monkeypatch):

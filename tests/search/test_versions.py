@@ -76,7 +76,7 @@ async def test_without_a_first_part_only_what_was_never_finished_is_left_out():
 
 
 async def test_what_the_engine_told_with_a_hit_is_not_asked_again():
-    told, gone = hit("b", 1, first=PRESENT), hit("a", 2, first=None, writing=5)
+    told, gone = hit("b", 1, current=True), hit("a", 2, current=False)
     firsts = Firsts(None)
 
     kept, replaced, _ = await shown([told, gone], firsts)

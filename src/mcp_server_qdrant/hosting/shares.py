@@ -25,13 +25,13 @@ class Shares(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, caller: Hashable, one: T) -> None:
-        """Let it wait for the caller's turn."""
+    def put(self, caller: Hashable, one: T, *, first: bool = False) -> None:
+        """Let it wait for the caller's turn, behind or before what else the caller has waiting."""
         queue = self._waiting.get(caller)
         if queue is None:
             queue = self._waiting[caller] = deque()
             self._used[caller] = max(self._used.get(caller, 0.0), self._now)
-        queue.append(one)
+        (queue.appendleft if first else queue.append)(one)
 
     def take(self) -> tuple[Hashable, T]:
         """The next, and whose it is. Raises ValueError where nothing waits."""

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import qdrant_edge as edge
 
 from mcp_server_qdrant.errors import QdrantMcpError
-from mcp_server_qdrant.hosting.wire import error_out
+from mcp_server_qdrant.hosting.wire import error_out, pack
+from mcp_server_qdrant.notation import uuid_text
 from mcp_server_qdrant.qdrant import edge_types as types
 from mcp_server_qdrant.qdrant.edge_check import check_ids, check_query
 from mcp_server_qdrant.qdrant.edge_payload import lightened
 from mcp_server_qdrant.qdrant.edge_shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge_slices import Steps, matching, narrowed, reading
-from mcp_server_qdrant.qdrant.payload import FIRST, head_of
+from mcp_server_qdrant.qdrant.payload import CURRENT, VERSION, first_number, is_current
 
 Answer = tuple[bool, Any]
 # Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
@@ -28,8 +29,10 @@ Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
 
 IDFS = 50_000  # remembered of one shard
+FIRSTS = 50_000  # parts of texts, remembered of one shard and guard
 TERMS = 64  # asked for between two pauses
 _ALL, _NO_VECTOR = True, False
+_DOC = ["doc.version", "doc.chunks"]
 
 
 class Hybrid:
@@ -70,7 +73,7 @@ class Hybrid:
             payloads = None
             if with_payload or not all(scored for *_, scored in legs):
                 found = yield from _payloads(view, ids, paths)
-                yield from _tell_firsts(view, found, guard)
+                yield from _judge(view, found, guard)
                 payloads = [found.get(point) for point in ids]
             damage = view.shard.damage(numbers=guard is None)
             return ids, rrf, scores, payloads, damage
@@ -121,7 +124,7 @@ class Hybrid:
             check_ids(ids)
             allowed = yield from _allowed(view, ids, guard)
             found = yield from _payloads(view, allowed, paths, fields)
-            yield from _tell_firsts(view, found, guard)
+            yield from _judge(view, found, guard)
             return found
 
         return self._each(one, asked)
@@ -320,27 +323,35 @@ def _payloads(
     fields: Sequence[str] | None = None,
 ) -> Steps[dict[Any, Any]]:
     found: dict[Any, Any] = {}
-    for records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
-        for record in records:
-            found[types.from_id(record.id)] = lightened(record.payload, paths)
+    for some, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
+        all_exist = len(records) == len(some)  # to ask each for its id takes as long as reading it
+        known = some if all_exist else [types.from_id(record.id) for record in records]
+        found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
         yield
     return found
 
 
-def _tell_firsts(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
-    """Put beside the further parts of texts what their first parts say: which version is shown.
+def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
+    """Mark each further part of a text: whether it is of the version that the text has now.
 
-    That saves a search the trip to ask for it.
+    The first part tells. To ask for it here saves a search a trip; it is remembered until the next
+    write.
     """
-    docs: dict[Any, list[dict[str, Any]]] = {}
+    parts: list[tuple[dict[str, Any], int]] = []
     for point, payload in payloads.items():
-        doc = (payload or {}).get("doc") or {}
-        if (first := head_of(point, doc)) is not None:
-            docs.setdefault(first, []).append(doc)
-    if not docs:
+        doc: Any = payload and payload.get("doc")
+        if doc and (first := first_number(view.name, point, doc)) is not None:
+            parts.append((doc, first))
+    if not parts:
         return
-    allowed = yield from _allowed(view, list(docs), guard)
-    found = yield from _payloads(view, allowed, None, ["doc"])
-    for first, those in docs.items():
-        for doc in those:
-            doc[FIRST] = (found.get(first) or {}).get("doc")
+    known = view.shard.firsts.setdefault(pack(guard), {})
+    if missing := {first for _, first in parts} - known.keys():
+        firsts = [uuid_text(first) for first in missing]
+        allowed = yield from _allowed(view, firsts, guard)
+        found = yield from _payloads(view, allowed, None, _DOC)
+        known.update((first, found.get(uuid_text(first), {}).get("doc")) for first in missing)
+    for doc, first in parts:
+        if known[first] or VERSION in doc:
+            doc[CURRENT] = is_current(doc, known[first])
+    if len(known) > FIRSTS:
+        view.shard.firsts = {}

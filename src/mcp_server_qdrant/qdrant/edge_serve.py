@@ -19,6 +19,7 @@ from mcp_server_qdrant.qdrant.edge_wire import WRITES, EdgeOptions
 from mcp_server_qdrant.qdrant.edge_writes import Writes
 
 _FRAME_SECONDS = 0.002  # answers are sent, and others heard, at least so often
+_TURN_SECONDS = 0.02  # that a read takes before the caller's next ones are begun
 _GROUP = 32  # writes acknowledged by one flush
 _GROUP_SECONDS = 0.05  # that the first of them waits for the others
 _GONE = (
@@ -37,6 +38,7 @@ class Read:
 
     def __init__(self, call: wire.Call, function: Callable[..., Any]) -> None:
         self.call = call
+        self.seconds = 0.0  # that it took
         self._function = function
         self._steps: Generator[None, None, Any] | None = None
 
@@ -116,7 +118,7 @@ class Session:
                     self._hear()
                 done, since = [], time.monotonic()
             if reply is None:
-                self._waiting.put(caller, read)
+                self._waiting.put(caller, read, first=read.seconds < _TURN_SECONDS)
         if done:
             self.send(done)
 
@@ -127,7 +129,9 @@ class Session:
         with self._gate.reading(_whose(self, read.call)):
             began = time.monotonic()
             reply = read.go_on(began + _FRAME_SECONDS)
-            self._waiting.charge(caller, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            read.seconds += seconds
+            self._waiting.charge(caller, seconds)
         return reply
 
 

@@ -62,6 +62,8 @@ class Shard:
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
         self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
+        self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, until a write
+        self.at_once = 1  # payloads that may be read in one slice, as the last ones showed
         self.indexes: dict[str, str] | None = None  # payload key -> type, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
@@ -82,6 +84,7 @@ class Shard:
         """Its points are others now."""
         self.count = None
         self.idf = {}
+        self.firsts = {}
         self.indexes = None
 
 

@@ -31,18 +31,18 @@ Steps = Generator[None, None, T]
 _SECONDS = 0.01  # that a slice should take
 _IDS = 10_000  # read in one slice
 _POINTS = 128  # that one condition is asked of in one slice
-_PAYLOADS = 16  # handed out by one slice
+_PAYLOADS = 32  # handed out by one slice
 _FEW = 2  # conditions that are asked before it is known how heavy the payloads are
 _CHANGE = 4  # how many times as many the next slice may take
 _READ = edge.IsEmptyCondition("_")  # reads the payload, for no index has this key
 
 
 class Pace:
-    """How many at once: one, then more as long as they take a short time."""
+    """How many at once: `size`, then more as long as they take a short time."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, size: int = 1) -> None:
         self._most = most
-        self._size = 1
+        self.size = size
         self._began = self._longest = 0.0
 
     def __enter__(self) -> None:
@@ -55,23 +55,24 @@ class Pace:
         """The parts, each as large as those before it allow. The work on them is done inside."""
         start = 0
         while start < len(several):
-            some = several[start : start + self._size]
+            some = several[start : start + self.size]
             start += len(some)
             self._longest = 0.0
             yield some
             times = min(_SECONDS / max(self._longest, 1e-6), _CHANGE)
-            self._size = min(max(int(self._size * times), 1), self._most)
+            self.size = min(max(int(self.size * times), 1), self._most)
 
 
 def reading(
     view: View, ids: Sequence[Any], selector: Any, vectors: Any
-) -> Iterator[list[edge.Record]]:
-    """The points that exist, in the order asked for, a slice at a time."""
-    pace = Pace(_PAYLOADS)
+) -> Iterator[tuple[Sequence[Any], list[edge.Record]]]:
+    """A slice of the ids at a time, and those of its points that exist, in the same order."""
+    pace = Pace(_PAYLOADS, view.shard.at_once)
     for some in pace.parts(ids):
         with pace:
             records = view.engine.retrieve(list(some), selector, vectors)
-        yield records
+        yield some, records
+    view.shard.at_once = pace.size
 
 
 def retrieved(
@@ -79,7 +80,7 @@ def retrieved(
 ) -> Steps[list[edge.Record]]:
     """All of them."""
     found: list[edge.Record] = []
-    for records in reading(view, ids, selector, vectors):
+    for _, records in reading(view, ids, selector, vectors):
         found += records
         yield
     return found

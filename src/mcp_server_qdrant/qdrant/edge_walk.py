@@ -86,7 +86,7 @@ def _values(view: View, where: Any, key: str) -> Iterator[list[tuple[Any, Any]]]
     selector = edge.PayloadSelector.Include([key])
     for ids in matching(view, where):
         yield []
-        for records in reading(view, ids, selector, vectors=False):
+        for _, records in reading(view, ids, selector, vectors=False):
             yield [(one.id, value) for one in records for value in _reach(one.payload, steps)]
 
 

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.datatypes import Document, Payload, PointId
-from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, part_id
+from mcp_server_qdrant.notation import (
+    Identify,
+    is_part_number,
+    part_number,
+    point_id,
+    uuid_number,
+    uuid_text,
+)
 
 OURS = frozenset(
     {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
@@ -14,7 +21,8 @@ DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
 VERSION_KEY = "doc.version"
 WRITING_KEY = "doc.writing"
-FIRST = "first"  # in `doc` of a part as the embedded engine answers it: `doc` of the first part
+VERSION = "version"  # in `doc`
+CURRENT = "current"  # in `doc` of a further part as the embedded engine answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
@@ -40,7 +48,7 @@ def read(
     if not isinstance(doc, dict):
         doc = {}
     version = doc.get("version")
-    if not isinstance(version, str) or isinstance(as_point_id(str(point)), int):
+    if not isinstance(version, str) or not isinstance(point, str):
         version = None  # ours are of UUIDs
     return Document(
         id=point,
@@ -85,10 +93,37 @@ def head_of(point: PointId, doc: Any) -> PointId | None:
 
     None for texts that have no versions.
     """
-    version = doc.get("version") if isinstance(doc, dict) else None
-    if not isinstance(version, str) or not is_part_id(as_point_id(str(point))):
+    number = _first_number(point, doc) if isinstance(doc, dict) else None
+    return None if number is None else uuid_text(number)
+
+
+def first_number(collection: str, point: PointId, doc: Any) -> int | None:
+    """The first part's id as a number; of a text without versions too, if no tenant's."""
+    if not isinstance(doc, dict) or not doc.get("chunk") or not isinstance(point, str):
         return None
-    return part_id(str(point), version, _number(doc, "chunk", 0))
+    if isinstance(doc.get(VERSION), str):
+        return _first_number(point, doc)
+    document = _id(doc)
+    return None if document is None else uuid_number(point_id(collection, document, 0))
+
+
+def _first_number(point: PointId, doc: Mapping[str, Any]) -> int | None:
+    version = doc.get(VERSION)
+    if not isinstance(version, str) or not isinstance(point, str):
+        return None
+    number = uuid_number(point)
+    return (
+        part_number(number, version, _number(doc, "chunk", 0)) if is_part_number(number) else None
+    )
+
+
+def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
+    """`Document.current` of the `doc` of two payloads."""
+    if first is None:
+        return not _number(doc, "writing", 0)
+    return doc.get(VERSION) == first.get(VERSION) and _number(doc, "chunk", 0) < _number(
+        first, "chunks", 1
+    )
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:

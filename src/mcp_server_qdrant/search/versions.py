@@ -16,23 +16,23 @@ async def current(
     """The hits without parts of texts that were replaced, or are not wholly written yet.
 
     Those parts, and which collections failed, whose further parts are left out then. The first part
-    of a text tells its version; an engine may have told it with the hit.
+    of a text tells its version; an engine may have compared them already.
     """
-    parts = [(hit, one, one.head) for hit in hits if (one := read(hit)).head is not None]
-    if not parts:
-        return list(hits), [], []
-    firsts: dict[Place, Payload] = {}
-    untold: dict[str, set[PointId]] = {}
-    for hit, _, head in parts:
-        if (told := _told(hit)) is not None:
-            firsts[hit.collection, head] = told
-        else:
-            untold.setdefault(hit.collection, set()).add(head)
-    payloads, late = await ask(untold)
-    firsts |= payloads
+    replaced, untold = [], []
+    left_out: set[Place] = set()
+    for hit in hits:
+        told = _told(hit)
+        if told is False:
+            replaced.append(read(hit))
+            left_out.add((hit.collection, hit.id))
+        elif told is None and (one := read(hit)).head is not None:
+            untold.append((hit, one, one.head))
+    wanted: dict[str, set[PointId]] = {}
+    for hit, _, head in untold:
+        wanted.setdefault(hit.collection, set()).add(head)
+    firsts, late = await ask(wanted) if wanted else ({}, [])
     failed = {status.collection for status in late}
-    replaced, left_out = [], set()
-    for hit, one, head in parts:
+    for hit, one, head in untold:
         first = firsts.get((hit.collection, head))
         if first is None and hit.collection in failed:
             left_out.add((hit.collection, hit.id))
@@ -42,9 +42,10 @@ async def current(
     return [hit for hit in hits if (hit.collection, hit.id) not in left_out], replaced, late
 
 
-def _told(hit: Hit) -> Payload | None:
-    """The payload of the first part, as far as it came with the hit: empty where there is none."""
+def _told(hit: Hit) -> bool | None:
+    """Whether the hit is current; None where the engine did not tell and it may not be."""
     doc = (hit.payload or {}).get("doc")
-    if not isinstance(doc, dict) or "first" not in doc:
-        return None
-    return {"doc": doc["first"]} if doc["first"] else {}
+    if not isinstance(doc, dict) or not doc.get("chunk"):
+        return True
+    told = doc.get("current")
+    return told if isinstance(told, bool) else None
