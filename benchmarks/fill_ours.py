@@ -16,19 +16,13 @@ import corpus
 import numpy as np
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import (
-    SPARSE_NAME,
-    DenseLeg,
-    Document,
-    SparseLeg,
-    Target,
-)
-from mcp_server_qdrant.datatypes_writes import StoredPoint
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Document, SparseLeg, Target
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.catalog import MODEL_KEY
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points, stored_payload
 
 VECTOR = "fast-all-minilm-l6-v2"

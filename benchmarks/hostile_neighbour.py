@@ -138,7 +138,7 @@ async def plant(folder: Path) -> None:
     """The heavy point, past everything that would refuse it."""
     from qdrant_client import models
 
-    from mcp_server_qdrant.qdrant.edge import EdgeClient
+    from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 
     client = await EdgeClient.open(folder)
     (info,) = (await client.scroll("notes", limit=1, with_vectors=True))[0]

@@ -20,13 +20,13 @@ from pathlib import Path
 import corpus
 import servers
 
+from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.chunk import split, tokens
-from mcp_server_qdrant.ingest.prepare import Job, Measures, Preparer
-from mcp_server_qdrant.ingest.sync import Report, SyncRequest
-from mcp_server_qdrant.ingest.walk import Selection, sources, walk
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer
+from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import Selection, sources, walk
+from mcp_server_qdrant.settings.environment import Settings
 
 HERE = servers.BUILD / "bench" / "ingest"
 COLLECTION = "files"

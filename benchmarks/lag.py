@@ -17,10 +17,10 @@ import corpus
 import servers
 from qdrant_client import models
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.server import make_server
-from mcp_server_qdrant.services import Services, open_encoders, wire
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.settings.environment import Settings
 
 TICK = 1.0  # ms
 SECONDS = 8.0

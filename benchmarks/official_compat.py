@@ -22,9 +22,9 @@ from typing import Any
 import servers
 from qdrant_client import AsyncQdrantClient
 
-from mcp_server_qdrant.datatypes import NewDocument, SearchRequest
-from mcp_server_qdrant.services import Services, open_encoders, wire
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.settings.environment import Settings
 
 SCRIPT = Path(__file__).parent / "versus_official" / "official_side.py"
 

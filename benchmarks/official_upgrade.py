@@ -33,11 +33,11 @@ from jsonrpc import ServerFailed, StdioServer
 from official_compat import Checks, Official
 from qdrant_client import AsyncQdrantClient
 
-from mcp_server_qdrant.datatypes import SearchRequest
+from mcp_server_qdrant.app.services import open_encoders, wire
+from mcp_server_qdrant.app.upkeep import upgrades_of
+from mcp_server_qdrant.core.datatypes import SearchRequest
 from mcp_server_qdrant.qdrant.bulk import Bulk
-from mcp_server_qdrant.services import open_encoders, wire
-from mcp_server_qdrant.settings import Settings
-from mcp_server_qdrant.upkeep import upgrades_of
+from mcp_server_qdrant.settings.environment import Settings
 
 NAME = servers.COLLECTION
 QUERIES = corpus.queries(20)

@@ -21,10 +21,10 @@ from typing import Any
 import servers
 from lag import tools
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.search import pipeline as path
-from mcp_server_qdrant.services import Services, open_encoders, wire
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.settings.environment import Settings
 
 BENCH = servers.BUILD / "bench"
 WARM_UP = 20

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import SearchRequest
-from mcp_server_qdrant.datatypes_projection import MapRequest
-from mcp_server_qdrant.projection_encode import encode
-from mcp_server_qdrant.projection_layout import lay_out
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.maps import MapRequest
+from mcp_server_qdrant.projection.encode import encode
+from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.qdrant.draw import Drawer
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import CONTENT_FIELDS, Settings
+from mcp_server_qdrant.settings.environment import CONTENT_FIELDS, Settings
 
 SIZE, MIDDLES, BATCH = 384, 40, 500
 VECTOR = "fast-all-minilm-l6-v2"

@@ -25,13 +25,13 @@ import servers
 from fill_ours import NEVER, Notes, write
 from phases import Clock
 
-from mcp_server_qdrant.datatypes import SearchRequest
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.settings.environment import Settings
 
 COLLECTIONS = tuple("abcdefgh")
 EACH, SHARED, SENTENCES = 500, 50, 8

@@ -30,9 +30,9 @@ from processes import Memory, await_end, memory
 from qdrant_client import models
 
 from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_files import copy_sparse
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import copy_sparse
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 
 COUNTS = (1, 4, 16, 64)
 EACH = 1_000

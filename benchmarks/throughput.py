@@ -32,7 +32,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def page(query: str) -> Any:
     """Five results, as a search of two collections gives them."""
-    from mcp_server_qdrant.datatypes import Document, Result, SearchPage, Status
+    from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
 
     results = [
         Result(Document("notes", f"id-{n}", TEXT * 3, None), 0.5, 0.5, TEXT * 3) for n in range(5)
@@ -46,7 +46,8 @@ def bare() -> Any:
     from mcp.server import MCPServer
     from mcp.types import CallToolResult, TextContent
 
-    from mcp_server_qdrant import tool_output, tool_text
+    from mcp_server_qdrant.tools import output as tool_output
+    from mcp_server_qdrant.tools import text as tool_text
 
     mcp = MCPServer("bare", log_level="WARNING")
     made = page("x")
@@ -66,15 +67,15 @@ async def whole() -> Any:
     """The real services over an engine that has its answers ready."""
     from trivial_engine import TrivialEncoder, TrivialEngine
 
+    from mcp_server_qdrant.app.services import wire
     from mcp_server_qdrant.encoders.registry import Registry
-    from mcp_server_qdrant.services import wire
 
     encoder: Any = TrivialEncoder()
     return wire(settings(), TrivialEngine(), Registry(encoder, lambda _: encoder))
 
 
 def settings() -> Any:
-    from mcp_server_qdrant.settings import Settings
+    from mcp_server_qdrant.settings.environment import Settings
 
     return Settings(qdrant_url=":memory:", qdrant_read_only=True)
 
@@ -97,9 +98,9 @@ def serve(kind: str, port: int) -> None:
     if kind == "bare":
         uvicorn.run(bare().streamable_http_app(), port=port, log_level="warning", access_log=False)
         return
-    from mcp_server_qdrant import http
-    from mcp_server_qdrant.http_watch import Watch
-    from mcp_server_qdrant.server import Calls, make_server
+    from mcp_server_qdrant.app.server import Calls, make_server
+    from mcp_server_qdrant.http import serving as http
+    from mcp_server_qdrant.http.watch import Watch
 
     chosen = settings()
     calls = Calls()

@@ -1,11 +1,11 @@
 """Print `.env.example`: `python scripts/env_example.py > .env.example`.
 
-tests/test_settings.py fails while the file differs from the settings.
+tests/settings/test_environment.py fails while the file differs from the settings.
 """
 
 from typing import Any
 
-from mcp_server_qdrant.settings import Settings, environment_names
+from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 HEAD = """\
 # Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.server import make_server
-from mcp_server_qdrant.settings import Settings, environment_names
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 ROOT = Path(__file__).parent.parent
 TABLES = {"tools": ROOT / "README.md", "settings": ROOT / "docs" / "settings.md"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.settings import Settings, environment_names, load
+from mcp_server_qdrant.settings.environment import Settings, environment_names, load
 
 ROOT = Path(__file__).parent.parent
 

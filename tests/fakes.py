@@ -6,8 +6,8 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from mcp_server_qdrant.encoders.fastembed import State
-from mcp_server_qdrant.errors import EncoderUnavailable
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.local.fastembed import State
 
 
 class FakeEncoder:

@@ -10,20 +10,16 @@ from mcp import Client
 from mcp.types import CallToolResult
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import (
-    NewDocument,
-    SearchPage,
-    SearchRequest,
-)
-from mcp_server_qdrant.datatypes_models import ModelChoice
-from mcp_server_qdrant.datatypes_writes import Stored
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage, SearchRequest
+from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
-from mcp_server_qdrant.server import make_server
-from mcp_server_qdrant.services import Services, wire
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
 SIZE = 64

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 from qdrant_client import models
 
-from mcp_server_qdrant.ingest.load_jsonl import IDS, TEXTS, TIMES
-from mcp_server_qdrant.ingest.load_markdown import DATES
-from mcp_server_qdrant.ingest.sync import SyncRequest
-from mcp_server_qdrant.ingest.walk import sources
-from mcp_server_qdrant.notation import moment
-from mcp_server_qdrant.settings import TIME_FIELDS
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
+from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES
+from mcp_server_qdrant.ingest.formats.markdown import DATES
+from mcp_server_qdrant.settings.environment import TIME_FIELDS
 from tests.support import (
     COSINE,
     dense,

@@ -13,101 +13,66 @@ PACKAGE = "mcp_server_qdrant"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 MAX_LINES, MAX_FUNCTION = 400, 60
 
-PLAIN = {
-    "access",
-    "datatypes",
-    "deadline",
-    "errors",
-    "lean",
-    "notation",
-    "ownership",
-    "tasks",
-    "telemetry",
-}
-# in several files: services_models.py
-PARTED = (
-    "cli",
-    "datatypes",
-    "evaluate",
-    "http",
-    "projection",
-    "server",
-    "services",
-    "settings",
-    "upkeep",
-)
+PLAIN = {"core"}
 MAY_IMPORT = {
-    "access": set[str](),
-    "auth": PLAIN | {"auth"},
-    "datatypes": {"datatypes"},
-    "deadline": set[str](),
-    "errors": set[str](),
-    "lean": set[str](),
-    "logs": {"telemetry"},
-    "notation": {"datatypes"},
-    "ownership": set[str](),
+    "core": PLAIN,
+    "http/auth": PLAIN | {"http/auth"},
     "settings": PLAIN | {"settings"},
-    "tasks": {"errors"},
     "hosting": PLAIN | {"hosting"},
     "encoders": PLAIN | {"encoders", "hosting"},
     "search": PLAIN | {"search"},
     "ingest": PLAIN | {"ingest"},
     "qdrant": PLAIN | {"qdrant", "hosting"},
-    "model_host": PLAIN | {"hosting", "encoders", "ingest"},
     "projection": PLAIN | {"projection"},
-    "services": PLAIN
-    | {"services", "settings", "encoders", "search", "ingest", "qdrant", "upkeep", "projection"},
-    "telemetry": {"datatypes"},
-    "upkeep": PLAIN | {"settings", "services", "encoders", "ingest", "qdrant", "upkeep"},
+    "evaluation": PLAIN | {"evaluation"},
     "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings", "auth"},
-    "server": PLAIN | {"settings", "services", "tools", "http", "server"},
-    "evaluate": PLAIN | {"evaluate"},
-    "cli": PLAIN
-    | {"settings", "server", "services", "evaluate", "ingest", "logs", "upkeep", "auth", "cli"},
+    "http": PLAIN | {"http", "settings", "http/auth"},
+    "app": PLAIN
+    | {"app", "settings", "hosting", "encoders", "search", "ingest", "qdrant", "projection"}
+    | {"tools", "http"},
+    "cli": PLAIN | {"settings", "app", "evaluation", "ingest", "http/auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": (
-        "tools.py",
-        "tool_*.py",
-        "resources.py",
-        "server*.py",
-        "http.py",
-        "http_*.py",
-    ),
-    "PIL": ("projection_image.py",),
-    "qdrant_client": ("qdrant/*", "services.py", "upkeep.py"),
+    "mcp": ("tools/*", "app/server.py", "app/http.py", "app/stdio.py", "http/*"),
+    "PIL": ("projection/image.py",),
+    "qdrant_client": ("qdrant/*", "app/services.py", "app/upkeep.py"),
     "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
     "fastembed": ("encoders/*",),
     "onnxruntime": ("encoders/*",),
     "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/*", "auth/jwks.py"),
-    "jwt": ("auth/oauth.py",),
-    "pydantic_settings": ("settings.py", "settings_*.py"),
-    "opentelemetry": ("http_tracing.py",),
-    "prometheus_client": ("http_metrics.py",),
-    "ranx": ("evaluate_metrics.py",),
-    "pathspec": ("ingest/patterns.py",),
-    "pypdf": ("ingest/load_pdf.py",),
-    "watchfiles": ("ingest/watch.py",),
-    "uvicorn": ("http.py", "http_drain.py"),
-    "yaml": ("ingest/load_markdown.py", "auth/tokens.py"),
+    "httpx": ("encoders/*", "http/auth/jwks.py"),
+    "jwt": ("http/auth/oauth.py",),
+    "pydantic_settings": ("settings/*",),
+    "opentelemetry": ("http/tracing.py",),
+    "prometheus_client": ("http/metrics.py",),
+    "ranx": ("evaluation/metrics.py",),
+    "pathspec": ("ingest/files/patterns.py",),
+    "pypdf": ("ingest/formats/pdf.py",),
+    "watchfiles": ("ingest/files/watch.py",),
+    "uvicorn": ("http/serving.py", "http/drain.py"),
+    "yaml": ("ingest/formats/markdown.py", "http/auth/tokens.py"),
 }
 NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
     *("__init__", "pipeline", "passage", "lift"),
-    *("vocabulary", "lexicon", "word_cache"),
+    *("vocabulary", "lexicon", "cache"),
 }
 BROAD = {
-    ("tool_boundary.py", "call"): "the tool boundary: whatever happens, the client gets a sentence",
-    ("encoders/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
-    ("encoders/fastembed.py", "_guarded"): "and so they do when a text is encoded",
-    ("encoders/rerank_fastembed.py", "_load"): "the same libraries",
-    ("encoders/rerank_fastembed.py", "_scores"): "the same libraries",
-    ("errors.py", "contained"): "a file's fault is that file's, a background task's ends nothing",
-    ("qdrant/edge_shards.py", "guarded"): "the engine's panics derive from BaseException",
+    (
+        "tools/boundary.py",
+        "call",
+    ): "the tool boundary: whatever happens, the client gets a sentence",
+    ("encoders/local/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
+    ("encoders/local/fastembed.py", "_guarded"): "and so they do when a text is encoded",
+    ("encoders/local/rerank.py", "_load"): "the same libraries",
+    ("encoders/local/rerank.py", "_scores"): "the same libraries",
+    (
+        "core/errors.py",
+        "contained",
+    ): "a file's fault is that file's, a background task's ends nothing",
+    ("qdrant/edge/shards.py", "guarded"): "the engine's panics derive from BaseException",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 FILES = {
@@ -130,12 +95,9 @@ HEAVY = (
 
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
-    first = path.split("/", maxsplit=1)[0].removesuffix(".py")
-    wholes = {"tool": "tools"} | {name: name for name in PARTED}
-    for prefix, whole in wholes.items():
-        if first.startswith(f"{prefix}_"):
-            return whole
-    return "server" if first == "resources" else first
+    if path.startswith("http/auth/"):
+        return "http/auth"
+    return path.split("/", maxsplit=1)[0].removesuffix(".py")
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -178,14 +140,14 @@ def import_faults(root: Path, path: str, tree: ast.AST) -> Iterator[str]:
                 yield "imports the package root"
         elif part(target) not in MAY_IMPORT[part(path)]:
             yield f"{part(path)} imports {part(target)}"
-        if is_stage(target) and path not in ("search/pipeline.py", "services.py"):
+        if is_stage(target) and path not in ("search/pipeline.py", "app/services.py"):
             yield "imports a stage"
 
 
 def environment_faults(path: str, tree: ast.AST) -> Iterator[str]:
     read = {"os.environ", "os.getenv", "os.environb"}
     reads = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    if path != "settings.py" and read & (reads | set(imported(tree))):
+    if path != "settings/environment.py" and read & (reads | set(imported(tree))):
         yield "reads the environment"
 
 
@@ -247,36 +209,52 @@ def test_every_broad_except_that_is_allowed_exists():
 
 
 PLANTS = [
-    ("datatypes.py", "import mcp_server_qdrant.settings", "datatypes imports settings"),
-    ("errors.py", "from mcp_server_qdrant.datatypes import Hit", "errors imports datatypes"),
+    ("core/datatypes.py", "import mcp_server_qdrant.settings.http", "core imports settings"),
+    ("core/errors.py", "from mcp_server_qdrant.tools.text import x", "core imports tools"),
     ("search/new.py", "from mcp_server_qdrant.qdrant import client", "search imports qdrant"),
-    ("search/new.py", "from mcp_server_qdrant.search.terms import Terms", "imports a stage"),
-    ("search/new.py", "from mcp_server_qdrant.settings import Settings", "search imports settings"),
+    ("search/new.py", "from mcp_server_qdrant.search.words.terms import Terms", "imports a stage"),
+    (
+        "search/new.py",
+        "from mcp_server_qdrant.settings.environment import Settings",
+        "search imports settings",
+    ),
     ("ingest/new.py", "from mcp_server_qdrant.encoders import text", "ingest imports encoders"),
     ("encoders/new.py", "import mcp_server_qdrant.search.passage", "encoders imports search"),
-    ("tools.py", "from mcp_server_qdrant.search.pipeline import Pipeline", "tools imports search"),
-    ("tools.py", "from mcp_server_qdrant import __doc__", "imports the package root"),
-    ("tool_new.py", "import mcp_server_qdrant.server", "tools imports server"),
-    ("server.py", "from mcp_server_qdrant.cli import main", "server imports cli"),
-    ("services.py", "from mcp_server_qdrant.tools import Tools", "services imports tools"),
-    ("services.py", "from . import tools", "relative import"),
-    ("cli.py", "import mcp.types", "imports mcp"),
+    (
+        "tools/new.py",
+        "from mcp_server_qdrant.search.pipeline import Pipeline",
+        "tools imports search",
+    ),
+    ("tools/new.py", "from mcp_server_qdrant import __doc__", "imports the package root"),
+    ("tools/new.py", "import mcp_server_qdrant.app.server", "tools imports app"),
+    ("app/server.py", "from mcp_server_qdrant.cli.main import main", "app imports cli"),
+    ("http/new.py", "from mcp_server_qdrant.tools.text import found", "http imports tools"),
+    ("app/services.py", "from . import tools", "relative import"),
+    ("cli/main.py", "import mcp.types", "imports mcp"),
     ("search/new.py", "def f():\n    from qdrant_client import models", "imports qdrant_client"),
-    ("services.py", "import grpc", "imports grpc"),
+    ("app/services.py", "import grpc", "imports grpc"),
     ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
     ("ingest/store.py", "import tokenizers", "imports tokenizers"),
-    ("auth/new.py", "from mcp_server_qdrant.settings import Settings", "auth imports settings"),
-    ("http_auth.py", "import jwt", "imports jwt"),
+    (
+        "http/auth/new.py",
+        "from mcp_server_qdrant.settings.environment import Settings",
+        "http/auth imports settings",
+    ),
+    ("http/auth/bearer.py", "import jwt", "imports jwt"),
     ("qdrant/new.py", "import httpx", "imports httpx"),
-    ("http.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
-    ("http.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),
-    ("http.py", "from os import getenv", "reads the environment"),
-    ("http.py", "\n" * MAX_LINES, f"more than {MAX_LINES} lines"),
-    ("http.py", "def f():" + "\n    x = 1" * 60, f"f is longer than {MAX_FUNCTION} lines"),
-    ("http.py", "def f():\n  try: x\n  except (OSError, Exception): y", "excepts everything in f"),
-    ("http.py", "async def f():\n  try: x\n  except: y", "excepts everything in f"),
-    ("http.py", "def f():\n  with suppress(Exception): x", "excepts everything in f"),
-    ("http.py", "try: x\nexcept BaseException: y", "excepts everything in the module"),
+    ("http/serving.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
+    ("http/serving.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),
+    ("http/serving.py", "from os import getenv", "reads the environment"),
+    ("http/serving.py", "\n" * MAX_LINES, f"more than {MAX_LINES} lines"),
+    ("http/serving.py", "def f():" + "\n    x = 1" * 60, f"f is longer than {MAX_FUNCTION} lines"),
+    (
+        "http/serving.py",
+        "def f():\n  try: x\n  except (OSError, Exception): y",
+        "excepts everything in f",
+    ),
+    ("http/serving.py", "async def f():\n  try: x\n  except: y", "excepts everything in f"),
+    ("http/serving.py", "def f():\n  with suppress(Exception): x", "excepts everything in f"),
+    ("http/serving.py", "try: x\nexcept BaseException: y", "excepts everything in the module"),
 ]
 
 
@@ -288,7 +266,7 @@ def test_a_planted_fault_is_seen(path: str, code: str, fault: str):
 
 
 def test_importing_the_server_loads_neither_engine_nor_model():
-    code = f"import {PACKAGE}.server, sys; print(*sys.modules)"
+    code = f"import {PACKAGE}.app.server, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     )

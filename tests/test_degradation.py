@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.services import Services
+from mcp_server_qdrant.app.services import Services
 from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
 from tests.qdrant.test_remote import searching
 from tests.support import find, remember, states, texts

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.datatypes import (
-    NewDocument,
-)
-from mcp_server_qdrant.evaluate import measure
-from mcp_server_qdrant.evaluate_labels import read
-from mcp_server_qdrant.evaluate_metrics import Scores, categories, score
-from mcp_server_qdrant.evaluate_sweep import Configuration
-from mcp_server_qdrant.notation import moment
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.evaluation.labels import read
+from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
+from mcp_server_qdrant.evaluation.run import measure
+from mcp_server_qdrant.evaluation.sweep import Configuration
+from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")

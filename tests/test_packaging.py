@@ -33,7 +33,7 @@ FOREIGN = {"PYTHONUNBUFFERED", "PIP_NO_CACHE_DIR", "PIP_DISABLE_PIP_VERSION_CHEC
 
 
 def known_variables() -> set[str]:
-    from mcp_server_qdrant.settings import environment_names
+    from mcp_server_qdrant.settings.environment import environment_names
 
     return {name for names in environment_names().values() for name in names}
 

@@ -33,7 +33,7 @@ def test_links_within_the_project_lead_somewhere(path):
 
 
 def test_every_setting_has_a_row_and_a_meaning():
-    from mcp_server_qdrant.settings import Settings, environment_names
+    from mcp_server_qdrant.settings.environment import Settings, environment_names
 
     table = _script().settings_table()
 

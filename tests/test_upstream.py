@@ -1,11 +1,11 @@
 """Parts of other packages that they promise nobody: each has a test that fails once they change.
 
 Besides those below: fastembed's sessions (test_fastembed.py and test_rerank_fastembed.py of
-encoders/: the threads that stop spinning), the transports of asyncio (test_http_reads.py), the
+encoders/: the threads that stop spinning), the transports of asyncio (http/test_reads.py), the
 frames of multiprocessing (hosting/test_wire.py), numpy's booleans as Qdrant Edge knows them
-(qdrant/test_edge_types.py), the files of qdrant-client's local mode (qdrant/test_local_files.py),
-what pydantic-settings read from a file (test_settings_sources.py), and the models of arguments
-that the MCP SDK makes of tools (test_tool_schemas.py).
+(qdrant/edge/test_types.py), the files of qdrant-client's local mode (qdrant/local/test_files.py),
+what pydantic-settings read from a file (settings/test_sources.py), and the models of arguments
+that the MCP SDK makes of tools (tools/test_schema.py).
 """
 
 import ast
@@ -21,22 +21,25 @@ from pydantic import BaseModel
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 
-from mcp_server_qdrant.server import make_server
-from mcp_server_qdrant.server_stdio import Answers, Lines
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.stdio import Answers, Lines
 from tests.support import make_settings
 from tests.test_architecture import FILES
 
 # What a file uses -> the test here that sees it change.
 USED = {
-    ("http_tracing.py", "_OTelSDKConfigurator"): "test_opentelemetry_sets_itself_up",
-    ("http_tracing.py", "opentelemetry.sdk._configuration"): "test_opentelemetry_sets_itself_up",
-    ("lean.py", "httpx._main"): "test_what_is_left_out_would_be_loaded_otherwise",
+    ("http/tracing.py", "_OTelSDKConfigurator"): "test_opentelemetry_sets_itself_up",
+    ("http/tracing.py", "opentelemetry.sdk._configuration"): "test_opentelemetry_sets_itself_up",
+    ("core/lean.py", "httpx._main"): "test_what_is_left_out_would_be_loaded_otherwise",
     (
-        "lean.py",
+        "core/lean.py",
         "_parent_namespace_depth",
     ): "test_models_of_qdrant_client_are_built_again_and_again",
-    ("server.py", "_lowlevel_server"): "test_the_sdk_asks_for_a_tools_schema_where_it_is_answered",
-    ("server_stdio.py", "_lowlevel_server"): "test_the_sdk_reads_lines_and_writes_answers",
+    (
+        "app/server.py",
+        "_lowlevel_server",
+    ): "test_the_sdk_asks_for_a_tools_schema_where_it_is_answered",
+    ("app/stdio.py", "_lowlevel_server"): "test_the_sdk_reads_lines_and_writes_answers",
 }
 STANDARD = {"_env_file", "_exit", "_replace"}  # documented all the same
 DOTTED = re.compile(r"[a-z]\w*(\.\w+)*\._\w+")
@@ -103,8 +106,9 @@ def test_what_is_left_out_would_be_loaded_otherwise():
     )
     lean = plain.replace(
         "import json, sys, mcp.server, qdrant_client\nmcp.server.MCPServer('x')",
-        "import json, sys\nfrom mcp_server_qdrant.lean import import_server\n"
-        "server = import_server('stdio')\nfrom mcp_server_qdrant.settings import Settings\n"
+        "import json, sys\nfrom mcp_server_qdrant.core.lean import import_server\n"
+        "server = import_server('stdio')\n"
+        "from mcp_server_qdrant.settings.environment import Settings\n"
         "server.make_server(Settings())\nserver.import_services()",
     )
 
@@ -160,7 +164,7 @@ def test_opentelemetry_sets_itself_up():
     """By the environment alone, and the span is written when it is flushed."""
     code = (
         "import os, sys\nos.environ['OTEL_TRACES_EXPORTER'] = 'console'\n"
-        "from mcp_server_qdrant import http_tracing\nhttp_tracing.start()\n"
+        "from mcp_server_qdrant.http import tracing as http_tracing\nhttp_tracing.start()\n"
         "with http_tracing.Tracing().phase('embed'):\n    pass\n"
         "http_tracing.flush()\nsys.stdout.flush()\nos._exit(0)"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 
 
 @dataclass(frozen=True)

@@ -18,19 +18,13 @@ from pathlib import Path
 import numpy as np
 from corpora import Corpus, read, vectors
 
-from mcp_server_qdrant.datatypes import (
-    Algorithm,
-    Document,
-    LegQuery,
-    SearchRequest,
-    Target,
-)
-from mcp_server_qdrant.datatypes_writes import StoredPoint
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, SearchRequest, Target
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.ingest.store import encoded_text
-from mcp_server_qdrant.notation import point_id
 from mcp_server_qdrant.qdrant.points import Points, stored_payload
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.settings.environment import Settings
 
 MERGED = "merged"
 Ranking = Sequence[str]

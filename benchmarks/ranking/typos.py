@@ -21,11 +21,11 @@ import numpy as np
 from corpora import Corpus, read, vectors
 from run import fill, ndcg
 
-from mcp_server_qdrant.datatypes import SearchRequest
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
-from mcp_server_qdrant.search.fuzzy import fuzzy
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.search.steps.fuzzy import fuzzy
+from mcp_server_qdrant.settings.environment import Settings
 
 SHARE = 0.3
 TITLES = 150

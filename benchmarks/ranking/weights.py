@@ -22,11 +22,11 @@ from qdrant_client import models
 from run import fill, ndcg
 from scipy.stats import ttest_rel
 
-from mcp_server_qdrant.datatypes import SearchRequest
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.search.algorithm import DenseShare
-from mcp_server_qdrant.services import Services, open_services
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.settings.environment import Settings
 
 DESIGNED = DenseShare((0.5, 0.7, 0.8), (500, 5000))
 HALF = DenseShare((0.5,))

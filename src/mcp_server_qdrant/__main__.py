@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     _import_nothing_from_here()
-    from mcp_server_qdrant.cli import main as command
+    from mcp_server_qdrant.cli.main import main as command
 
     command()
 

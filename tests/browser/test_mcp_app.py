@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.tool_project import APP
+from mcp_server_qdrant.tools.project import APP
 from tests.browser.app_host import Host, Server
 from tests.support import corpus
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.evaluate_labels import read
+from mcp_server_qdrant.evaluation.labels import read
 from tests.browser.conftest import PHONE, Served, free_port
 from tests.e2e.raw import clean_environment
 

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.ingest import flow
-from mcp_server_qdrant.ingest.sync import Report, SyncRequest
-from mcp_server_qdrant.ingest.walk import sources
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.services import wire
+from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.ingest.files import flow
+from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, registry
 

@@ -18,7 +18,7 @@ KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is 
 
 def evaluate(env: dict[str, str], *arguments: str, start: str = "") -> subprocess.CompletedProcess:
     """Run the command; `start` is Python that runs before it."""
-    code = f"{start}; from mcp_server_qdrant.cli import main; main()"
+    code = f"{start}; from mcp_server_qdrant.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-P", "-c", code.removeprefix("; "), "eval", *arguments],
         env=clean_environment(env),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.ingest.opening import OUTSIDE
+from mcp_server_qdrant.ingest.files.opening import OUTSIDE
 from tests.e2e.raw import RawServer, clean_environment
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")

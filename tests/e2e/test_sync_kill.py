@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.e2e.raw import clean_environment, host_pid
 from tests.e2e.sync_driver import COLLECTION, sync
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mcp_server_qdrant.notation import point_ids_of
+from mcp_server_qdrant.core.notation import point_ids_of
 from tests.e2e.tenancy import (
     BLUE,
     BLUE_IDS,

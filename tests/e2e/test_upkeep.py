@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.local_mode import files, leave
 from tests.support import corpus

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Sparse
+from mcp_server_qdrant.core.datatypes import Sparse
+from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.bm25 import AVERAGE_LENGTH, K1, LANGUAGES, B, Bm25Encoder
-from mcp_server_qdrant.errors import ConfigError
 
 EMPTY = Sparse((), ())
 ENGLISH = (

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import Prefixes
-from mcp_server_qdrant.errors import EncoderUnavailable
 from tests.fakes import FakeEncoder
 from tests.support import dense
 

@@ -9,12 +9,12 @@ from socket import socketpair
 
 import pytest
 
-from mcp_server_qdrant.access import Caller, calling
-from mcp_server_qdrant.deadline import within
-from mcp_server_qdrant.errors import EngineTimeout
+from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.link import Link, _Line
-from mcp_server_qdrant.qdrant.edge_wire import service
+from mcp_server_qdrant.qdrant.edge.wire import service
 
 ANA = Caller("ana", frozenset())
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.support import Engine, memory_engine
 
 

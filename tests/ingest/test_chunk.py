@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from mcp_server_qdrant.datatypes import Chunk
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.core.datatypes import Chunk
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.ingest.chunk import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, split
 
 LIMIT, OVERLAP = 128, 19

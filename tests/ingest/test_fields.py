@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.fields import check, fault, kept
 
 

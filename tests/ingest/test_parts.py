@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable, RequestError
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
+from mcp_server_qdrant.core.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
+from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
-from mcp_server_qdrant.ingest.sync import SyncRequest
-from mcp_server_qdrant.ingest.walk import sources
-from mcp_server_qdrant.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
 from mcp_server_qdrant.qdrant.leftovers import PATIENCE, Leftovers
 from mcp_server_qdrant.qdrant.points import Points
-from mcp_server_qdrant.services import Services
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))

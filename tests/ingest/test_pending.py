@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.points import Points
-from mcp_server_qdrant.services import Services, wire
-from mcp_server_qdrant.tools import Tools
+from mcp_server_qdrant.tools.toolset import Tools
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

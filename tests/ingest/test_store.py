@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import (
-    Document,
-    NewDocument,
-)
-from mcp_server_qdrant.errors import EncoderUnavailable, EngineFailure, RequestError
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineFailure, RequestError
+from mcp_server_qdrant.core.notation import NAMESPACE, point_id
 from mcp_server_qdrant.ingest.store import encoded_text
-from mcp_server_qdrant.notation import NAMESPACE, point_id
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (

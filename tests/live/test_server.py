@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_server_qdrant.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.errors import UnknownCollection
-from mcp_server_qdrant.ingest.copying import copy
-from mcp_server_qdrant.ingest.upgrade import Upgrades
+from mcp_server_qdrant.ingest.collections.copying import copy
+from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.services import Services, wire
-from mcp_server_qdrant.settings import Settings
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, dense, foreign
 

@@ -3,14 +3,9 @@
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg
-from mcp_server_qdrant.errors import EngineFailure, EngineUnavailable, UnknownCollection
-from mcp_server_qdrant.qdrant.catalog import (
-    FAILED_SECONDS,
-    NAMES_SECONDS,
-    TARGET_SECONDS,
-    Catalog,
-)
+from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, UnknownCollection
+from mcp_server_qdrant.qdrant.catalog import FAILED_SECONDS, NAMES_SECONDS, TARGET_SECONDS, Catalog
 from tests.support import (
     COSINE,
     IDF,

@@ -13,7 +13,7 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.common import client_exceptions
 from qdrant_client.http import exceptions
 
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.core.errors import (
     AccessRefused,
     BackendError,
     ConfigError,

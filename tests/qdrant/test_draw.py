@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from mcp_server_qdrant.datatypes import DenseLeg, Target
-from mcp_server_qdrant.errors import EngineFailure
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
+from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant import draw
 from mcp_server_qdrant.qdrant.draw import Drawer
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.support import IDF, Engine, memory_engine
 
 FIELDS = ("document", "text")

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from mcp_server_qdrant.errors import RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.e2e.raw import host_pid
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")

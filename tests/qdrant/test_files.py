@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.files import PAGE, Files
 from tests.support import IDF, foreign, memory_engine
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.errors import InvalidFilter
+from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.qdrant.filters import MAX_DEPTH, index_type, parse
 
 EXAMPLE = '{"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}'

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_server_qdrant.datatypes_models import Inferred
-from mcp_server_qdrant.errors import EncoderUnavailable
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.qdrant.inference import key_header, native
-from mcp_server_qdrant.services import Services, open_services
 from tests.qdrant.inference_stub import InferenceServer, served
 from tests.support import find, make_settings, remember, states, texts
 

@@ -2,11 +2,9 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import (
-    Document,
-)
-from mcp_server_qdrant.errors import BackendError, EngineFailure, UnknownCollection
-from mcp_server_qdrant.notation import as_point_id
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.qdrant.lookup import joined
 from tests.support import foreign, memory_engine, memory_services, remember
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Document
+from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.points import stored_payload
-from mcp_server_qdrant.settings import CONTENT_FIELDS
+from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
 
 WHOLE = Document(
     id="6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7",

@@ -7,18 +7,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import (
-    DenseLeg,
-    Document,
-    Sparse,
-    SparseLeg,
-    Target,
-)
-from mcp_server_qdrant.datatypes_writes import StoredPoint
-from mcp_server_qdrant.errors import EngineFailure, RequestError, UnknownCollection
-from mcp_server_qdrant.notation import MAX_NAME, name_fault, part_id, point_id
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points
 from tests.support import Engine, foreign, memory_engine
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.errors import InvalidFilter, RequestError, UnknownCollection
+from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.errors import InvalidFilter, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 

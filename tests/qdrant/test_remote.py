@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.access import Caller, calling
-from mcp_server_qdrant.deadline import within
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.app.models import cluster
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.errors import (
     AccessRefused,
     EngineFailure,
     EngineTimeout,
@@ -22,8 +24,6 @@ from mcp_server_qdrant.errors import (
 )
 from mcp_server_qdrant.qdrant.client import foreign_errors, open_client
 from mcp_server_qdrant.qdrant.remote import PAUSES, Cluster, RemoteClient
-from mcp_server_qdrant.services import Services, wire
-from mcp_server_qdrant.services_models import cluster
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
 from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts

@@ -5,12 +5,12 @@ import uuid
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from mcp_server_qdrant.datatypes import Target
-from mcp_server_qdrant.errors import EngineFailure
+from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant import sample
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_plain import Beginnings
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.plain import Beginnings
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.sample import Sampler
 from tests.support import COSINE, Engine, dense, either_engine, foreign, memory_engine
 

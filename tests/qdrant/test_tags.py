@@ -3,9 +3,9 @@
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.errors import EngineTimeout, RequestError
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.core.errors import EngineTimeout, RequestError
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from tests.support import COSINE, dense, foreign, memory_engine
 

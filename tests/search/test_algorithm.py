@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.datatypes import DenseLeg, SparseLeg, Target
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.search.algorithm import (
     LEAST_WEIGHT,
     DenseShare,

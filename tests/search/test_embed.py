@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mcp_server_qdrant.datatypes import DenseLeg, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.search.embed import embed
 from tests.fakes import FakeEncoder
 from tests.support import missing, registry

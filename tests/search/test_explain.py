@@ -1,6 +1,6 @@
 """What an explanation gathers."""
 
-from mcp_server_qdrant.datatypes import Candidate, Found, Target
+from mcp_server_qdrant.core.datatypes import Candidate, Found, Target
 from mcp_server_qdrant.search.explain import ranks
 
 TARGET = Target("c", 4, None, None)

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import pytest
 
-from mcp_server_qdrant.datatypes import NewDocument, SearchPage
-from mcp_server_qdrant.encoders.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.services import Services
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from tests.support import find, memory_services
 
 DEMO = Path(__file__).parent.parent.parent / "demo"

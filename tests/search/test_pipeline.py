@@ -4,15 +4,15 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.core.errors import (
     BackendError,
     EngineFailure,
     EngineTimeout,
     InvalidFilter,
     UnknownCollection,
 )
-from mcp_server_qdrant.search.calibrate import K1
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.search.steps.calibrate import K1
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

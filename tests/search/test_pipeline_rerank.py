@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.datatypes import NewDocument
-from mcp_server_qdrant.errors import EngineFailure
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import EngineFailure
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, cohere, served
 from tests.support import (

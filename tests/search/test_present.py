@@ -2,10 +2,10 @@
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Hit, SearchRequest, Status, Terms
+from mcp_server_qdrant.core.datatypes import Hit, SearchRequest, Status, Terms
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.search.group import document_id, group
 from mcp_server_qdrant.search.present import Presenter, Shares, above, floor, notes
+from mcp_server_qdrant.search.steps.group import document_id, group
 
 OK = [Status("a", "ok")]
 

@@ -5,10 +5,10 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.calibrate import calibrate, relevance
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
 from mcp_server_qdrant.search.passage import passage
-from mcp_server_qdrant.search.terms import document_frequency, global_idf, weights
+from mcp_server_qdrant.search.steps.calibrate import calibrate, relevance
+from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, weights
 
 few = settings(max_examples=60, deadline=None)
 cosines = st.floats(-1.001, 1.001)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.datatypes import Hit, Reranked
-from mcp_server_qdrant.errors import RerankerUnavailable
+from mcp_server_qdrant.core.datatypes import Hit, Reranked
+from mcp_server_qdrant.core.errors import RerankerUnavailable
 from mcp_server_qdrant.search.rerank import Bounds, Rerank, reordered, sigmoid, units
 from tests.support import Clock
 

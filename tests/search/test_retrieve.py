@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from mcp_server_qdrant.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.retrieve import (
@@ -20,7 +21,6 @@ from mcp_server_qdrant.search.retrieve import (
     retrieve,
     saturated,
 )
-from mcp_server_qdrant.services import Services
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.datatypes import DenseLeg, Hit, TagMatch, Target, Terms
-from mcp_server_qdrant.errors import EngineTimeout
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_wire import EdgeOptions
+from mcp_server_qdrant.core.datatypes import DenseLeg, Hit, TagMatch, Target, Terms
+from mcp_server_qdrant.core.errors import EngineTimeout
+from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.search import tags as module
 from mcp_server_qdrant.search.tags import (
     CACHE_SECONDS,
@@ -23,7 +24,6 @@ from mcp_server_qdrant.search.tags import (
     names_in,
     tagged,
 )
-from mcp_server_qdrant.tasks import Tasks
 from tests.support import Clock, find, memory_engine, memory_services, remember, texts
 
 LEG = DenseLeg("v", 4, "cosine", "m")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_server_qdrant.datatypes import Document, Hit, Status
-from mcp_server_qdrant.notation import part_id, point_id
+from mcp_server_qdrant.core.datatypes import Document, Hit, Status
+from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.search.versions import current
 

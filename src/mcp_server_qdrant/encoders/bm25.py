@@ -18,9 +18,9 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from mcp_server_qdrant.datatypes import Sparse
+from mcp_server_qdrant.core.datatypes import Sparse
+from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.text import clean
-from mcp_server_qdrant.errors import ConfigError
 
 K1 = 1.2
 B = 0.75

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcp_server_qdrant.datatypes_models import ModelChoice
-from mcp_server_qdrant.encoders.listed import LISTED
-from mcp_server_qdrant.encoders.openai import SIZES as OPENAI_MODELS
+from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.encoders.local.listed import LISTED
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
+from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
 MODEL_KEY = "embedding_model"
 PROVIDER_KEY = "embedding_provider"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.encoder import Untokenized, vector_name
-from mcp_server_qdrant.errors import EncoderUnavailable
 
 
 class NoEncoder(Untokenized):

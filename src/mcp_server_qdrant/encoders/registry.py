@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.hosted import ModelHost
+from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.access import caller
-from mcp_server_qdrant.deadline import left
-from mcp_server_qdrant.errors import BackendError, QdrantMcpError, unsure
+from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.deadline import left
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect, end
 from mcp_server_qdrant.hosting.service import Service

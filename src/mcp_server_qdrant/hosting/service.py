@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.core.errors import BackendError
 
 LOCKED = 3  # exit code: another host is at that place
 FULL = 4  # exit code: there is no room on the disk

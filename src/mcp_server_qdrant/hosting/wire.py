@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcp_server_qdrant import errors
+from mcp_server_qdrant.core import errors
 
 BUFFER_BYTES = 200_000  # of a socket; what is sent directly must fit
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

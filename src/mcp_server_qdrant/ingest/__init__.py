@@ -1,1 +1,1 @@
-"""The write path: texts to chunks that fit the model, chunks to points."""
+"""The write path: texts to chunks that fit the model, chunks to points. Nothing here searches."""

@@ -6,9 +6,14 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import Document, PointId, Target
-from mcp_server_qdrant.errors import BackendError, QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.notation import called
+from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.errors import (
+    BackendError,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.core.notation import called
 
 EXAMPLES = 3
 BATCH = 1_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import Document, NewDocument
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import RequestError
 
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 

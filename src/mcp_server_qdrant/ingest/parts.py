@@ -11,14 +11,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import (
-    Document,
-    PointId,
-    Target,
-)
-from mcp_server_qdrant.datatypes_writes import StoredPoint
-from mcp_server_qdrant.errors import QdrantMcpError
-from mcp_server_qdrant.notation import Identify, part_id
+from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import Identify, part_id
+from mcp_server_qdrant.core.writes import StoredPoint
 
 UPSERT = 64
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import Document, PointId, Target
-from mcp_server_qdrant.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
+from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.ingest.store import Encoders, encoded_text
 
 BATCH = 32

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.datatypes import (
+from mcp_server_qdrant.core.datatypes import (
     Chunk,
     Document,
     NewDocument,
@@ -18,17 +18,24 @@ from mcp_server_qdrant.datatypes import (
     Sparse,
     Target,
 )
-from mcp_server_qdrant.datatypes_writes import Stored, StoredPoint
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineFailure,
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.notation import (
+    Identify,
+    as_point_id,
+    is_part_id,
+    iso,
+    name_fault,
+    point_id,
+)
+from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.ingest import fields, parts
 from mcp_server_qdrant.ingest.parts import Replacement, numbered
 from mcp_server_qdrant.ingest.progress import Progress, encoded, silent
-from mcp_server_qdrant.notation import Identify, as_point_id, is_part_id, iso, name_fault, point_id
 
 LOAD_SECONDS = 30.0
 HEAD = 120

@@ -1,1 +1,1 @@
-"""Qdrant, remote or embedded: the only folder that knows qdrant_client and qdrant_edge."""
+"""Qdrant, remote or embedded: alone knows qdrant_client and qdrant_edge; no ranking, no models."""

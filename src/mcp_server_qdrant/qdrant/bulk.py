@@ -10,14 +10,14 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
-from mcp_server_qdrant.datatypes_models import Dense
-from mcp_server_qdrant.errors import EngineTooOld, RequestError
-from mcp_server_qdrant.notation import name_fault
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.core.errors import EngineTooOld, RequestError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.edge import EdgeClient
-from mcp_server_qdrant.qdrant.edge_plain import sidecar
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.inference import native
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.payload import read

@@ -15,16 +15,11 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from mcp_server_qdrant.access import calling
-from mcp_server_qdrant.datatypes import (
-    CollectionInfo,
-    DenseLeg,
-    Distance,
-    Target,
-)
-from mcp_server_qdrant.datatypes_models import ModelChoice
-from mcp_server_qdrant.errors import QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.notation import moment
+from mcp_server_qdrant.core.access import calling
+from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
+from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg

@@ -20,7 +20,7 @@ from qdrant_client.http.exceptions import (
     UnexpectedResponse,
 )
 
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.core.errors import (
     UNSURE,
     AccessRefused,
     ConfigError,
@@ -33,8 +33,8 @@ from mcp_server_qdrant.errors import (
     UnknownCollection,
     unsure,
 )
-from mcp_server_qdrant.lean import without
-from mcp_server_qdrant.qdrant.edge import EdgeClient
+from mcp_server_qdrant.core.lean import without
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.remote import Cluster, RemoteClient, kind_of
 
 LOCAL = ":memory:"

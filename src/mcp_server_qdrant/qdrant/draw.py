@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import DenseLeg, Document, PointId, Target
-from mcp_server_qdrant.datatypes_projection import Drawn
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
+from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.edge_plain import Beginnings
+from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
 
 READABLE = 100_000  # points whose ids are all read, in half a second

@@ -6,7 +6,7 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Payload, PointId
+from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import FILE_KEY, SOURCE_KEY
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from qdrant_client import models
 
-from mcp_server_qdrant.errors import InvalidFilter
-from mcp_server_qdrant.notation import as_point_id
+from mcp_server_qdrant.core.errors import InvalidFilter
+from mcp_server_qdrant.core.notation import as_point_id
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 256

@@ -6,13 +6,13 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes_models import Dense, Inferred
-from mcp_server_qdrant.errors import (
+from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineFailure,
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.models import Dense, Inferred
 
 # Models that Qdrant Cloud passes on to their maker -> the header that takes the maker's key.
 KEY_HEADERS: Mapping[str, str] = {

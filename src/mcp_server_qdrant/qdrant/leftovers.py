@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mcp_server_qdrant.datatypes import Document, PointId
+from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.qdrant.points import Points
 
 RACES = 5  # times that a count is tried while the collection changes

@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from qdrant_client import models
 
-from mcp_server_qdrant.datatypes import SPARSE_NAME, SparseLeg
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, SparseLeg
 
 
 def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.errors import AccessRefused, KeyRefused, QdrantMcpError
+from mcp_server_qdrant.core.errors import AccessRefused, KeyRefused, QdrantMcpError
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import foreign_errors
 

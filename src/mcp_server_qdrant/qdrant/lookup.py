@@ -5,11 +5,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.datatypes import (
-    Document,
-)
-from mcp_server_qdrant.errors import BackendError, QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.notation import as_point_id, called
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.notation import as_point_id, called
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.datatypes import Document, Payload, PointId
-from mcp_server_qdrant.notation import (
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.core.notation import (
     Identify,
     is_part_number,
     part_number,

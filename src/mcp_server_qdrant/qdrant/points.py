@@ -7,17 +7,11 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import (
-    SPARSE_NAME,
-    Document,
-    Payload,
-    PointId,
-    Target,
-)
-from mcp_server_qdrant.datatypes_models import Dense
-from mcp_server_qdrant.datatypes_writes import StoredPoint
-from mcp_server_qdrant.errors import EngineFailure, RequestError
-from mcp_server_qdrant.notation import Identify, name_fault, point_id, sibling_id
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Target
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id
+from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native

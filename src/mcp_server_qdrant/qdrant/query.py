@@ -7,7 +7,7 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import (
+from mcp_server_qdrant.core.datatypes import (
     Candidate,
     DenseLeg,
     LegQuery,
@@ -16,12 +16,12 @@ from mcp_server_qdrant.datatypes import (
     SparseLeg,
     Target,
 )
-from mcp_server_qdrant.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
-from mcp_server_qdrant.qdrant.tenant_guard import check
+from mcp_server_qdrant.qdrant.tenant.guard import check
 
 # Fused candidates, their exact (cosine, BM25) scores by id, and what of the collection is lost.
 Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]

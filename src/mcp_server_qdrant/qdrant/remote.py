@@ -18,9 +18,9 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from qdrant_client.http.exceptions import UnexpectedResponse as Unexpected
 from typing_extensions import override
 
-from mcp_server_qdrant.access import caller
-from mcp_server_qdrant.deadline import left
-from mcp_server_qdrant.errors import UNSURE
+from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.deadline import left
+from mcp_server_qdrant.core.errors import UNSURE
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 PASSING = (502, 503)

@@ -6,9 +6,9 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Payload, Target
+from mcp_server_qdrant.core.datatypes import Payload, Target
 from mcp_server_qdrant.qdrant.client import foreign_errors
-from mcp_server_qdrant.qdrant.edge_plain import Beginnings
+from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 
 MOST_POINTS = 20_000
 PAGE = 200

@@ -5,7 +5,7 @@ from typing import Any
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.datatypes import Document, PointId
+from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.payload import read

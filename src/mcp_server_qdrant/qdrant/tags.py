@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import TAG_KEYS
 

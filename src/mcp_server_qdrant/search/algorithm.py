@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mcp_server_qdrant.datatypes import Algorithm, Target
-from mcp_server_qdrant.errors import RequestError
+from mcp_server_qdrant.core.datatypes import Algorithm, Target
+from mcp_server_qdrant.core.errors import RequestError
 
 # A weight of 0 would divide by 0 in the fusion's formula.
 LEAST_WEIGHT = 0.01

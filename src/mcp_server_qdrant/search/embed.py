@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import QueryVectors, Target
-from mcp_server_qdrant.datatypes_models import Dense, Inferred
-from mcp_server_qdrant.errors import BackendError
+from mcp_server_qdrant.core.datatypes import QueryVectors, Target
+from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.models import Dense, Inferred
 
 
 class Encoders(Protocol):

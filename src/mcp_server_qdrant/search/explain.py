@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from mcp_server_qdrant.datatypes import Found, PointId
+from mcp_server_qdrant.core.datatypes import Found, PointId
 
 Ranks = tuple[tuple[str, int], ...]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from mcp_server_qdrant.datatypes import (
+from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
     Priority,
@@ -21,22 +21,12 @@ from mcp_server_qdrant.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.errors import BackendError
-from mcp_server_qdrant.notation import called, every
-from mcp_server_qdrant.search.algorithm import (
-    DenseShare,
-    dense_share,
-    fusion_weights,
-    narrowed,
-)
-from mcp_server_qdrant.search.boost import boost
-from mcp_server_qdrant.search.calibrate import ALPHA, bound, calibrate
-from mcp_server_qdrant.search.decay import Recency, decay
-from mcp_server_qdrant.search.diversity import fold, spread
+from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.core.telemetry import Phase, Recorder, Unrecorded
+from mcp_server_qdrant.search.algorithm import DenseShare, dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.embed import Encoders, embed
 from mcp_server_qdrant.search.explain import ranks
-from mcp_server_qdrant.search.fuzzy import fuzzy
-from mcp_server_qdrant.search.group import group
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import (
@@ -50,12 +40,17 @@ from mcp_server_qdrant.search.retrieve import (
     retrieve,
     saturated,
 )
-from mcp_server_qdrant.search.spelling import Speller
+from mcp_server_qdrant.search.steps.boost import boost
+from mcp_server_qdrant.search.steps.calibrate import ALPHA, bound, calibrate
+from mcp_server_qdrant.search.steps.decay import Recency, decay
+from mcp_server_qdrant.search.steps.diversity import fold, spread
+from mcp_server_qdrant.search.steps.fuzzy import fuzzy
+from mcp_server_qdrant.search.steps.group import group
+from mcp_server_qdrant.search.steps.titles import Titles
 from mcp_server_qdrant.search.tags import TagIndex
-from mcp_server_qdrant.search.terms import TermWeights
-from mcp_server_qdrant.search.titles import Titles
 from mcp_server_qdrant.search.versions import current
-from mcp_server_qdrant.telemetry import Phase, Recorder, Unrecorded
+from mcp_server_qdrant.search.words.spelling import Speller
+from mcp_server_qdrant.search.words.terms import TermWeights
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcp_server_qdrant.datatypes import (
+from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
     Payload,
@@ -16,7 +16,7 @@ from mcp_server_qdrant.datatypes import (
     Terms,
     Why,
 )
-from mcp_server_qdrant.notation import every
+from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.search.passage import Tokens, passage
 
 NAMED = 3

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
-from mcp_server_qdrant.datatypes import Hit, Reranked, RerankState
-from mcp_server_qdrant.errors import RerankerUnavailable
+from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
+from mcp_server_qdrant.core.errors import RerankerUnavailable
 
 LEAST_SECONDS = 0.05
 LONGEST_REST = 600.0

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from mcp_server_qdrant.datatypes import (
+from mcp_server_qdrant.core.datatypes import (
     Candidate,
     Found,
     Hit,
@@ -20,10 +20,10 @@ from mcp_server_qdrant.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.datatypes_models import Dense, Inferred
-from mcp_server_qdrant.deadline import within
-from mcp_server_qdrant.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
-from mcp_server_qdrant.notation import PARTIAL
+from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.core.models import Dense, Inferred
+from mcp_server_qdrant.core.notation import PARTIAL
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
 # costs less than 30 payloads from each.

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
 
-from mcp_server_qdrant.datatypes import Hit, Payload, TagMatch, Target, Terms, by_score
-from mcp_server_qdrant.errors import QdrantMcpError
-from mcp_server_qdrant.search.lift import Tokens, lifted, share, weights
-from mcp_server_qdrant.tasks import Tasks
+from mcp_server_qdrant.core.datatypes import Hit, Payload, TagMatch, Target, Terms, by_score
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.search.steps.lift import Tokens, lifted, share, weights
 
 CACHE_SECONDS = 60.0
 COLD_SECONDS = 0.25

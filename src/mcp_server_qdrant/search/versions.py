@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from mcp_server_qdrant.datatypes import Document, Hit, Payload, PointId, Status
+from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId, Status
 
 Place = tuple[str, PointId]  # collection, id
 Ask = Callable[

@@ -1,0 +1,116 @@
+"""The operator's own check of who sees what: asked about hits by id before they are shown.
+
+    {"tenant": "blue", "caller": "ana", "hits": [{"collection": "c", "id": "1", "document": "d"}]}
+
+is answered by `{"allow": [true]}`, one truth value for each hit. No texts are sent. Anything else,
+and whatever takes too long, shows nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.datatypes import Document, PointId, SearchPage, SearchRequest
+from mcp_server_qdrant.core.errors import CheckUnavailable, ConfigError
+from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
+from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.search.pipeline import Pipeline
+
+LARGEST = 1_000_000
+
+Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
+
+
+class HitCheck:
+    """Asks which hits may be shown; `seconds` for the whole answer."""
+
+    def __init__(self, url: str, key: str | None, seconds: float) -> None:
+        try:
+            self._endpoint = Endpoint(url, suffixes=("",), api_key=key, largest=LARGEST)
+        except ValueError as error:
+            raise ConfigError(f"TENANT_CHECK_URL: {error}.") from error
+        self._seconds = seconds
+
+    async def allowed(self, tenant: str, hits: Sequence[Shown]) -> set[Shown]:
+        """Those of the hits that may be shown. Raises CheckUnavailable."""
+        if not hits:
+            return set()
+        who = caller()
+        body = {
+            "tenant": tenant,
+            "caller": who.name if who else None,
+            "hits": [{"collection": c, "id": str(p), "document": d} for c, p, d in hits],
+        }
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await self._endpoint.post(json.dumps(body).encode(), self._seconds)
+        except (HttpFault, TimeoutError) as error:
+            raise CheckUnavailable from error
+        verdicts = _verdicts(answer.body) if answer.ok else None
+        if verdicts is None or len(verdicts) != len(hits):
+            raise CheckUnavailable
+        return {hit for hit, allow in zip(hits, verdicts, strict=True) if allow}
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._endpoint.close()
+
+
+def _verdicts(body: bytes) -> list[bool] | None:
+    try:
+        said = json.loads(body)["allow"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    sound = isinstance(said, list) and all(isinstance(one, bool) for one in said)
+    return said if sound else None
+
+
+class CheckedPipeline(Pipeline):
+    """A search whose results are shown as far as the check allows."""
+
+    def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._check = check
+        self._tenant = tenant
+
+    @override
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """The answer to one request; without results where they could not be checked."""
+        page = await super().search(request)
+        hits = {_shown(one.document) for one in page.results}
+        also = {(c, p, None) for one in page.results for c, p in one.also}
+        try:
+            allowed = await self._check.allowed(self._tenant, [*hits, *also])
+        except CheckUnavailable as error:
+            return replace(page, results=(), notes=(str(error),))
+        kept = [
+            replace(one, also=tuple((c, p) for c, p in one.also if (c, p, None) in allowed))
+            for one in page.results
+            if _shown(one.document) in allowed
+        ]
+        return replace(page, results=kept)
+
+
+class CheckedLookup(Lookup):
+    """Documents by id, as far as the check allows: the others are not found."""
+
+    def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._check = check
+        self._tenant = tenant
+
+    @override
+    async def get(self, ids: Sequence[str], **how: Any) -> tuple[list[Document], list[str]]:
+        """See the base class. Raises CheckUnavailable."""
+        found, failures = await super().get(ids, **how)
+        allowed = await self._check.allowed(self._tenant, [_shown(one) for one in found])
+        return [one for one in found if _shown(one) in allowed], failures
+
+
+def _shown(document: Document) -> Shown:
+    return document.collection, document.id, document.document

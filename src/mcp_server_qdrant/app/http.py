@@ -1,0 +1,86 @@
+"""The server over HTTP: what stands beside /mcp put together, and the page by itself."""
+
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from mcp.server import MCPServer
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.app.server import Calls, make_server
+from mcp_server_qdrant.http import serving as http
+from mcp_server_qdrant.http.entry import asks
+from mcp_server_qdrant.http.page import routes as http_viz
+from mcp_server_qdrant.http.page.desk import Defaults, Desk, Notepad
+from mcp_server_qdrant.http.watch import Watch
+from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.tools.toolset import Options, make_tools
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
+
+LOOPBACK = "127.0.0.1"
+
+
+def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. `ready` is told where.
+
+    Raises ConfigError where others could reach it unasked, or where the port is taken.
+    """
+    http.check_exposure(settings.host, settings.auth_mode)
+    with http.listening(settings.host, settings.port) as listener:
+        if transport == "sse":
+            ready(http.address(listener, "/sse"))
+        else:
+            page = http.address(listener, http_viz.PAGE)
+            ready(f"{http.address(listener, '/mcp')}, the page at {page}")
+        _serve(settings, transport, listener)
+
+
+def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
+    calls = Calls()
+    watch = Watch(settings, calls.held)
+    page = transport == "streamable-http"
+    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
+    http.serve(mcp, transport, settings, watch, listener)
+
+
+def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page on loopback, on any free port where it is 0, until SIGINT or SIGTERM.
+
+    `ready` is told its address. Raises ConfigError where the port is taken. Nothing is written.
+    """
+    alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
+    with http.listening(LOOPBACK, port) as listener:
+        ready(http.address(listener, http_viz.PAGE))
+        _serve(alone, "streamable-http", listener)
+
+
+def add_page(
+    mcp: MCPServer[Any],
+    settings: Settings,
+    options: Options,
+    services: Callable[[], Awaitable["Services"]],
+) -> None:
+    """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
+    defaults = Defaults(
+        version=__version__,
+        limit=settings.qdrant_search_limit,
+        priority=settings.priority,
+        priority_order=settings.priority_order,
+        recency=settings.recency_weight,
+        fuzzy=settings.fuzzy_weight,
+        alpha=settings.hybrid_alpha,
+        correct=settings.correct_typos,
+        rerank=settings.rerank,
+        filters=tuple(asdict(field) for field in options.fields),
+    )
+    options = replace(options, arbitrary_filter=True, read_only=True)
+    notepad: Any = Notepad()
+
+    async def noting() -> Any:
+        return notepad
+
+    tools, noted = make_tools(services, options), make_tools(noting, options)
+    http_viz.register(mcp, Desk(tools, noted, services, defaults))

@@ -1,0 +1,36 @@
+"""From the settings to the host of local models. Imports little: the host starts meanwhile."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.encoders.local.hosted import ModelHost, Spec, host_name, service
+from mcp_server_qdrant.settings.environment import Settings, model_environment
+
+
+def open_host(settings: Settings) -> ModelHost:
+    """The line to the host of local models, which nothing is asked of yet."""
+    name = host_name(__version__, sys.executable, model_environment())
+    return ModelHost(service(settings.cache_path / "hosts", name))
+
+
+async def load_default(settings: Settings, host: ModelHost) -> None:
+    """Have the default model loaded, where it is a local one. Raises EncoderUnavailable."""
+    if settings.chosen_provider == "fastembed":
+        spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
+        await host.call("state", spec, None, 0.0)
+
+
+def local_model(
+    settings: Settings, model: str, path: Path | None, kind: Literal["dense", "rerank"] = "dense"
+) -> Spec:
+    """A local model as it is to be loaded; paths as this process understands them."""
+    cache = settings.embedding_cache_dir
+    return Spec(
+        kind,
+        model,
+        str(cache.absolute()) if cache else None,
+        str(path.absolute()) if path else None,
+        settings.embedding_threads,
+    )

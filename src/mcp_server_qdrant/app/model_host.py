@@ -1,0 +1,34 @@
+"""The model host: the process that holds the local models of all servers of a person.
+
+One copy of each model serves five clients as well as one, whatever their engine is; a server
+itself loads no machine learning libraries. Composition root of this process.
+
+    python -m mcp_server_qdrant.app.model_host FOLDER OPTIONS
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from mcp_server_qdrant.encoders.local.hosted import service
+from mcp_server_qdrant.encoders.local.serve import Models
+from mcp_server_qdrant.hosting.host import serve
+from mcp_server_qdrant.ingest.chunk import split
+
+
+def cut(text: str, limit: int, tokenizer: str | None, overlap: int) -> list[tuple[int, int]]:
+    """Start and end of each chunk of a text."""
+    chunks = split(text, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+    return [(chunk.start, chunk.end) for chunk in chunks]
+
+
+def main(arguments: list[str]) -> None:
+    """Hold models until nobody needs them any more."""
+    options = json.loads(arguments[1])
+    idle = float(options["idle_seconds"])
+    place = service(Path(arguments[0]), options["name"], idle)
+    serve(place, lambda: Models(cut, idle), idle)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,252 @@
+"""The MCP server: its tools, resources and prompt, and the transports that serve it."""
+
+import asyncio
+import contextlib
+import gc
+import importlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.core.access import HOLDER, calling
+from mcp_server_qdrant.core.lean import import_qdrant_client, without
+from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.tools import resources
+from mcp_server_qdrant.tools.boundary import ClosedTool
+from mcp_server_qdrant.tools.fields import FieldParameter
+from mcp_server_qdrant.tools.project import app
+from mcp_server_qdrant.tools.toolset import Options, make_tools
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
+    from mcp_server_qdrant.app.tenants import Tenants
+    from mcp_server_qdrant.http.watch import Watch
+
+    Opened = Services | Tenants[Services]
+
+NAME = "mcp-server-qdrant"
+LISTEN = "subscriptions/listen"  # which lasts until the client goes
+Transport = Literal["stdio", "sse", "streamable-http"]
+
+
+class Opening:
+    """Opens the services once, in the background; a failure is tried again at the next call."""
+
+    def __init__(self, open_services: Callable[[], Awaitable["Opened"]]) -> None:
+        self._open = open_services
+        self._task: asyncio.Task[Opened] | None = None
+        self._users = 0
+
+    async def __aenter__(self) -> "Opening":
+        """One user more: the SDK enters the lifespan once per process, over SSE per client."""
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """One user less; the last one closes what was opened."""
+        self._users -= 1
+        if self._users == 0:
+            await self._close()
+
+    def begin(self) -> "asyncio.Task[Opened]":
+        """Start opening unless that is done or under way; for all, whoever calls first."""
+        task = self._task
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            with calling(None):
+                task = self._task = asyncio.ensure_future(self._open())
+        return task
+
+    async def services(self) -> "Services":
+        """The open services of the caller's tenant. Raises why there are none."""
+        return (await asyncio.shield(self.begin())).mine()
+
+    async def _close(self) -> None:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is None:
+            with calling(None):
+                await task.result().close()
+
+
+class Calls:
+    """The calls under way, so that the end of input can wait for their answers."""
+
+    def __init__(self) -> None:
+        self._of = Counter[str | None]()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def held(self, holder: str | None = None) -> int:
+        """How many there are, of one holder or of all."""
+        return self._of.total() if holder is None else self._of[holder]
+
+    @contextlib.contextmanager
+    def one(self, holder: str | None) -> Iterator[None]:
+        """Everything inside is a call of this holder; over stdio there is none."""
+        self._of[holder] += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._of[holder] -= 1
+            if not self._of[holder]:
+                del self._of[holder]
+            if not self._of:
+                self._idle.set()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait until none is under way, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+
+
+def import_services() -> Any:
+    """What takes long to import, as lean as can be."""
+    import_qdrant_client()
+    return importlib.import_module("mcp_server_qdrant.app.services")
+
+
+async def open_lazily(settings: Settings) -> "Services":
+    """The services of a command."""
+    services: Services = await _opened(settings, "open_services")
+    return services
+
+
+async def _opened(settings: Settings, how: str) -> Any:
+    """The services, their libraries imported in a thread: the event loop goes on meanwhile.
+
+    What was loaded until now is kept out of garbage collection, which would otherwise walk
+    200,000 objects now and then and hold up every call for a tenth of a second.
+    """
+    try:
+        hosts = await asyncio.to_thread(
+            importlib.import_module, "mcp_server_qdrant.app.local_models"
+        )
+        host = hosts.open_host(settings)
+        # The host starts, and loads the model, while this process imports.
+        loading = asyncio.create_task(hosts.load_default(settings, host))
+        loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        module = await asyncio.to_thread(import_services)
+        return await getattr(module, how)(settings, host)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def make_server(
+    settings: Settings,
+    open_services: Callable[[], Awaitable["Opened"]] | None = None,
+    calls: Calls | None = None,
+    *,
+    asking: bool = False,
+    watch: "Watch | None" = None,
+    page: bool = False,
+) -> MCPServer[Opening]:
+    """The server, not yet running. `open_services` replaces what the settings would open.
+
+    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
+    call. `page` adds /viz, for a transport that keeps the services open between clients.
+    """
+    open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
+    opening = Opening(watch.recording(open_services) if watch else open_services)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: MCPServer[Opening]) -> AsyncIterator[Opening]:
+        async with opening:
+            yield opening
+
+    tools = make_tools(opening.services, options_of(settings))
+    with without("rich"):  # the SDK would load it to set up logs, which are set up already
+        mcp = MCPServer(
+            NAME,
+            title="Qdrant collections",
+            version=__version__,
+            instructions=resources.INSTRUCTIONS,
+            log_level=settings.log_level,
+            lifespan=lifespan,
+            tools=[*tools],
+            middleware=[
+                *([watch.telemetry.observe] if watch else []),
+                _beginning(opening, calls or Calls()),
+                *([_for_caller(tools, watch)] if asking else []),
+            ],
+            extensions=[app()],
+        )
+    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
+    # call, for a tenth of its time.
+    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
+    resources.register(mcp, opening.services)
+    if watch is not None:
+        watch.register(mcp, opening.begin, [tool.name for tool in tools])
+    if page:
+        from mcp_server_qdrant.app import http as server_http
+
+        server_http.add_page(mcp, settings, options_of(settings), opening.services)
+    return mcp
+
+
+def _beginning(opening: Opening, under_way: Calls) -> Any:
+    """Counts the calls, and opens the services after the first message."""
+
+    async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
+        holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
+        try:
+            with under_way.one(holder) if ctx.method != LISTEN else contextlib.nullcontext():
+                return await call_next(ctx)
+        except ValueError as error:
+            if ctx.method != "prompts/get":
+                raise
+            # The SDK's refusal of a prompt's name or arguments, which it would log at length.
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+        finally:
+            opening.begin()
+
+    return begin_after_first_message
+
+
+def _for_caller(tools: Sequence[ClosedTool], watch: "Watch | None") -> Any:
+    from mcp_server_qdrant.http.caller import ForCaller  # over stdio nobody is asked who calls
+    from mcp_server_qdrant.http.load import Standing
+
+    standing = watch.load.standing if watch else Standing()
+    return ForCaller({tool.name: tool.scope for tool in tools}, standing)
+
+
+def options_of(settings: Settings) -> Options:
+    """What the settings say of the tools."""
+    return Options(
+        default_collection=settings.collection_name,
+        read_only=settings.qdrant_read_only,
+        arbitrary_filter=settings.arbitrary_filter,
+        fields=tuple(
+            FieldParameter(
+                field.name, field.description, field.field_type, field.condition, field.required
+            )
+            for field in settings.filterable_fields
+            if field.condition is not None
+        ),
+        find_description=settings.tool_find_description,
+        store_description=settings.tool_store_description,
+    )
+
+
+def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
+    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where."""
+    if transport == "stdio":
+        from mcp_server_qdrant.app import stdio as server_stdio
+
+        server_stdio.run(settings)
+    else:
+        from mcp_server_qdrant.app import http as server_http
+
+        server_http.run(settings, transport, ready)

@@ -1,0 +1,389 @@
+"""Composition root of the engine side: opens engine and encoders, wires the read and write paths.
+
+Imports the engine's libraries, which take most of a second: `app/server.py` loads this module in a
+thread, after the handshake.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.app.check import CheckedLookup, CheckedPipeline
+from mcp_server_qdrant.app.local_models import local_model, open_host
+from mcp_server_qdrant.app.models import blueprint, cluster, inference_headers, open_encoders
+from mcp_server_qdrant.app.shared import Shared
+from mcp_server_qdrant.app.tenants import Tenants, View, tenant_of_call
+from mcp_server_qdrant.app.upkeep import import_local_mode
+from mcp_server_qdrant.core.datatypes import Chunk, Document, Hit, Payload, PointId
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.local.hosted import ModelHost
+from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL, HostedReranker
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
+from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.delete import Deletion
+from mcp_server_qdrant.ingest.files import walk
+from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.sync import Parts, Sync
+from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.projection.map import Projector
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.draw import Drawer
+from mcp_server_qdrant.qdrant.files import Files
+from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.payload import read, title_of
+from mcp_server_qdrant.qdrant.points import stored_payload
+from mcp_server_qdrant.qdrant.sample import Sampler
+from mcp_server_qdrant.qdrant.selection import Selection
+from mcp_server_qdrant.qdrant.tags import TagFacets
+from mcp_server_qdrant.search.algorithm import DenseShare
+from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
+from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.rerank import Bounds, Rerank
+from mcp_server_qdrant.search.steps.decay import Recency
+from mcp_server_qdrant.search.steps.titles import Titles
+from mcp_server_qdrant.search.tags import TagIndex
+from mcp_server_qdrant.search.words.cache import WordCache
+from mcp_server_qdrant.search.words.lexicon import Lexicon
+from mcp_server_qdrant.search.words.spelling import Speller
+from mcp_server_qdrant.search.words.terms import TermWeights
+from mcp_server_qdrant.settings.environment import Settings
+
+__all__ = ["Services", "open_encoders", "open_services", "wire"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a tool may call, over one engine."""
+
+    client: AsyncQdrantBase
+    catalog: Catalog
+    encoders: Registry
+    pipeline: Pipeline
+    store: Store
+    sync: Sync
+    deletion: Deletion
+    lookup: Lookup
+    lexicon: Lexicon
+    facets: TagFacets
+    projector: Projector
+    background: Background
+    shared: Shared
+
+    def mine(self) -> "Services":
+        """What the caller may use: all of it."""
+        return self
+
+    def record(self, recorder: Recorder) -> None:
+        """Tell `recorder` how searches go."""
+        self.pipeline.recorder = recorder
+
+    def work(self) -> dict[str, int]:
+        """What was written since the start, by kind, and what is kept in step."""
+        return {**self.shared.work(), **self.background.counts()}
+
+    def faults(self) -> list[str]:
+        """A sentence on each thing in the background that died, but for the sync of folders."""
+        parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
+        return [sentence for part in parts for sentence in part.faults.values()]
+
+    async def rest(self) -> None:
+        """Stop what goes on in the background."""
+        await self.background.close()
+        await self.projector.close()
+        await self.pipeline.tags.close()
+        await self.lexicon.close()
+        await self.catalog.close()
+
+    async def close(self) -> None:
+        """Let engine and models go."""
+        await self.shared.close([self])
+
+
+async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
+    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
+
+    Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
+    """
+    _check_named(settings)
+    return wire(settings, await _client(settings), open_encoders(settings, host))
+
+
+async def open_for_callers(
+    settings: Settings, host: ModelHost | None = None
+) -> "Services | Tenants[Services]":
+    """The same for a server, whose callers may be of several tenants."""
+    return assemble(settings, await _client(settings), open_encoders(settings, host))
+
+
+async def _client(settings: Settings) -> AsyncQdrantBase:
+    key = settings.qdrant_api_key
+    client = await open_client(
+        url=settings.qdrant_url,
+        api_key=key.get_secret_value() if key else None,
+        prefer_grpc=settings.qdrant_prefer_grpc,
+        local_path=settings.local_path,
+        timeout=settings.qdrant_timeout,
+        inference=inference_headers(settings),
+        cluster=cluster(settings),
+    )
+    if settings.qdrant_url is None:
+        await import_local_mode(settings, client)
+    return client
+
+
+def assemble(
+    settings: Settings, client: AsyncQdrantBase, encoders: Registry
+) -> Services | Tenants[Services]:
+    """The services over an open engine, for each tenant its own where tenants are kept apart."""
+    if not settings.tenant_field:
+        return wire(settings, client, encoders)
+    shared = _shared(settings, client, encoders)
+    return Tenants(
+        partial(tenant_of_call, settings),
+        lambda name: services_of(shared, name),
+        shared,
+        settings.tenant_id,
+    )
+
+
+def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
+    """The services over an open engine, of the one tenant that the settings name, if any."""
+    _check_named(settings)
+    shared = _shared(settings, client, encoders)
+    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
+
+
+def _check_named(settings: Settings) -> None:
+    if settings.tenant_field and settings.tenant_id is None:
+        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
+
+
+def _shared(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Shared:
+    rerank = _rerank(settings, encoders.host or open_host(settings))
+    return Shared(settings, client, encoders, rerank)
+
+
+def services_of(shared: Shared, tenant: str | None) -> Services:
+    """The services of a tenant; None: of everyone."""
+    settings, view = shared.settings, shared.view(tenant)
+    encoders, bm25 = view.encoders, shared.bm25
+    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    fields = settings.qdrant_content_fields
+    lexicon = Lexicon(Sampler(view.reader, fields), _word_cache(settings, view.words))
+    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
+    pipeline = _pipeline(shared, view, catalog, facets, lexicon)
+    pipeline.leftovers = shared.leftovers
+    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
+    written = partial(_written, pipeline, lexicon, projector)
+    store = Store(
+        catalog,
+        points,
+        encoders,
+        bm25,
+        blueprint=partial(blueprint, settings, encoders, shared.choice),
+        split=cut,
+        payload=stored_payload,
+        default=settings.collection_name,
+        pending=shared.pending,
+        written=written,
+        title_factor=settings.title_factor,
+        max_metadata=settings.max_metadata,
+        identify=view.identify,
+    )
+    parts = Parts(
+        collections=catalog,
+        points=points,
+        files=Files(view.writer),
+        encoders=encoders,
+        bm25=bm25,
+        ensure=store.ensure,
+        split=split,
+        count=tokens,
+        payload=stored_payload,
+        written=written,
+        title_factor=settings.title_factor,
+        max_metadata=settings.max_metadata,
+        identify=view.identify,
+    )
+    return Services(
+        client=view.reader,
+        catalog=catalog,
+        encoders=encoders,
+        pipeline=pipeline,
+        store=store,
+        sync=Sync(parts),
+        deletion=_deletion(shared, view, catalog, store, partial(_deleted, pipeline, projector)),
+        lookup=_lookup(shared, view, catalog),
+        lexicon=lexicon,
+        facets=facets,
+        projector=projector,
+        background=_background(settings, parts, tenant),
+        shared=shared,
+    )
+
+
+def _deletion(
+    shared: Shared, view: View, catalog: Catalog, store: Store, deleted: Callable[[str], None]
+) -> Deletion:
+    points = shared.points(view, view.writer)
+    return Deletion(
+        catalog,
+        Lookup(catalog, points),
+        points,
+        Selection(view.writer, shared.settings.qdrant_content_fields),
+        lock=store.lock,
+        deleted=deleted,
+    )
+
+
+def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
+    """What finds by id; its answers checked where the operator says so."""
+    points = shared.points(view, view.reader)
+    if shared.check is None or view.tenant is None:
+        return Lookup(catalog, points)
+    return CheckedLookup(shared.check, view.tenant, catalog, points)
+
+
+def _background(settings: Settings, parts: Parts, tenant: str | None) -> Background:
+    """Keeps folders in step from now on, if any are to be and this server may write.
+
+    They are of the tenant that the settings name; no other learns of them.
+    """
+    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    folders = [
+        Folder(one.path, one.collection, one.name, walk.Selection(*one.selection))
+        for one in settings.sync_sources
+        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
+    ]
+    alone = settings.qdrant_url == ":memory:"
+    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background.start()
+    return background
+
+
+async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
+    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
+    spans = await encoder.split(text, limit, overlap)
+    if spans is None:
+        tokenizer = await encoder.tokenizer_json()
+        here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+        return await asyncio.to_thread(here, text)
+    return [Chunk(text[start:end], start, end) for start, end in spans]
+
+
+def _written(
+    pipeline: Pipeline,
+    lexicon: Lexicon,
+    projector: Projector,
+    collection: str,
+    texts: Sequence[str],
+) -> None:
+    """What a search remembers of a collection follows what was written to it."""
+    projector.changed(collection)
+    pipeline.terms.changed(collection)
+    pipeline.tags.changed(collection)
+    lexicon.stored(collection, texts)
+
+
+def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
+    """And what was deleted is forgotten."""
+    projector.changed(collection)
+    pipeline.terms.forget(collection)
+    pipeline.tags.changed(collection)
+
+
+def _word_cache(settings: Settings, whose: str) -> WordCache | None:
+    """Where vocabularies are kept; those of a trial engine are nowhere."""
+    if settings.qdrant_url == ":memory:":
+        return None
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    return WordCache(settings.cache_path / "words", engine + whose)
+
+
+def _pipeline(
+    shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
+) -> Pipeline:
+    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    queries = shared.queries(view)
+    make: Callable[..., Pipeline] = Pipeline
+    if shared.check is not None and view.tenant is not None:
+        make = partial(CheckedPipeline, shared.check, view.tenant)
+
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
+
+    def title(hit: Hit) -> str | None:
+        return title_of(hit.payload)
+
+    return make(
+        catalog,
+        queries,
+        encoders,
+        TermWeights(bm25, queries),
+        Speller(bm25.tokens, lexicon, encoders.default.common),
+        TagIndex(facets, bm25.tokens),
+        Titles(title, bm25.tokens, settings.title_factor),
+        Presenter(document, bm25.tokens),
+        Limits(
+            results=settings.qdrant_search_limit,
+            factor=settings.search_limit_factor,
+            deadline=settings.search_timeout,
+            concurrency=settings.search_concurrency,
+        ),
+        Preferences(
+            adaptive=_dense_share(settings),
+            correct=settings.correct_typos,
+            fuzzy=settings.fuzzy_weight,
+            order=settings.priority_order,
+            priority=settings.priority,
+            recency=Recency(
+                settings.recency_weight, settings.recency_decay, settings.recency_fields
+            ),
+            fold=settings.fold_duplicates,
+            diversity=settings.diversity,
+            rerank=settings.rerank,
+        ),
+        shared.rerank,
+    )
+
+
+def _rerank(settings: Settings, host: ModelHost) -> Rerank:
+    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
+    reranker = _reranker(settings, host)
+    if reranker and settings.rerank:
+        reranker.start()
+    return Rerank(
+        reranker,
+        Bounds(settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown),
+    )
+
+
+def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
+    provider, key = settings.rerank_provider, settings.rerank_api_key
+    if provider == "none":
+        return None
+    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
+        model = settings.rerank_model or DEFAULT_MODEL
+        return HostedReranker(
+            host, local_model(settings, model, settings.rerank_model_path, "rerank")
+        )
+    return HttpReranker(
+        settings.rerank_url,
+        speech=provider,
+        model=settings.rerank_model,
+        api_key=key.get_secret_value() if key else None,
+    )
+
+
+def _dense_share(settings: Settings) -> DenseShare:
+    if settings.hybrid_alpha is not None:
+        return DenseShare((settings.hybrid_alpha,))
+    return DenseShare(settings.hybrid_alpha_steps, settings.hybrid_alpha_sizes)

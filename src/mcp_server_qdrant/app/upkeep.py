@@ -1,0 +1,161 @@
+"""Composition root of upkeep: importing, upgrading and copying whole collections."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.app.models import inference_headers
+from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, RequestError
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.collections import copying
+from mcp_server_qdrant.ingest.collections.importing import bring_in
+from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
+from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
+from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
+from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
+from mcp_server_qdrant.settings.environment import Settings
+
+PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
+SHARDS = "shards"  # what the embedded engine has in its folder, and local mode has not
+
+logger = logging.getLogger(__name__)
+
+
+async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None:
+    """What the official server left in the engine's folder becomes the engine's, once."""
+    bulk = Bulk(client, settings.qdrant_content_fields)
+    upgrades = upgrades_of(settings, bulk)
+
+    async def upgrade(name: str) -> None:
+        with contextlib.suppress(RequestError):  # it has keywords of its own
+            await upgrades.keywords(name)
+
+    async with import_due(settings.local_path) as due:
+        if not due:
+            return
+        try:
+            source = LocalFiles(settings.local_path)
+        except EngineFailure as error:
+            logger.warning("%s", error)
+            return
+        journal = ImportJournal(settings.local_path)
+        try:
+            await bring_in(source, bulk, journal, upgrade, datetime.now(UTC))
+        finally:
+            await source.close()
+
+
+def upgrades_of(
+    settings: Settings, bulk: Bulk, told: Callable[[str, int, int], None] = lambda *_: None
+) -> Upgrades:
+    """Upgrades of the collections of an engine, with this server's keywords."""
+    bm25 = Bm25Encoder(settings.bm25_language)
+    return Upgrades(bulk, bm25, title_factor=settings.title_factor, told=told)
+
+
+@asynccontextmanager
+async def engine(
+    where: str | None, settings: Settings, *, new: bool = False
+) -> AsyncIterator[Bulk]:
+    """The engine at a URL or in a folder, `new` or not; None: the one that the settings name.
+
+    Raises ConfigError, RequestError, EngineUnavailable.
+    """
+    client = await (_own(settings) if where is None else _other(where, settings, new=new))
+    try:
+        if where is None and settings.qdrant_url is None:
+            await import_local_mode(settings, client)
+        yield Bulk(client, settings.qdrant_content_fields)
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
+    """The same to be read only: a folder of local mode without its lock, and left as it is."""
+    if where is None or kind(where) != "local mode":
+        async with engine(where, settings) as opened:
+            yield opened
+        return
+    files = LocalFiles(Path(where))
+    try:
+        yield files
+    finally:
+        await files.close()
+
+
+def kind(where: str) -> str:
+    """What is there: `url`, `ours` (a folder of the embedded engine), `local mode`, `nothing`."""
+    if "://" in where:
+        return "url"
+    if (Path(where) / SHARDS).is_dir():
+        return "ours"
+    return "local mode" if is_local_mode(Path(where)) else "nothing"
+
+
+async def _own(settings: Settings) -> AsyncQdrantBase:
+    key = settings.qdrant_api_key
+    return await open_client(
+        url=settings.qdrant_url,
+        api_key=key.get_secret_value() if key else None,
+        prefer_grpc=settings.qdrant_prefer_grpc,
+        local_path=settings.local_path,
+        timeout=max(PATIENCE, settings.qdrant_timeout),
+        inference=inference_headers(settings),
+    )
+
+
+async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBase:
+    match kind(where):
+        case "local mode":
+            return open_local_mode(Path(where))
+        case "nothing" if not new:
+            raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
+    if kind(where) != "url":
+        return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
+    key = settings.qdrant_other_api_key
+    return await open_client(
+        url=where,
+        api_key=key.get_secret_value() if key else None,
+        prefer_grpc=settings.qdrant_prefer_grpc,
+        local_path=Path(where),
+        timeout=PATIENCE,
+    )
+
+
+async def copy(
+    source: Bulk | LocalFiles, target: Bulk, name: str, told: Callable[[int], None]
+) -> int:
+    """The collection at the target as it is at the source; how many points were written.
+
+    Raises RequestError where the target has something else of that name.
+    """
+    return await copying.copy(source, target, name, told)
+
+
+def check_visible(name: str, settings: Settings) -> None:
+    """Refuse a collection of the server's engine that its allow-list keeps out of sight."""
+    allowed = settings.qdrant_collections
+    if allowed and not any(name == glob or fnmatchcase(name, glob) for glob in allowed):
+        raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
+
+
+def check_writable(settings: Settings) -> None:
+    """Refuse to write to the server's engine where that is read only."""
+    if settings.qdrant_read_only:
+        raise ConfigError("QDRANT_READ_ONLY is set: nothing can be written.")
+
+
+def unknown(name: str, names: Sequence[str]) -> RequestError:
+    """The sentence for a name that is not there, with those that look like it, else with all."""
+    near = get_close_matches(name, names, n=3) or sorted(names)[:20]
+    there = f"; there is {', '.join(near)}" if near else ""
+    return RequestError(f"There is no collection {name!r}{there}.")

@@ -1,1 +1,0 @@
-"""Tokens: what each kind proves about who calls."""

@@ -1,0 +1,219 @@
+"""The commands `ingest` and `sync`: files into a collection."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcp_server_qdrant.cli import settings as cli_settings
+from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
+    from mcp_server_qdrant.settings.environment import Settings
+
+INTERRUPTED = 130
+BAR_SECONDS = 0.2
+LINE_SECONDS = 10.0
+MB = 1_000_000
+
+Command = Callable[..., None]
+
+
+def _options(command: Command) -> Command:
+    """What both commands take."""
+    for option in reversed(
+        [
+            click.argument(
+                "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
+            ),
+            click.option(
+                "--collection", help="Where to. Default: COLLECTION_NAME. Made where it is new."
+            ),
+            click.option(
+                "--include",
+                multiple=True,
+                metavar="GLOB",
+                help="Only these files; as in .gitignore. Repeatable.",
+            ),
+            click.option(
+                "--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."
+            ),
+            click.option(
+                "--follow-links",
+                is_flag=True,
+                help="Read links that lead out of a path, and linked folders.",
+            ),
+            click.option("--name", help="Name of the path in ids. Default: the folder's own."),
+            click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+            click.option(
+                "--create", is_flag=True, help="Make a collection whose name is like another's."
+            ),
+            click.option(
+                "--max-size",
+                type=click.FloatRange(min=0.001),
+                default=10.0,
+                show_default=True,
+                metavar="MB",
+                help="Leave larger files out; 20 times as much for PDF and JSON lines.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return cli_settings.env_file(command)
+
+
+@click.command()
+@_options
+def ingest(**options: Any) -> None:
+    """Store files in a collection; those stored already and unchanged are left alone.
+
+    Markdown, text, source code, HTML, JSON lines and, with the extra `pdf`, PDF. What a .gitignore
+    excludes is left out, and so are hidden files.
+    """
+    _end(lambda: _main(options, mirror=False))
+
+
+@click.command()
+@_options
+@click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
+@click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")
+def sync(*, watch: bool, **options: Any) -> None:
+    """Make a collection the mirror of files: like ingest, and what is gone is removed.
+
+    Only what ingest or sync stored from these paths is ever removed.
+    """
+    _end(lambda: _main(options, mirror=True, watching=watch), watching=watch)
+
+
+def _end(command: Callable[[], Coroutine[Any, Any, None]], *, watching: bool = False) -> None:
+    """Run a command to its end; an error is one sentence and a status."""
+    status = 0
+    try:
+        asyncio.run(command())
+    except QdrantMcpError as error:
+        _say(f"mcp-server-qdrant: {error}")
+        status = 1 if isinstance(error, BackendError) else 2
+    except KeyboardInterrupt:
+        if not watching:
+            _say("mcp-server-qdrant: Interrupted; the same command goes on from here.")
+            status = INTERRUPTED
+    sys.stdout.flush()
+    # A model that a thread is still loading would make an ordinary exit abort.
+    os._exit(status)
+
+
+async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
+    from mcp_server_qdrant.app.server import open_lazily
+
+    read = cli_settings.load()
+    request = _request(options, read, mirror=mirror)
+    # Vectors that other texts still lack are left to the server.
+    services = await open_lazily(read.model_copy(update={"qdrant_read_only": True}))
+    try:
+        if watching:
+            await _watch(services.sync, request)
+        else:
+            await _once(services.sync, request, None)
+    finally:
+        await services.close()
+
+
+def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
+    """What is asked for. Raises ConfigError, RequestError."""
+    from mcp_server_qdrant.ingest.files.sync import SyncRequest
+    from mcp_server_qdrant.ingest.files.walk import Selection, sources
+
+    collection = options["collection"] or read.collection_name
+    if collection is None:
+        raise ConfigError("Name a collection with --collection, or set COLLECTION_NAME.")
+    if read.qdrant_read_only:
+        raise ConfigError("QDRANT_READ_ONLY is set: nothing can be stored.")
+    return SyncRequest(
+        sources=tuple(sources(options["paths"], options["name"])),
+        collection=collection,
+        selection=Selection(options["include"], options["exclude"], options["follow_links"]),
+        mirror=mirror,
+        dry_run=options["dry_run"],
+        create=options["create"],
+        empty=options.get("empty", False),
+        max_bytes=int(options["max_size"] * MB),
+    )
+
+
+async def _once(
+    sync: "Sync", request: "SyncRequest", known: "Known | None", *, quiet: bool = False
+) -> "Known":
+    """One run with its progress and summary; what is known of the files then."""
+    from mcp_server_qdrant.cli.ingest_text import changed, summary
+    from mcp_server_qdrant.ingest.files.sync import Report
+
+    report = Report()
+    async with _shown(report):
+        await sync.run(request, report, known)
+    if changed(report) or not quiet:
+        click.echo(summary(report, request.collection, dry_run=request.dry_run))
+        sys.stdout.flush()
+    return report.known
+
+
+async def _watch(sync: "Sync", request: "SyncRequest") -> None:
+    """Run, then again at every change, and a while after what failed."""
+    from mcp_server_qdrant.ingest.files.watch import follow
+
+    quiet = False
+
+    async def run(known: "Known | None") -> "Known":
+        nonlocal quiet
+        known = await _once(sync, request, known, quiet=quiet)
+        if not quiet:
+            _say("Watching for changes; Ctrl-C ends it.")
+        quiet = True
+        return known
+
+    def failed(error: QdrantMcpError) -> None:
+        if not quiet and not isinstance(error, BackendError):
+            raise error
+        _say(f"mcp-server-qdrant: {error}")
+
+    await follow(request.sources, run, failed, request.selection)
+
+
+@contextlib.asynccontextmanager
+async def _shown(report: "Report") -> AsyncIterator[None]:
+    """Show how far it is: a bar that moves on a terminal, a line now and then elsewhere."""
+    showing = asyncio.ensure_future(_bar(report) if sys.stderr.isatty() else _report(report))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+async def _bar(report: "Report") -> None:
+    from mcp_server_qdrant.cli.ingest_text import bar
+
+    while True:
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r\x1b[K{bar(report, monotonic())[:width]}", nl=False, err=True)
+        await asyncio.sleep(BAR_SECONDS)
+
+
+async def _report(report: "Report") -> None:
+    from mcp_server_qdrant.cli.ingest_text import line
+
+    while True:
+        await asyncio.sleep(LINE_SECONDS)
+        _say(line(report, monotonic()))
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)

@@ -1,0 +1,384 @@
+"""What travels through the server. Everything here is frozen; a stage returns changed copies.
+
+What a search makes by the hundred is a named tuple: made in a quarter of a dataclass's time.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from mcp_server_qdrant.core.models import Dense
+
+Payload = dict[str, Any]
+PointId = str | int
+Distance = Literal["cosine", "dot", "euclid", "manhattan"]
+Mode = Literal["minimal", "full"]
+Algorithm = Literal["hybrid", "semantic", "keyword", "fuzzy"]
+Priority = Literal["natural", "soft", "medium", "hard"]
+State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
+RerankState = Literal["applied", "skipped", "degraded"]
+SPARSE_NAME = "bm25"
+
+
+@dataclass(frozen=True, slots=True)
+class DenseLeg:
+    """The dense vector of a collection that a request searches.
+
+    `vector` is its name ("" when unnamed), `size` its dimensions, `model` what encodes queries.
+    """
+
+    vector: str
+    size: int
+    distance: Distance
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparseLeg:
+    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
+
+    vector: str
+    idf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A collection resolved for one request: which legs it has and what it holds.
+
+    `documents` is N_c, the points that carry the sparse vector (all points without one).
+    `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
+    `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
+    """
+
+    collection: str
+    points: int
+    dense: DenseLeg | None
+    sparse: SparseLeg | None
+    documents: int = 0
+    note: str | None = None
+    failed: bool = False
+    filling: SparseLeg | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A sparse vector: distinct token ids and their weights, of equal length."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LegQuery:
+    """What one collection is asked: None for a leg that is not searched.
+
+    `tags` (payload key, value) add a leg over the points that carry one of them. `weights` are
+    those of the legs (dense, sparse, tags) in the fusion; None: all alike.
+    """
+
+    dense: Dense | None
+    sparse: Sparse | None
+    tags: tuple[tuple[str, str], ...] = ()
+    weights: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TagMatch:
+    """The tags of one collection that a query names.
+
+    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
+    the match counts.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    names: frozenset[str]
+    boost: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A word that no searched collection has, and what was searched for instead."""
+
+    word: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The query as BM25 sees it, weighed over all searched collections.
+
+    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
+    collection -> the query vector that makes the engine return BM25 under that idf. `failures`
+    maps a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights
+    that a document can earn at most, where that is not the sum of `idf`. `unread` are collections
+    whose vocabulary was wanted and is not there yet.
+    """
+
+    query: str
+    idf: Mapping[int, float]
+    sparse: Mapping[str, Sparse]
+    unknown: frozenset[int] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    ceiling: float | None = None
+    corrections: tuple[Correction, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """One query vector per model; `failures` maps a model to why it has none."""
+
+    dense: Mapping[str, Dense]
+    failures: Mapping[str, str]
+
+
+class Candidate(NamedTuple):
+    """One point that the fused query returned; payload is None until it is fetched."""
+
+    id: PointId
+    rrf: float
+    payload: Payload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How one collection fared in a search."""
+
+    collection: str
+    state: State
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One collection's candidates with their exact leg scores.
+
+    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
+    candidate absent from one does not have that vector, or shares no term with the query.
+    """
+
+    target: Target
+    candidates: Sequence[Candidate]
+    dense: Mapping[PointId, float]
+    sparse: Mapping[PointId, float]
+    dense_searched: bool = True
+    sparse_searched: bool = True
+
+
+class Hit(NamedTuple):
+    """One point on its way to the answer.
+
+    `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
+    relevance times the factors. `factors` records what each ranking step did, `gains` what was
+    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
+    stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies.
+    """
+
+    collection: str
+    id: PointId
+    relevance: float
+    score: float
+    rrf: float
+    dense: float | None
+    sparse: float | None
+    payload: Payload | None = None
+    factors: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
+    reranked: float | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
+
+    def rescored(self, step: str, factor: float) -> "Hit":
+        """A copy whose score is multiplied by `factor`, with the step recorded."""
+        return self._replace(score=self.score * factor, factors=(*self.factors, (step, factor)))
+
+    def lifted(self, step: str, relevance: float) -> "Hit":
+        """A copy that is more relevant, by what is recorded as the step's gain."""
+        return self._replace(
+            relevance=relevance,
+            score=relevance * math.prod(factor for _, factor in self.factors),
+            gains=(*self.gains, (step, relevance - self.relevance)),
+        )
+
+
+def by_score(hits: Iterable[Hit]) -> list[Hit]:
+    """Best first; ties by collection and id, so that the same request gives the same order."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One call of qdrant-find, validated. None means the server's default throughout.
+
+    The weights say how much each leg counts, `recency` how much age does (0 to 1), `diversity` how
+    much a result's likeness to those above it costs (0 to 1).
+    """
+
+    query: str
+    collections: tuple[str, ...] | None = None
+    limit: int | None = None
+    mode: Mode = "minimal"
+    score_threshold: float | None = None
+    query_filter: Mapping[str, Any] | None = None
+    algorithm: Algorithm = "hybrid"
+    semantic_weight: float | None = None
+    keyword_weight: float | None = None
+    fuzzy_weight: float | None = None
+    correct: bool | None = None
+    priority: Priority | None = None
+    recency: float | None = None
+    rerank: bool | None = None
+    diversity: float | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
+
+    `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
+    places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
+    (none where all counted alike); `tags` those of the hit that the query names; `gains` what was
+    added to the legs.
+    """
+
+    meaning: float | None
+    words: float | None
+    alpha: float
+    rrf: float
+    score: float
+    factors: tuple[tuple[str, float], ...]
+    reranked: float | None = None
+    ranks: tuple[tuple[str, int], ...] = ()
+    weights: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+class Document(NamedTuple):
+    """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
+
+    `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
+    `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
+    `section` names the headings above; `textless`: it has no text, `unread`: too long metadata.
+    `version` is that of a text of several parts, `head` the id of the first where this is another,
+    `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
+    """
+
+    id: PointId
+    collection: str
+    text: str
+    title: str | None = None
+    source: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+    created_at: str | None = None
+    updated_at: str | None = None
+    document: str | None = None
+    chunk: int = 0
+    chunks: int = 1
+    start: int | None = None
+    end: int | None = None
+    last: int | None = None
+    textless: bool = False
+    section: str | None = None
+    torn: bool = False
+    version: str | None = None
+    head: PointId | None = None
+    writing: int | None = None
+    unread: bool = False
+
+    @property
+    def heading(self) -> str | None:
+        """Its title, and below that its section."""
+        return " > ".join(filter(None, (self.title, self.section))) or None
+
+    def current(self, head: "Document | None") -> bool:
+        """Whether this further part is of the version that its document has now.
+
+        That is the one of the first part: whoever replaces it replaces the whole text at once.
+        Without a first part, what was whole once is shown, and what never was is not.
+        """
+        if head is None:
+            return self.writing is None
+        return self.version == head.version and self.chunk < head.chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the answer: a document, how relevant it is, and the passage that says so."""
+
+    document: Document
+    relevance: float
+    score: float
+    passage: str
+    why: Why | None = None
+    also: tuple[tuple[str, PointId], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """What became of reranking: the best `pool` hits scored by `model`, or in a sentence why not.
+
+    "skipped" means that it was not tried, "degraded" that it was and failed.
+    """
+
+    state: RerankState
+    model: str | None = None
+    pool: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The answer to one search. `notes` are sentences the caller should read.
+
+    `rerank` is None where nobody asked for it.
+    """
+
+    query: str
+    results: Sequence[Result]
+    statuses: Sequence[Status]
+    notes: Sequence[str] = ()
+    rerank: Reranked | None = None
+    corrections: Sequence[Correction] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a text that fits the model: `text` is text[start:end] of the whole."""
+
+    text: str
+    start: int
+    end: int
+    tokens: int = field(default=0, compare=False)  # special ones not counted
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A text to remember. `id` None means its content identifies it.
+
+    What else is None stays as it was where the text replaces another.
+    """
+
+    text: str
+    metadata: Mapping[str, Any] | None = None
+    id: str | None = None
+    title: str | None = None
+    source: str | None = None
+    tags: tuple[str, ...] | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """One collection as `qdrant-collections` tells of it."""
+
+    name: str
+    points: int
+    legs: tuple[str, ...]
+    model: str | None
+    updated_at: str | None = None
+    note: str | None = None

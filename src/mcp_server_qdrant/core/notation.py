@@ -1,0 +1,172 @@
+"""How names, ids, times and parts of payloads are written."""
+
+import json
+import math
+import re
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import Document, PointId
+
+NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
+MAX_NAME = 255
+LINE = 120
+PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
+
+Identify = Callable[[str, str, int], str]
+CALENDAR = "no time between the years 1 and 9999 in UTC"
+_DATED = re.compile(
+    r"[+-]?\d{4,}-\d\d-\d\d([T ]\d\d(:\d\d){0,2}(\.\d+)?( ?[+-]\d\d(:?\d\d)?|Z)?)?", re.IGNORECASE
+)
+_SPACED_ZONE = re.compile(r" (?=[+-]\d\d:?\d\d\Z)")
+_FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
+_FROM_5_TO_8 = (5 ^ 8) << 76
+# Controls of a terminal, of the end of a line and of the direction of writing, and characters that
+# a model reads and a person cannot see.
+STEERING = (
+    r"\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f"
+)
+_STEERING = re.compile(f"[{STEERING}]")
+_FORBIDDEN = re.compile(rf'[<>:"/\\|?*\t\ud800-\udfff{STEERING}]')
+_WORD = re.compile(r"\w(?:[\w.~@+/#:=%-]*\w)?")
+
+
+def name_fault(name: str) -> str | None:
+    """Why Qdrant or a file system would not take a collection of this name; None if they would.
+
+    Nor may a name look like another one, or turn what stands around it.
+    """
+    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
+        return None
+    return (
+        f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
+        'without control characters, invisible ones and < > : " / \\ | ? *'
+    )
+
+
+def plain(text: str) -> str:
+    """The text without what would steer a terminal, turn the writing or end the line."""
+    return _STEERING.sub("", text)
+
+
+def escaped(data: str) -> str:
+    """JSON in which all of that is written as escapes."""
+    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], data)
+
+
+def line(text: str, length: int | None = LINE) -> str:
+    """The text on one line of at most `length` characters."""
+    folded = plain(" ".join(text.split()))
+    return folded if length is None or len(folded) <= length else f"{folded[: length - 1]}…"
+
+
+def called(name: str | int) -> str:
+    """A name or an id in a sentence: quoted unless it is one word, so that it reads as no more."""
+    whole = str(name)
+    short = whole if len(whole) <= MAX_NAME else f"{whole[: MAX_NAME - 1]}…"
+    return short if _WORD.fullmatch(short) else repr(short)
+
+
+def every(names: Iterable[str]) -> str:
+    """Several of them."""
+    return ", ".join(map(called, names))
+
+
+def point_id(collection: str, document: str, chunk: int, namespace: uuid.UUID = NAMESPACE) -> str:
+    """uuid5 of (collection, document id, chunk index): the id of a document's first part.
+
+    Further parts had such ids too before texts had versions.
+    """
+    return str(uuid.uuid5(namespace, f"{collection}\x00{document}\x00{chunk}"))
+
+
+def part_id(first: str, version: str, chunk: int) -> str:
+    """The id of a further part: the first part's id XOR a hash of version and number.
+
+    Its own inverse: given a further part's id, it is the id of the first. UUID version 8 (RFC 9562,
+    for an application's own use) tells such an id from others.
+    """
+    return uuid_text(part_number(uuid_number(first), version, chunk))
+
+
+def part_number(first: int, version: str, chunk: int) -> int:
+    """The same of ids as the numbers that they are."""
+    noise = int.from_bytes(blake2b(f"{version}\0{chunk}".encode(), digest_size=16).digest())
+    return first ^ (noise & ~_FIXED_BITS | _FROM_5_TO_8)
+
+
+def is_part_id(point: PointId | None) -> bool:
+    """Whether this is the id of a further part, of whatever version."""
+    return isinstance(point, str) and is_part_number(uuid_number(point))
+
+
+def is_part_number(number: int) -> bool:
+    """The same of an id as the number that it is."""
+    return number >> 76 & 0xF == 8 and number >> 62 & 0b11 == 0b10
+
+
+def uuid_number(text: str) -> int:
+    """A UUID as a number, in a fraction of the time that `uuid.UUID` takes."""
+    return int(text.replace("-", ""), 16)
+
+
+def uuid_text(number: int) -> str:
+    """And back."""
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def sibling_id(one: Document, chunk: int, identify: Identify = point_id) -> str:
+    """The id of another part of the same document and version."""
+    if one.version is None or chunk == 0:
+        return identify(one.collection, one.document or "", chunk)
+    return part_id(str(one.head or one.id), one.version, chunk)
+
+
+def point_ids_of(tenant: str) -> Identify:
+    """The same within one tenant: two that store one text, or use one id, have two points."""
+    return partial(point_id, namespace=uuid.uuid5(NAMESPACE, tenant))
+
+
+def as_point_id(text: str) -> PointId | None:
+    """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
+    if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:
+        return int(text)
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None
+
+
+def moment(value: Any) -> datetime | None:
+    """A time as people and tools write it, in UTC: ISO 8601, or epoch in seconds or milliseconds.
+
+    None where it is neither, or where UTC has no such moment. A time without a zone is UTC.
+    """
+    try:
+        if isinstance(value, date):
+            value = value.isoformat()
+        if isinstance(value, str):
+            when = datetime.fromisoformat(_SPACED_ZONE.sub("", value))
+            return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def impossible(value: Any) -> bool:
+    """Whether a value that stands where a time belongs looks like one, and there is none such."""
+    dated = isinstance(value, str) and _DATED.fullmatch(value) is not None
+    return (dated or isinstance(value, date | int | float)) and moment(value) is None
+
+
+def iso(when: datetime) -> str:
+    """A moment as it is stored: ISO 8601 in UTC, to the second."""
+    return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

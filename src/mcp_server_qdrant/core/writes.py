@@ -1,0 +1,35 @@
+"""What travels when a text is stored."""
+
+from dataclasses import dataclass
+
+from mcp_server_qdrant.core.datatypes import Payload, Sparse
+from mcp_server_qdrant.core.models import Dense
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What storing did.
+
+    `pending` points wait for their dense vector; `without_vector` says why there will be none;
+    `kept` names what an update left as it was, `replaced` counts the parts it replaced.
+    """
+
+    collection: str
+    document: str
+    ids: tuple[str, ...]
+    created_collection: bool
+    updated: bool
+    pending: bool = False
+    without_vector: str | None = None
+    kept: tuple[str, ...] = ()
+    replaced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoint:
+    """One point as we write it: vectors by name, None where the model is not there yet."""
+
+    id: str
+    payload: Payload
+    dense: Dense | None
+    sparse: Sparse

@@ -1,0 +1,1 @@
+"""Models behind HTTP or in the Qdrant server; nothing here loads one."""

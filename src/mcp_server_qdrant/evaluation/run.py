@@ -1,0 +1,331 @@
+"""How good is the ranking? Labelled queries through the pipeline that answers qdrant-find.
+
+Every query is searched twice: as a caller would (`limit` results, timed), and with the most that
+qdrant-find returns, for the recall.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, SearchRequest, Target
+from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
+from mcp_server_qdrant.evaluation.labels import Label
+from mcp_server_qdrant.evaluation.sweep import Configuration
+
+LIMIT = 10
+DEEP = 100
+IDS_AT_ONCE = 200
+MODEL_SECONDS = 600.0
+
+Key = tuple[str, str]
+
+
+class Pipeline(Protocol):
+    """What searches."""
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """The answer to one request."""
+
+
+class Catalog(Protocol):
+    """What knows the collections."""
+
+    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
+        """The targets of a search. Raises UnknownCollection."""
+
+
+class Encoder(Protocol):
+    """A model, loaded or not."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why there are no vectors now."""
+
+    async def ready(self, timeout: float) -> bool:
+        """Wait for it to load; whether it did."""
+
+
+class Encoders(Protocol):
+    """All models."""
+
+    def of(self, model: str | None) -> Encoder:
+        """One of them, started."""
+
+
+class Lookup(Protocol):
+    """What finds documents without searching."""
+
+    async def named(self, collection: str, ids: Sequence[str]) -> Mapping[str, Document]:
+        """Id -> its point, or a part of the document of that id."""
+
+    async def matching(self, collection: str, where: Mapping[str, Any]) -> Sequence[Document]:
+        """The points that a filter matches."""
+
+
+class Lexicon(Protocol):
+    """What knows the words of collections."""
+
+    async def of(self, targets: Sequence[Target]) -> Any:
+        """Have them read."""
+
+    async def settled(self) -> None:
+        """Wait until they are."""
+
+
+class Services(Protocol):
+    """What an evaluation needs of the server's services."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Search."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """What there is."""
+
+    @property
+    def encoders(self) -> Encoders:
+        """Models."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """By id."""
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """Words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A labelled query with the documents that answer it, of the collections it searches."""
+
+    label: Label
+    collections: tuple[str, ...]
+    grades: Mapping[Key, int]
+
+
+@dataclass(slots=True)
+class Run:
+    """One configuration: per query what it found as asked and in depth, and its milliseconds.
+
+    `failures` holds why searches failed, `lapses` how collections fared that were not searched as
+    they should, `refusal` why the configuration cannot be searched at all.
+    """
+
+    configuration: Configuration
+    found: list[list[Key]] = field(default_factory=list)
+    deep: list[list[Key]] = field(default_factory=list)
+    milliseconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    lapses: Counter[str] = field(default_factory=Counter)
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All that was searched. `warnings` are sentences that say what the figures do not."""
+
+    queries: Sequence[Query]
+    runs: Sequence[Run]
+    warnings: Sequence[str]
+    limit: int
+
+
+def key_of(document: Document) -> Key:
+    """What tells a document from others: all parts of one have the same."""
+    return document.collection, document.document or str(document.id)
+
+
+async def resolve(services: Services, labels: Sequence[Label]) -> tuple[list[Query], list[str]]:
+    """The queries with the documents their labels mean, and what is doubtful about the labels.
+
+    An id that is nowhere stays expected, and is missed. Raises UnknownCollection, and RequestError
+    where there is none of all that is expected.
+    """
+    places = {
+        wanted: tuple(t.collection for t in await services.catalog.resolve(wanted))
+        for wanted in dict.fromkeys(label.collections for label in labels)
+    }
+    if empty := next((wanted for wanted, names in places.items() if not names), ()):
+        raise RequestError(f"No collection matches {', '.join(empty)}.")
+    if not all(places.values()):
+        raise RequestError("There is no collection yet, or the default one is empty.")
+    named = await _named(services.lookup, labels, places)
+    queries, lost, unknown = [], [], 0
+    for label in labels:
+        names = places[label.collections]
+        grades = {
+            key: grade
+            for wanted, grade in label.ids.items()
+            for key in _keys(named, names, wanted) or [("", wanted)]
+        }
+        if label.where is not None:
+            grades = dict.fromkeys(await _matching(services.lookup, names, label.where), 1)
+        queries.append(Query(label, names, grades))
+        nowhere = sum(not collection for collection, _ in grades)
+        unknown += nowhere
+        if nowhere == len(grades):
+            lost.append(label.query)
+    if len(lost) == len(labels):
+        raise RequestError(
+            "Nothing that the queries expect is in the collections they search: are the "
+            "collections and the ids right?"
+        )
+    return queries, _doubts(lost, unknown)
+
+
+def _doubts(lost: Sequence[str], unknown: int) -> list[str]:
+    doubts = []
+    if unknown:
+        doubts.append(f"{unknown} expected ids are in none of the collections, and count as missed")
+    if lost:
+        doubts.append(
+            f"{len(lost)} queries expect nothing that the collections they search hold, and count "
+            f"as missed; the first: {lost[0]!r}"
+        )
+    return doubts
+
+
+async def _named(
+    lookup: Lookup, labels: Sequence[Label], places: Mapping[Any, Sequence[str]]
+) -> dict[str, dict[str, Key]]:
+    """Collection -> id -> the document it names there."""
+    wanted: dict[str, dict[str, None]] = {}
+    for label in labels:
+        for collection in places[label.collections]:
+            wanted.setdefault(collection, {}).update(dict.fromkeys(label.ids))
+    found: dict[str, dict[str, Key]] = {}
+    for collection, ids in wanted.items():
+        here = found.setdefault(collection, {})
+        listed = list(ids)
+        for first in range(0, len(listed), IDS_AT_ONCE):
+            some = await lookup.named(collection, listed[first : first + IDS_AT_ONCE])
+            here.update({one: key_of(document) for one, document in some.items()})
+    return found
+
+
+def _keys(
+    named: Mapping[str, Mapping[str, Key]], collections: Iterable[str], wanted: str
+) -> list[Key]:
+    return [named[name][wanted] for name in collections if wanted in named[name]]
+
+
+async def _matching(
+    lookup: Lookup, collections: Iterable[str], where: Mapping[str, Any]
+) -> list[Key]:
+    return [
+        key_of(document) for name in collections for document in await lookup.matching(name, where)
+    ]
+
+
+async def models_ready(
+    services: Services, queries: Iterable[Query], configurations: Iterable[Configuration]
+) -> None:
+    """Wait for the models of all collections. Raises EncoderUnavailable: without, it is no figure.
+
+    Keyword and fuzzy search need none. The words that typos are corrected to are read first.
+    """
+    names = tuple({name: None for query in queries for name in query.collections})
+    targets = await services.catalog.resolve(names)
+    await services.lexicon.of(targets)
+    await services.lexicon.settled()
+    if all(configuration.algorithm in ("keyword", "fuzzy") for configuration in configurations):
+        return
+    for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
+        encoder = services.encoders.of(model)
+        if not await encoder.ready(MODEL_SECONDS):
+            raise EncoderUnavailable(
+                f"{encoder.reason or 'There is no model.'} --algorithms keyword needs none."
+            )
+
+
+async def measure(
+    services: Services,
+    labels: Sequence[Label],
+    configurations: Sequence[Configuration],
+    *,
+    limit: int = LIMIT,
+    searching: Callable[[int], Any] = lambda _: None,
+) -> Measured:
+    """Search every query in every configuration, one after the other.
+
+    `searching` is told how many searches are done. Raises RequestError, and BackendError where no
+    search succeeded.
+    """
+    queries, doubts = await resolve(services, labels)
+    await models_ready(services, queries, configurations)
+    runs = [Run(configuration) for configuration in configurations]
+    for place, query in enumerate(queries, 1):
+        # One query in all configurations before the next: what else the machine does meanwhile
+        # meets them alike.
+        for run in runs:
+            await _search(services, run, query, limit)
+        searching(place * len(runs))
+    good = [run for run in runs if run.refusal is None and run.milliseconds]
+    if not good:
+        reason = runs[0].refusal
+        raise RequestError(reason) if reason else BackendError(runs[0].failures[0])
+    return Measured(queries, good, [*doubts, *_losses(runs)], limit)
+
+
+async def _search(services: Services, run: Run, query: Query, limit: int) -> None:
+    """Search one query and note what came of it."""
+    if run.refusal is not None:
+        return
+    pipeline, lookup = services.pipeline, services.lookup
+    text, collections = query.label.query, query.label.collections
+    try:
+        # First in depth, so that the timed search meets the caches that a server has.
+        deep = await pipeline.search(run.configuration.request(text, collections, DEEP))
+        start = time.perf_counter()
+        page = await pipeline.search(run.configuration.request(text, collections, limit))
+        run.milliseconds.append((time.perf_counter() - start) * 1000)
+    except RequestError as error:
+        run.refusal = str(error)
+        return
+    except BackendError as error:
+        run.failures.append(str(error))
+        run.found.append([])
+        run.deep.append([])
+        return
+    run.found.append(await _seen(lookup, page.results, query.grades))
+    run.deep.append(await _seen(lookup, deep.results, query.grades))
+    run.lapses.update(
+        f"{status.collection} was {status.state}: {status.reason}"
+        for status in page.statuses
+        if status.state != "ok"
+    )
+
+
+async def _seen(lookup: Lookup, results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
+    """The documents found; where a result stands for a copy that is wanted, that copy."""
+    keys: list[Key] = []
+    for result in results:
+        key = key_of(result.document)
+        for collection, point in result.also if key not in wanted else ():
+            copies = (await lookup.named(collection, [str(point)])).values()
+            key = next((one for one in map(key_of, copies) if one in wanted), key)
+        keys.append(key)
+    return keys
+
+
+def _losses(runs: Sequence[Run]) -> list[str]:
+    """What was not searched as it should, a sentence each."""
+    left_out: dict[str, list[str]] = {}
+    said = []
+    for run in runs:
+        name = run.configuration.name
+        if run.refusal is not None or not run.milliseconds:
+            left_out.setdefault(run.refusal or run.failures[0], []).append(name)
+        elif run.failures:
+            count = len(run.failures)
+            said.append(f"{name}: {count} searches failed and count as missed: {run.failures[0]}")
+        said += [f"{name}: in {count} searches {lapse}" for lapse, count in run.lapses.items()]
+    for reason, (first, *others) in left_out.items():
+        more = f" and {len(others)} more are" if others else " is"
+        said.append(f"{first}{more} left out: {reason}")
+    return said

@@ -1,0 +1,157 @@
+"""Who sends a request: asked before anything else sees it."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcp_server_qdrant.core.access import CALLER, READ, STANDS, Caller, calling
+from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
+from mcp_server_qdrant.http.auth.scopes import SCOPES
+
+logger = logging.getLogger(__name__)
+
+METADATA = "/.well-known/oauth-protected-resource"
+BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)  # RFC 6750, section 2.1
+RETRY_SECONDS = 5
+
+
+class Verifier(Protocol):
+    """What knows whose a token is."""
+
+    async def caller(self, token: str) -> Caller:
+        """Who has this token. Raises Unauthorized or VerifierUnavailable."""
+
+    def standing(self, token: str, who: Caller) -> Callable[[], bool] | None:
+        """What tells whether it still is this caller's; None where that cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What an OAuth issuer's clients know this server as (RFC 9728)."""
+
+    url: str
+    issuer: str
+    scope_prefix: str = ""
+
+    @property
+    def scopes(self) -> list[str]:
+        """The scopes' names as the issuer has them."""
+        return [self.scope_prefix + scope for scope in SCOPES]
+
+    @property
+    def host(self) -> str:
+        """The name that clients call it by."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def metadata_path(self) -> str:
+        """Where the metadata are: the well-known path before the resource's own."""
+        return METADATA + urlsplit(self.url).path.rstrip("/")
+
+    @property
+    def metadata_url(self) -> str:
+        """The same as a URL."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{self.metadata_path}"
+
+    async def metadata(self, _: Request) -> Response:
+        """The metadata, for every web page to read."""
+        said = {
+            "resource": self.url,
+            "authorization_servers": [self.issuer],
+            "scopes_supported": self.scopes,
+            "bearer_methods_supported": ["header"],
+            "resource_name": "mcp-server-qdrant",
+        }
+        return JSONResponse(said)
+
+
+class Authenticated:
+    """An ASGI application that only requests with a valid token reach.
+
+    Their caller is `access.caller()` inside, and in the scope for what is done in other tasks.
+    What is got below one of `pages` needs none: a browser that opens a page cannot send one.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        verifier: Verifier,
+        resource: Resource | None = None,
+        pages: Iterable[str] = (),
+    ) -> None:
+        self._app = app
+        self._verifier = verifier
+        self._resource = resource
+        self._pages = tuple(pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, 403 or 503, or hand the request on."""
+        if scope["method"] in ("GET", "HEAD") and self._is_page(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            token = bearer(Headers(scope=scope))
+            who = await self._verifier.caller(token)
+        except Unauthorized as error:
+            logger.info("A request was refused: %s", error)
+            response = self._refusal(401, "invalid_token", str(error))
+        except VerifierUnavailable as error:
+            headers = {"Retry-After": str(RETRY_SECONDS)}
+            response = JSONResponse({"error": str(error)}, status_code=503, headers=headers)
+        else:
+            if READ in who.scopes:
+                known = {CALLER: who, STANDS: self._verifier.standing(token, who)}
+                with calling(who):
+                    await self._app({**scope, **known, "user": _user(who)}, receive, send)
+                return
+            response = self._refusal(403, "insufficient_scope", "The token lacks the scope read.")
+        await response(scope, receive, send)
+
+    def _is_page(self, path: str) -> bool:
+        return any(path == page or path.startswith(f"{page}/") for page in self._pages)
+
+    def _refusal(self, status: int, error: str, sentence: str) -> Response:
+        said = {"error": error, "error_description": sentence}
+        if self._resource:
+            said |= {"scope": self._resource.scopes[0]}
+            said |= {"resource_metadata": self._resource.metadata_url}
+        challenge = "Bearer " + ", ".join(f"{key}={json.dumps(text)}" for key, text in said.items())
+        body = {"error": error, "error_description": sentence}
+        return JSONResponse(body, status_code=status, headers={"WWW-Authenticate": challenge})
+
+
+def bearer(headers: Headers) -> str:
+    """The token of a request. Raises Unauthorized unless there is exactly one, well written."""
+    given = headers.getlist("authorization")
+    if not given:
+        raise Unauthorized("A token is needed: send it as Authorization: Bearer.")
+    match = BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
+    if match is None:
+        raise Unauthorized("The Authorization header must be Bearer and one token.")
+    return match[1]
+
+
+def _user(who: Caller) -> AuthenticatedUser:
+    """The caller as the SDK wants it, which ties a session to who opened it."""
+    issuer = {"iss": who.claims.get("iss")}
+    return AuthenticatedUser(
+        AccessToken(
+            token="",  # nothing below needs it
+            client_id=who.name,
+            subject=who.name,
+            scopes=sorted(who.scopes),
+            claims=issuer,
+        )
+    )

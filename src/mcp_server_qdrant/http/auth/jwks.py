@@ -1,0 +1,177 @@
+"""An issuer's public keys (RFC 7517): fetched when first needed, kept, fetched again in time.
+
+Keys that have been got go on while the issuer cannot be reached.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from mcp_server_qdrant.core.errors import VerifierUnavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+logger = logging.getLogger(__name__)
+
+FRESH_SECONDS = 300.0  # after which keys are fetched again, beside the calls
+PAUSE_SECONDS = 30.0  # between fetches for the sake of unknown keys, so that forgers cause few
+RETRY_SECONDS = 5.0  # after a failure, while there are no keys
+FETCH_SECONDS = 5.0
+MAX_BYTES = 1_000_000
+KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}  # of algorithms -> of keys
+ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+UNAVAILABLE = (
+    "The issuer's keys cannot be got, so no token can be checked: try again in a few seconds."
+)
+
+Key = Mapping[str, Any]
+
+
+class Keys:
+    """The keys of one issuer. One fetch at a time, whatever the number of calls."""
+
+    def __init__(
+        self,
+        issuer: str,
+        url: str | None = None,
+        *,
+        client: "Callable[[], httpx.AsyncClient] | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._issuer = issuer
+        self._url = url
+        self._client = client or _http_client
+        self._clock = clock
+        self._keys: tuple[Key, ...] = ()
+        self._fetched = self._tried = float("-inf")
+        self._under_way: asyncio.Task[None] | None = None
+
+    async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Key]:
+        """The keys that may have signed a token with this header; none: nobody's.
+
+        Raises VerifierUnavailable where there are no keys at all.
+        """
+        if not self._keys:
+            await self._fetch_after(RETRY_SECONDS)
+            if not self._keys:
+                raise VerifierUnavailable(UNAVAILABLE)
+        elif self._clock() - self._fetched >= FRESH_SECONDS:
+            self._start_after(PAUSE_SECONDS)
+        found = self._fitting(kid, algorithm)
+        if not found:
+            await self._fetch_after(PAUSE_SECONDS)
+            found = self._fitting(kid, algorithm)
+        return found
+
+    def _fitting(self, kid: str | None, algorithm: str) -> list[Key]:
+        fitting = [key for key in self._keys if fits(key, algorithm)]
+        if kid is None:
+            return fitting if len(fitting) == 1 else []
+        return [key for key in fitting if key.get("kid") == kid]
+
+    async def _fetch_after(self, pause: float) -> None:
+        """Fetch, or wait for the fetch under way, unless the last one was just now."""
+        if task := self._start_after(pause):
+            await asyncio.shield(task)
+
+    def _start_after(self, pause: float) -> "asyncio.Task[None] | None":
+        if self._under_way is None and self._clock() - self._tried >= pause:
+            self._tried = self._clock()
+            self._under_way = asyncio.create_task(self._fetch())
+        return self._under_way
+
+    async def _fetch(self) -> None:
+        import httpx
+
+        try:
+            async with asyncio.timeout(FETCH_SECONDS), self._client() as client:
+                keys = await self._get(client)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
+            cached = "those got before go on" if self._keys else "there are none"
+            reason = error if isinstance(error, _Unusable) else type(error).__name__
+            logger.warning("The issuer's keys could not be fetched (%s): %s.", reason, cached)
+        else:
+            self._keys, self._fetched = keys, self._clock()
+        finally:
+            self._under_way = None
+
+    async def _get(self, client: "httpx.AsyncClient") -> tuple[Key, ...]:
+        url = self._url or await self._discover(client)
+        found = (await _json(client, url)).get("keys")
+        keys = tuple(key for key in found or () if isinstance(key, dict) and usable(key))
+        if not keys:
+            raise _Unusable("no key in the answer can check a signature")
+        return keys
+
+    async def _discover(self, client: "httpx.AsyncClient") -> str:
+        """Where the keys are, by OpenID Connect discovery or else RFC 8414."""
+        for url in metadata_urls(self._issuer):
+            try:
+                metadata = await _json(client, url)
+            except _Unusable:
+                continue
+            if metadata.get("issuer") != self._issuer:
+                raise _Unusable("the metadata are of another issuer than AUTH_ISSUER")
+            found = metadata.get("jwks_uri")
+            if not isinstance(found, str) or urlsplit(found).scheme not in ("https", "http"):
+                continue
+            if self._issuer.startswith("https:") and not found.startswith("https:"):
+                raise _Unusable("an https issuer names keys without https")
+            return found
+        raise _Unusable("the issuer has no metadata with a jwks_uri; set AUTH_JWKS_URL")
+
+
+class _Unusable(ValueError):
+    """What was answered cannot be used; says why in words of ours."""
+
+
+async def _json(client: "httpx.AsyncClient", url: str) -> dict[str, Any]:
+    response = await client.get(url)
+    if response.status_code != 200:
+        raise _Unusable(f"status {response.status_code}")
+    if len(response.content) > MAX_BYTES:
+        raise _Unusable("the answer is too large")
+    try:
+        found = response.json()
+    except (ValueError, RecursionError):
+        raise _Unusable("the answer is not JSON") from None
+    if not isinstance(found, dict):
+        raise _Unusable("the answer is not a JSON object")
+    return found
+
+
+def _http_client() -> "httpx.AsyncClient":
+    import httpx
+
+    return httpx.AsyncClient(timeout=FETCH_SECONDS, headers={"Accept": "application/json"})
+
+
+def metadata_urls(issuer: str) -> list[str]:
+    """Where an issuer tells of itself: OpenID Connect, then RFC 8414, which differ by a path."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    inserted = urlunsplit(
+        parts._replace(path=f"/.well-known/oauth-authorization-server{path}", query="", fragment="")
+    )
+    return [f"{issuer.rstrip('/')}/.well-known/openid-configuration", inserted]
+
+
+def usable(key: Key) -> bool:
+    """Whether it is a public key for signatures, and not a shared secret."""
+    return key.get("kty") in KINDS.values() and key.get("use", "sig") == "sig"
+
+
+def fits(key: Key, algorithm: str) -> bool:
+    """Whether a signature of this algorithm can be of this key."""
+    return (
+        algorithm in ALGORITHMS
+        and key.get("kty") == KINDS[algorithm[:2]]
+        and key.get("alg", algorithm) == algorithm
+    )

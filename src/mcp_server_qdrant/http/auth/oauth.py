@@ -1,0 +1,117 @@
+"""Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725) signed with one of its keys."""
+
+import asyncio
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.errors import Unauthorized
+from mcp_server_qdrant.http.auth.jwks import ALGORITHMS
+from mcp_server_qdrant.http.auth.scopes import granted
+
+MAX_TOKEN = 16_384
+NAMES = ("sub", "client_id", "azp")  # the first present names the caller
+
+
+class Keys(Protocol):
+    """Where keys come from."""
+
+    async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Mapping[str, Any]]:
+        """The public keys (JWK) that may have signed such a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a token must say, and where its scopes stand."""
+
+    issuer: str
+    audience: tuple[str, ...]
+    leeway: float = 30.0
+    scope_claims: tuple[str, ...] = ("scope", "scp")
+    scope_prefix: str = ""
+
+
+class AccessTokens:
+    """Who a JWT says is calling, once all of it has been verified."""
+
+    def __init__(self, keys: Keys, expected: Expected) -> None:
+        self._keys = keys
+        self._expected = expected
+        self._jwt: Any = None
+
+    async def caller(self, token: str) -> Caller:
+        """Who has this token. Raises Unauthorized, VerifierUnavailable without any keys."""
+        claims = await self._verified(token)
+        name = next((claims[key] for key in NAMES if isinstance(claims.get(key), str)), "")
+        if not name:
+            raise Unauthorized("The token does not say whose it is.")
+        return Caller(name, self._scopes(claims), claims)
+
+    def standing(self, token: str, who: Caller) -> None:
+        """An access token cannot be withdrawn; each further request needs one that counts."""
+
+    async def _verified(self, token: str) -> dict[str, Any]:
+        jwt = self._jwt = self._jwt or await asyncio.to_thread(importlib.import_module, "jwt")
+        if len(token) > MAX_TOKEN:
+            raise Unauthorized("The token is too long.")
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.PyJWTError:
+            raise Unauthorized("The token is not a JWT.") from None
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS:
+            raise Unauthorized("The token is signed by an algorithm that is not accepted.")
+        if not _access_token(header.get("typ")):
+            raise Unauthorized("The token is not an access token.")
+        keys = await self._keys.candidates(kid, algorithm)
+        if not keys:
+            raise Unauthorized("The token is signed with a key that the issuer does not have.")
+        return self._decoded(jwt, token, keys[0], algorithm)
+
+    def _decoded(
+        self, jwt: Any, token: str, key: Mapping[str, Any], algorithm: str
+    ) -> dict[str, Any]:
+        expected = self._expected
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                jwt.PyJWK(dict(key), algorithm),
+                algorithms=[algorithm],
+                audience=expected.audience,
+                issuer=expected.issuer,
+                leeway=expected.leeway,
+                options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
+            )
+        except jwt.PyJWTError as error:
+            raise Unauthorized(_reason(jwt, error)) from None
+        return claims
+
+    def _scopes(self, claims: Mapping[str, Any]) -> frozenset[str]:
+        prefix = self._expected.scope_prefix
+        found = next((claims[key] for key in self._expected.scope_claims if key in claims), "")
+        names = found.split() if isinstance(found, str) else found
+        if not isinstance(names, list):
+            return frozenset()
+        named = [name for name in names if isinstance(name, str) and name.startswith(prefix)]
+        return granted(name.removeprefix(prefix) for name in named)
+
+
+def _access_token(kind: Any) -> bool:
+    """Whether a header's `typ` is that of an access token, or says nothing."""
+    said = str(kind or "jwt").lower()
+    return said == "jwt" or said.endswith("at+jwt")
+
+
+def _reason(jwt: Any, error: Exception) -> str:
+    """Why a token was refused, without anything that stands in it."""
+    reasons = (
+        (jwt.ExpiredSignatureError, "The token has expired."),
+        (jwt.ImmatureSignatureError, "The token is not valid yet."),
+        (jwt.InvalidAudienceError, "The token is for another audience."),
+        (jwt.InvalidIssuerError, "The token is of another issuer."),
+        (jwt.MissingRequiredClaimError, "The token lacks a claim: it needs exp, iss and aud."),
+        (jwt.InvalidSignatureError, "The token's signature is wrong."),
+    )
+    return next((text for kind, text in reasons if isinstance(error, kind)), "The token is broken.")

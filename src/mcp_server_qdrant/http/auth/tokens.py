@@ -1,0 +1,237 @@
+"""Named tokens: a file of their hashes, and one token from the environment.
+
+The file is a list, in YAML or JSON; `expires` and `claims` may be left out:
+
+    - {name: ana, sha256: <64 hex digits>, scopes: [read], claims: {team: x}, expires: 2027-01-31}
+
+A plain hash does, since tokens are random and long: there is nothing to guess.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
+from mcp_server_qdrant.core.ownership import others_may_write
+from mcp_server_qdrant.http.auth.scopes import granted
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "mqd_"  # lets scanners for leaked secrets know it
+RANDOM_BYTES = 32
+SINGLE = "(AUTH_TOKEN)"  # no name of a token in a file can be this
+STALE_SECONDS = 300.0  # that tokens go on while their file is gone or not sound
+RETRY_SECONDS = 5.0  # between looks at such a file that did not change itself
+LAPSED = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
+
+
+class Entry(BaseModel):
+    """One token of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$", repr=False)]
+    scopes: Annotated[tuple[Literal["read", "write", "admin"], ...], Field(min_length=1)]
+    claims: dict[str, Any] = {}
+    expires: datetime | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who has this token."""
+        return Caller(self.name, granted(self.scopes), self.claims)
+
+    def ended(self, now: datetime) -> bool:
+        """Whether its time is over; without a zone it is UTC."""
+        end = self.expires
+        return end is not None and now >= (end if end.tzinfo else end.replace(tzinfo=UTC))
+
+
+def digest(token: str) -> str:
+    """What is stored of a token: its SHA-256 in hex."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def new_token() -> str:
+    """A token that nobody can guess: 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+
+
+def parse(text: str, *, as_json: bool) -> tuple[Entry, ...]:
+    """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
+    found = _load(text, as_json=as_json)
+    try:
+        entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
+    except ValidationError as error:
+        raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
+    for what in ("name", "sha256"):
+        if len({getattr(entry, what) for entry in entries}) < len(entries):
+            raise ConfigError(f"AUTH_TOKENS_FILE: two tokens have the same {what}.")
+    return entries
+
+
+def _load(text: str, *, as_json: bool) -> Any:
+    import yaml
+
+    kind = "JSON" if as_json else "YAML"
+    with contained(lambda _: ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.")):
+        return json.loads(text) if as_json else yaml.safe_load(text)
+
+
+def _fault(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    number, *inside = first["loc"] or ("",)
+    if not isinstance(number, int):
+        return "it must be a list of tokens"
+    field = inside[0] if inside and inside[0] in Entry.model_fields else "another field"
+    return f"token {number + 1}: {field}: {first['msg']}"
+
+
+class NamedTokens:
+    """Who has which token. The file is read again when it changes.
+
+    While it is gone or not sound, the tokens read before go on for `STALE_SECONDS`, then none does.
+    """
+
+    def __init__(
+        self, path: Path | None, single: str | None, now: Callable[[], datetime] | None = None
+    ) -> None:
+        """Raises ConfigError where the file cannot be used."""
+        self._path = path
+        self._now = now or (lambda: datetime.now(UTC))
+        self._single: list[Entry] = []
+        if single:
+            hashed = digest(single)
+            self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
+        self._entries: Sequence[Entry] = ()
+        self._seen: tuple[int, ...] | None = None
+        self._broken: datetime | None = None  # since when the file is not sound
+        self._tried: datetime | None = None  # when such a file was last read
+        if path:
+            self._seen = _signature(path)
+            self._entries = read(path)
+
+    async def caller(self, token: str) -> Caller:
+        """Who has this token. Raises Unauthorized, VerifierUnavailable."""
+        self._follow()
+        wanted, found = digest(token), None
+        for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
+            if hmac.compare_digest(entry.sha256, wanted):
+                found = entry
+        if found is None and self._lapsed:
+            raise VerifierUnavailable(LAPSED)
+        if found is None:
+            raise Unauthorized("The token is not known here.")
+        if found.ended(self._now()):
+            raise Unauthorized("The token has expired.")
+        return found.caller
+
+    def standing(self, token: str, who: Caller) -> Callable[[], bool]:
+        """What tells whether the token is still this caller's, as it was when it was let in."""
+        wanted = digest(token)
+
+        def stands() -> bool:
+            self._follow()
+            found = (one for one in [*self._single, *self._entries] if one.sha256 == wanted)
+            entry = next(found, None)
+            return entry is not None and not entry.ended(self._now()) and entry.caller == who
+
+        return stands
+
+    @property
+    def _lapsed(self) -> bool:
+        """Whether the file was not sound for so long that the tokens of before are none now."""
+        since = self._broken
+        return since is not None and self._now() - since >= timedelta(seconds=STALE_SECONDS)
+
+    def _follow(self) -> None:
+        """Read the file again if it is another than before; one that was not sound now and then."""
+        if self._path is None:
+            return
+        signature = _signature(self._path)
+        if signature != self._seen or self._due():
+            self._read(self._path, again=signature == self._seen)
+            self._seen = signature
+        if self._lapsed and self._entries:
+            self._entries = ()
+            logger.error("AUTH_TOKENS_FILE is not sound for too long: its tokens are refused.")
+
+    def _due(self) -> bool:
+        pause = timedelta(seconds=RETRY_SECONDS)
+        return self._tried is not None and self._now() - self._tried >= pause
+
+    def _read(self, path: Path, *, again: bool) -> None:
+        try:
+            self._entries = read(path)
+        except ConfigError as error:
+            self._tried = self._now()
+            self._broken = self._broken or self._tried
+            if not again:
+                minutes = STALE_SECONDS / 60
+                logger.warning("%s The tokens read before go on for %d minutes.", error, minutes)
+        else:
+            self._tried = self._broken = None
+            logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
+
+
+def _signature(path: Path) -> tuple[int, ...] | None:
+    """What changes with a file, whoever writes it and whatever time it is given; None: no file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+
+
+def read(path: Path) -> tuple[Entry, ...]:
+    """The tokens in a file that nobody else may write. Raises ConfigError."""
+    try:
+        fault = others_may_write(path)
+    except OSError:
+        fault = None  # reading it says more
+    if fault:
+        raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
+    return parse(_text(path), as_json=path.suffix == ".json")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"AUTH_TOKENS_FILE cannot be read: {reason}.") from None
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """A token as a line of the file in YAML."""
+    return f"- {json.dumps(entry, ensure_ascii=False)}\n"
+
+
+def add(path: Path, entry: Mapping[str, Any]) -> None:
+    """Write one token more into a file, made where there is none, for its owner alone.
+
+    What stands there stays as it is, comments too. Raises ConfigError, and then changes nothing.
+    """
+    as_json, exists = path.suffix == ".json", path.exists()
+    text = _text(path) if exists else ""
+    parse(text or "[]", as_json=as_json)
+    if as_json:
+        text = json.dumps([*json.loads(text or "[]"), entry], indent=1, ensure_ascii=False) + "\n"
+    else:
+        text = text + ("" if not text or text.endswith("\n") else "\n") + line(entry)
+    parse(text, as_json=as_json)
+    try:
+        if not exists:
+            path.touch(mode=0o600)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"The file cannot be written: {error.strerror}.") from None

@@ -1,0 +1,43 @@
+"""Who sends an MCP message, and which tools it may see.
+
+The SDK handles messages in other tasks than the HTTP requests that brought them, and a session's
+messages in the task of its first one; so the caller is taken from each message's own request.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST
+
+from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, calling
+from mcp_server_qdrant.http.load import Standing
+
+
+class ForCaller:
+    """Middleware of an MCP server: every message is handled for who sent it, or not at all."""
+
+    def __init__(self, scopes: Mapping[str, str], standing: Standing) -> None:
+        """`scopes` says which scope a tool needs, by its name; `standing` ends what it must."""
+        self._scopes = scopes
+        self._standing = standing
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Handle one message; tools that the caller may not call are left out of a list."""
+        who = ctx.request.scope.get(CALLER) if ctx.request is not None else None
+        if ctx.request is None or not isinstance(who, Caller):
+            raise MCPError(INVALID_REQUEST, "This message came without a caller.")
+        result: HandlerResult = None
+        with self._standing.watched(ctx.request.scope) as cancel, calling(who):
+            result = await call_next(ctx)
+        if cancel.cancelled_caught:
+            raise MCPError(INVALID_REQUEST, "The token was withdrawn while this was under way.")
+        if ctx.method == "tools/list" and isinstance(result, dict):
+            result["tools"] = [tool for tool in result["tools"] if self._may(who, tool["name"])]
+        return result
+
+    def _may(self, who: Caller, tool: str) -> bool:
+        return self._scopes.get(tool, ADMIN) in who.scopes

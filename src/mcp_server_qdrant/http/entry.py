@@ -1,0 +1,80 @@
+"""What stands before every request, by the settings: the guard, then who calls."""
+
+from collections.abc import Iterable
+
+from mcp.server.auth.routes import cors_middleware
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
+from mcp_server_qdrant.http.auth.jwks import Keys
+from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+from mcp_server_qdrant.http.auth.tokens import NamedTokens
+from mcp_server_qdrant.http.guard import Guard
+from mcp_server_qdrant.settings.environment import Settings
+
+PROBES = ("/healthz", "/readyz")
+
+
+def protect(
+    app: Starlette,
+    settings: Settings,
+    path: str,
+    pages: Iterable[str] = (),
+    inner: ASGIApp | None = None,
+) -> ASGIApp:
+    """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
+
+    `path` is that of the MCP endpoint; below `pages` lies what may be got without a token. `inner`
+    is the application with the layers that come after the token. Raises ConfigError where the
+    tokens' file cannot be used.
+    """
+    inner = inner or app
+    resource = _resource(settings, path)
+    names = [*settings.allowed_hosts, settings.host]
+    open_paths = [*PROBES]
+    if resource:
+        names.append(resource.host)
+        for where in {METADATA, resource.metadata_path}:
+            open_paths.append(where)
+            endpoint = cors_middleware(resource.metadata, ["GET", "OPTIONS"])
+            app.router.routes.append(Route(where, endpoint, methods=["GET", "OPTIONS"]))
+    verifier = _verifier(settings)
+    return Guard(
+        app,
+        Authenticated(inner, verifier, resource, pages) if verifier else inner,
+        hosts=names,
+        origins=settings.allowed_origins,
+        open_paths=open_paths,
+    )
+
+
+def asks(settings: Settings) -> bool:
+    """Whether requests need a token."""
+    return settings.auth_mode in ("token", "oauth")
+
+
+def _verifier(settings: Settings) -> Verifier | None:
+    if settings.auth_mode == "token":
+        single = settings.auth_token.get_secret_value() if settings.auth_token else None
+        return NamedTokens(settings.auth_tokens_file, single)
+    if settings.auth_mode == "oauth" and settings.auth_issuer:
+        expected = Expected(
+            issuer=settings.auth_issuer,
+            audience=settings.auth_audience,
+            leeway=settings.auth_leeway,
+            scope_claims=settings.auth_scope_claims,
+            scope_prefix=settings.auth_scope_prefix,
+        )
+        return AccessTokens(Keys(settings.auth_issuer, settings.auth_jwks_url), expected)
+    return None
+
+
+def _resource(settings: Settings, path: str) -> Resource | None:
+    if settings.auth_mode != "oauth" or not settings.auth_issuer:
+        return None
+    urls = (one for one in settings.auth_audience if one.startswith(("https://", "http://")))
+    here = f"http://{settings.host}:{settings.port}{path}"
+    url = settings.auth_resource_url or next(urls, here)
+    return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)

@@ -1,0 +1,131 @@
+"""Figures for Prometheus, in a registry of their own."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from mcp_server_qdrant.core.datatypes import Status
+from mcp_server_qdrant.core.telemetry import PHASES, Outcome, Phase
+from mcp_server_qdrant.http.limits import REFUSALS, Refusal
+from mcp_server_qdrant.http.load import Load
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+OTHER = "other"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+FAULTS = ("failed", "timeout", "degraded")
+ENGINE_STATES = ("up", "opening", "down")
+ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown")
+
+
+class Metrics:
+    """What happened since the start, and how it is now.
+
+    Labels are bounded: tools are those in `tools`, and at most `named` collections are
+    named, the first to fail; all others are `other`.
+    """
+
+    def __init__(self, load: Load, named: int = 20) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
+        self.tools: frozenset[str] = frozenset()
+        self._named = named
+        self._collections: set[str] = set()
+        registry = self._registry = CollectorRegistry()
+        self._calls = Counter(
+            "mcp_qdrant_calls", "Tool calls.", ("tool", "outcome"), registry=registry
+        )
+        self._call_seconds = Histogram(
+            "mcp_qdrant_call_seconds", "Time of a call.", ("tool",), buckets=SECONDS,
+            registry=registry,
+        )  # fmt: skip
+        self._phase_seconds = Histogram(
+            "mcp_qdrant_phase_seconds", "Time of a phase of a search.", ("phase",),
+            buckets=SECONDS, registry=registry,
+        )  # fmt: skip
+        self._errors = Counter(
+            "mcp_qdrant_collection_errors", "Searches of a collection that did not go well.",
+            ("collection", "state"), registry=registry,
+        )  # fmt: skip
+        self._degraded = Counter(
+            "mcp_qdrant_degraded_searches", "Searches with less than was asked for.",
+            registry=registry,
+        )  # fmt: skip
+        self._refused = Counter(
+            "mcp_qdrant_refused_requests", "Requests that were not worked on.", ("reason",),
+            registry=registry,
+        )  # fmt: skip
+        self._engine = Gauge(
+            "mcp_qdrant_engine", "1 for the state it is in.", ("state",), registry=registry
+        )
+        self._encoder = Gauge(
+            "mcp_qdrant_encoder", "1 for the state it is in.", ("state",), registry=registry
+        )
+        self._work = Gauge(
+            "mcp_qdrant_work",
+            "Written since the start; in step.",
+            ("kind",),
+            registry=registry,
+        )  # fmt: skip
+        under_way = Gauge("mcp_qdrant_calls_under_way", "Calls now.", registry=registry)
+        under_way.set_function(lambda: load.under_way)
+        streams = Gauge("mcp_qdrant_streams_open", "Event streams now.", registry=registry)
+        streams.set_function(lambda: load.streams.count)
+        for phase in PHASES:
+            self._phase_seconds.labels(phase)
+        for reason in REFUSALS:
+            self._refused.labels(reason)
+
+    def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
+        """A tool was called."""
+        name = self.known(tool)
+        self._calls.labels(name, outcome).inc()
+        self._call_seconds.labels(name).observe(seconds)
+
+    def known(self, tool: str) -> str:
+        """The tool's name, if it is one of ours: any other is what a client made up."""
+        return tool if tool in self.tools else OTHER
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Everything inside is this phase of a search."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._phase_seconds.labels(name).observe(time.perf_counter() - began)
+
+    def fared(self, statuses: Iterable[Status]) -> None:
+        """How each collection of a search fared."""
+        faults = [status for status in statuses if status.state in FAULTS]
+        for status in faults:
+            self._errors.labels(self._name(status.collection), status.state).inc()
+        if faults:
+            self._degraded.inc()
+
+    def refused(self, reason: Refusal) -> None:
+        """A request was refused."""
+        self._refused.labels(reason).inc()
+
+    def text(self, engine: str, encoder: str, work: Mapping[str, int]) -> bytes:
+        """All figures, with the state of engine and encoder, and what was written."""
+        for state in ENGINE_STATES:
+            self._engine.labels(state).set(state == engine)
+        for state in ENCODER_STATES:
+            self._encoder.labels(state).set(state == encoder)
+        for kind, count in work.items():
+            self._work.labels(kind).set(count)
+        return generate_latest(self._registry)
+
+    def _name(self, collection: str) -> str:
+        if len(self._collections) < self._named:
+            self._collections.add(collection)
+        return collection if collection in self._collections else OTHER

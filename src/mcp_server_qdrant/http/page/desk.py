@@ -1,0 +1,269 @@
+"""What the visual page asks for: each answer is that of a tool, in the shape the page shows."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, cast
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, TextContent
+
+from mcp_server_qdrant.core.datatypes import SearchPage, SearchRequest
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest, View
+
+ALGORITHMS = ("hybrid", "semantic", "keyword", "fuzzy")
+TAG_KEYS = ("tags", "metadata.tags")
+AXES = 3
+TAGS = 100  # of each collection: more than anybody looks through
+AT_ONCE = 8
+NOT_ASKED = {"mode", "explain", "query_filter", "collection_name"}
+
+
+class Facets(Protocol):
+    """What tells the tags of a collection."""
+
+    async def tags(self, collection: str, limit: int) -> Sequence[tuple[str, str]]:
+        """The most frequent ones, as (key, value)."""
+
+
+class Projector(Protocol):
+    """What draws maps."""
+
+    async def view(self, request: MapRequest) -> View:
+        """The map of the collections, with the search on it."""
+
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """It as JSON for a browser."""
+
+
+class Services(Protocol):
+    """What the page asks beside the tools."""
+
+    @property
+    def facets(self) -> Facets:
+        """Tags."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
+
+
+_NOTED: ContextVar[list[SearchRequest]] = ContextVar("noted")
+
+
+class Notepad:
+    """Stands where qdrant-find has the services: notes what would be searched, and finds nothing.
+
+    So the tool itself makes the request of a map out of what the page asks.
+    """
+
+    @property
+    def pipeline(self) -> "Notepad":
+        """What is asked to search."""
+        return self
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """Note the request."""
+        _NOTED.get().append(request)
+        return SearchPage(request.query, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a search does where the page says nothing."""
+
+    version: str
+    limit: int
+    priority: str
+    priority_order: tuple[str, ...]
+    recency: float
+    fuzzy: float
+    alpha: float | None
+    correct: bool
+    rerank: bool
+    filters: tuple[Mapping[str, Any], ...] = ()
+
+
+class Desk:
+    """Runs the tools for the page."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        noting: Sequence[Tool],
+        services: Callable[[], Awaitable[Services]],
+        defaults: Defaults,
+    ) -> None:
+        """`noting` are the same tools over a Notepad."""
+        self._tools = {tool.name: tool for tool in tools}
+        self._noting = {tool.name: tool for tool in noting}
+        self._services = services
+        self._defaults = defaults
+
+    async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """The collections, and what the server does by default."""
+        found = await self._run("qdrant-collections", {})
+        return found | {"defaults": asdict(self._defaults)}
+
+    async def tags(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Collection -> its most frequent tags; one whose tags cannot be told has none."""
+        found = await self._run("qdrant-collections", {})
+        facets = (await self._services()).facets
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def of(name: str) -> list[str]:
+            async with gate:
+                try:
+                    pairs = await facets.tags(name, TAGS)
+                except QdrantMcpError:
+                    return []
+            return sorted({value for _, value in pairs})
+
+        names = [one["name"] for one in found["collections"]]
+        each = await asyncio.gather(*map(of, names))
+        return {"tags": {name: tags for name, tags in zip(names, each, strict=True) if tags}}
+
+    async def search(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One search as qdrant-find does it, with why each result ranks there."""
+        return await self._timed(self.arguments(asked) | {"explain": True})
+
+    async def compare(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The same search by every algorithm.
+
+        One search goes before, so that none pays for what the others then find in the caches.
+        """
+        arguments = self.arguments(asked)
+        await self._tried(arguments)
+        runs = [await self._tried(arguments | {"algorithm": name}) for name in ALGORITHMS]
+        if all("error" in run for run in runs):
+            raise RequestError(runs[0]["error"])
+        reference = _keys(runs[0])
+        rows = zip(ALGORITHMS, runs, strict=True)
+        return {"algorithms": [compared(name, run, reference) for name, run in rows]}
+
+    async def map(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The collections as points, with a search on them if one is asked for.
+
+        `search` is what `search` takes; `places` asks only where its hits lie, without the points.
+        """
+        _known(asked, {"collections", "points", "search", "places"})
+        request = MapRequest(
+            collections=_names(asked.get("collections")),
+            limit=_points(asked.get("points")),
+            search=await self._request(asked["search"]) if asked.get("search") else None,
+        )
+        projector = (await self._services()).projector
+        drawn = await projector.encoded(await projector.view(request), AXES)
+        if asked.get("places"):
+            for panel in drawn["panels"]:
+                panel["groups"] = [
+                    {key: group[key] for key in ("collection", "total", "count")}
+                    for group in panel["groups"]
+                ]
+        return drawn
+
+    async def _request(self, asked: Any) -> SearchRequest:
+        if not isinstance(asked, dict):
+            raise RequestError("search must be an object.")
+        noted: list[SearchRequest] = []
+        reset = _NOTED.set(noted)
+        try:
+            await _run(self._noting["qdrant-find"], self.arguments(asked))
+        finally:
+            _NOTED.reset(reset)
+        return noted[0]
+
+    async def text(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole text of one point, with its metadata, source and neighbouring parts."""
+        _known(asked, {"id", "collection", "neighbours"})
+        arguments = {
+            "ids": [asked.get("id")],
+            "collection_name": asked.get("collection"),
+            "neighbours": asked.get("neighbours"),
+        }
+        return await self._run("qdrant-get", arguments)
+
+    def arguments(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What the page asks as arguments of qdrant-find."""
+        taken = set(self._tools["qdrant-find"].parameters["properties"]) - NOT_ASKED
+        _known(asked, taken | {"tags"})
+        arguments = {name: value for name, value in asked.items() if name != "tags"}
+        if asked.get("tags"):
+            arguments["query_filter"] = tagged(asked["tags"])
+        return arguments
+
+    async def _timed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        start = time.perf_counter()
+        found = await self._run("qdrant-find", arguments)
+        return found | {"ms": round((time.perf_counter() - start) * 1000, 1)}
+
+    async def _tried(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._timed(arguments)
+        except RequestError as error:
+            return {"error": str(error), "results": [], "notes": [], "ms": None}
+
+    async def _run(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return await _run(self._tools[name], arguments)
+
+
+async def _run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool's structured content. Raises RequestError with the sentence it refuses with."""
+    result: CallToolResult = await tool.run(dict(arguments), cast("Any", None))
+    if result.is_error:
+        said = (part.text for part in result.content if isinstance(part, TextContent))
+        raise RequestError(" ".join(said))
+    return dict(result.structured_content or {})
+
+
+def _names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise RequestError("collections must be a list of names, and not empty.")
+    return tuple(names)
+
+
+def _points(points: Any) -> int:
+    if points is None:
+        return USUAL_POINTS
+    if type(points) is not int or not 1 <= points <= MOST_POINTS:
+        raise RequestError(f"points must be a whole number from 1 to {MOST_POINTS}.")
+    return points
+
+
+def _known(asked: Mapping[str, Any], names: set[str]) -> None:
+    if unknown := sorted(set(asked) - names):
+        raise RequestError(f"There is no field {unknown[0]!r}.")
+
+
+def tagged(tags: Any) -> dict[str, Any]:
+    """The filter, in REST form, for texts that carry one of the tags."""
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise RequestError("tags must be a list of texts.")
+    return {"must": [{"should": [{"key": key, "match": {"any": tags}} for key in TAG_KEYS]}]}
+
+
+def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]]) -> dict[str, Any]:
+    """One row: how many results, how relevant on average, how long, how many hybrid has too."""
+    results = run["results"]
+    count = len(results)
+    return {
+        "algorithm": name,
+        "results": count,
+        "mean_relevance": round(sum(r["relevance"] for r in results) / count, 3) if count else None,
+        "ms": run["ms"],
+        "overlap": round(len(_keys(run) & reference) / count, 3) if count else None,
+        "hits": [
+            {key: one.get(key) for key in ("id", "collection", "title", "relevance")}
+            for one in results
+        ],
+        "error": run.get("error"),
+    }
+
+
+def _keys(run: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {(one["collection"], one["id"]) for one in run["results"]}

@@ -1,0 +1,131 @@
+"""What stands beside /mcp over HTTP, and how it is served."""
+
+import errno
+import ipaddress
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Literal
+
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.http.entry import protect
+from mcp_server_qdrant.http.health import healthz
+from mcp_server_qdrant.http.limits import Limits
+from mcp_server_qdrant.http.load import IDLE_SECONDS
+from mcp_server_qdrant.http.page.routes import PAGE
+from mcp_server_qdrant.http.reads import small_reads
+from mcp_server_qdrant.http.requests import Identified
+from mcp_server_qdrant.settings.environment import Settings
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.http.watch import Watch
+
+HttpTransport = Literal["sse", "streamable-http"]
+
+
+def app(
+    mcp: MCPServer[Any],
+    transport: HttpTransport,
+    settings: Settings,
+    watch: "Watch | None" = None,
+) -> ASGIApp:
+    """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
+
+    A request passes, from the outside in: its id and log line, the guard and who calls
+    (`http_edge`), the limits, the size of its body. So nobody without a token takes up room.
+    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
+    """
+    from mcp_server_qdrant.http.watch import Watch
+
+    watch = watch or Watch(settings)
+    mcp.custom_route("/healthz", methods=["GET"])(healthz)
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    size, refused = settings.max_body, watch.metrics.refused
+    if transport == "sse":
+        path = "/sse"
+        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
+    else:
+        path = "/mcp"
+        served = mcp.streamable_http_app(
+            transport_security=unchecked,
+            max_request_body_size=size,
+            stateless_http=settings.stateless,
+            session_idle_timeout=IDLE_SECONDS,
+        )
+    limited = Limits(served, watch.load, size, refused=refused)
+    return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
+
+
+def serve(
+    mcp: MCPServer[Any],
+    transport: HttpTransport,
+    settings: Settings,
+    watch: "Watch",
+    listener: socket.socket,
+) -> None:
+    """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
+    from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
+
+    watch.start_tracing()
+    config = uvicorn.Config(
+        app(mcp, transport, settings, watch),
+        http=small_reads(AutoHTTPProtocol),
+        log_level=settings.log_level.lower(),
+        log_config=None,  # as the root logger is set up
+        access_log=False,  # its lines have queries; http/requests.py logs each request
+        timeout_graceful_shutdown=STREAMS_SECONDS,
+    )
+    server = Server(config, watch.load, settings.drain_seconds)
+    server.run(sockets=[listener])
+    watch.flush()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family)
+        # asyncio turns off Nagle's delay, 40 ms for each answer in two parts, only of what says TCP
+        return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())
+    except OSError as error:
+        code = error.errno or -1
+        if code == errno.EADDRNOTAVAIL or code < 0:  # as those of a name are
+            raise ConfigError(
+                f"FASTMCP_HOST is {host}, no address of this machine: set 127.0.0.1 instead."
+            ) from error
+        reason = os.strerror(code).lower()
+        raise ConfigError(
+            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT, or "
+            "another --port for viz."
+        ) from error
+
+
+def address(listener: socket.socket, path: str) -> str:
+    """The URL of a path there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def check_exposure(host: str, auth_mode: str | None) -> None:
+    """Raise ConfigError where others could reach the server and nobody said that they may."""
+    if auth_mode is None and not is_loopback(host):
+        raise ConfigError(
+            f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=token or oauth to ask "
+            "who calls, set AUTH_MODE=none to let everyone who can connect search and store, or "
+            "listen on 127.0.0.1."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Whole collections: imported, copied, upgraded while they are used; no single texts."""

@@ -1,0 +1,98 @@
+"""Points that lack a vector get it, page by page, while their collection is used."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.ingest.store import encoded_text
+
+PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
+
+Vector = Sparse | Dense
+Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
+
+
+class Points(Protocol):
+    """What reads and fills them."""
+
+    async def lacking(
+        self, name: str, vector: str, limit: int, offset: PointId | None
+    ) -> tuple[list[Document], PointId | None]:
+        """A page of the points without that vector, and where the next begins."""
+
+    async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
+        """The points as they are now."""
+
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Vector]) -> None:
+        """Write one vector of points that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """How many points got the vector, and how many have no text to make one of."""
+
+    points: int
+    textless: int
+
+
+async def fill(
+    points: Points,
+    collection: str,
+    vector: str,
+    encode: Encode,
+    *,
+    batch: int,
+    told: Callable[[int], None] = lambda _: None,
+) -> Filled:
+    """Give every point of the collection the vector of its text; `told` how many have it so far.
+
+    What is done is durable: interrupted, the next call goes on with the rest.
+    """
+    done, textless = 0, set[PointId]()
+    for _ in range(PASSES):
+        before, offset = done, None
+        while True:
+            documents, offset = await points.lacking(collection, vector, batch, offset)
+            left = [one for one in documents if one.id not in textless]
+            while left:
+                gave, without, left = await _give(points, collection, vector, encode, left)
+                done += gave
+                textless |= without
+            told(done)
+            if offset is None:
+                break
+        if done == before:
+            break
+    return Filled(done, len(textless))
+
+
+async def _give(
+    points: Points, collection: str, vector: str, encode: Encode, documents: Sequence[Document]
+) -> tuple[int, set[PointId], list[Document]]:
+    """How many got the vector, which have none, and which were changed meanwhile."""
+    readable = [one for one in documents if not one.textless]
+    texts = {one.id: encoded_text(one) for one in readable}
+    made = await encode(readable) if readable else ()
+    given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
+    without = {one.id for one in documents} - given.keys()
+    refusal: Exception | None = None
+    if given:
+        try:
+            await points.give(collection, vector, given)
+        except (RequestError, EngineFailure) as error:
+            refusal = error  # one of them may have been deleted since it was read
+    now = await points.by_id(collection, list(given)) if given else []
+    if refusal is not None:
+        if len(now) == len(given):
+            raise refusal
+        return 0, without, now
+    # A text that was replaced while it was encoded is not left with the old one's vector.
+    changed = [one for one in now if encoded_text(one) != texts[one.id]]
+    return len(given) - len(changed), without, changed
+
+
+def _empty(vector: Vector) -> bool:
+    return isinstance(vector, Sparse) and not vector.indices

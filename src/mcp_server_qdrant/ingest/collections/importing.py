@@ -1,0 +1,83 @@
+"""A folder of the official server becomes the embedded engine's: once, its files untouched."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from mcp_server_qdrant.core.errors import QdrantMcpError, contained
+from mcp_server_qdrant.ingest.collections.copying import Place, Readable, complete
+
+UNFINISHED = "its import from local mode is not finished: start the server again to go on"
+
+logger = logging.getLogger(__name__)
+
+
+class Source(Readable, Protocol):
+    """What is imported."""
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Collection -> how many points were left out."""
+
+
+class Target(Place, Protocol):
+    """Where it goes."""
+
+    async def note(self, name: str, imported: str) -> None:
+        """Write down where a collection comes from."""
+
+
+class Journal(Protocol):
+    """What was imported before."""
+
+    def state(self, name: str) -> str | None:
+        """`begun`, `done`, `refused`, or nothing."""
+
+    def write(self, name: str, state: str) -> None:
+        """Durable when it returns."""
+
+
+async def bring_in(
+    source: Source,
+    target: Target,
+    journal: Journal,
+    upgrade: Callable[[str], Awaitable[Any]],
+    now: datetime,
+) -> None:
+    """Import every collection that was not imported yet, and `upgrade` it.
+
+    What was interrupted goes on. A collection that fails is logged and tried again at the next
+    start; one whose name is taken stays where it is.
+    """
+    for name in await source.names():
+        if journal.state(name) in ("done", "refused"):
+            continue
+        if journal.state(name) is None and name in await target.names():
+            journal.write(name, "refused")
+            logger.warning("Not imported from local mode: there is a collection %r already.", name)
+            continue
+        try:
+            with contained():
+                told = await _bring_in(source, target, journal, name, now)
+                await upgrade(name)
+                await target.note(name, told)
+        except QdrantMcpError as error:
+            logger.warning("The import of %r from local mode is not finished: %s", name, error)
+        else:
+            journal.write(name, "done")
+            logger.warning("The collection %r: %s. Its old files are untouched.", name, told)
+
+
+async def _bring_in(
+    source: Source, target: Target, journal: Journal, name: str, now: datetime
+) -> str:
+    """Copy the points; what there is to say of it."""
+    journal.write(name, "begun")
+    if name not in await target.names():
+        await target.make(name, await source.shape(name))
+        await target.note(name, UNFINISHED)
+    await complete(source, target, name)
+    lost = source.unreadable.get(name, 0)
+    said = f"{await source.count(name)} points imported from local mode on {now:%Y-%m-%d}"
+    return f"{said}; {lost} could not be read" if lost else said

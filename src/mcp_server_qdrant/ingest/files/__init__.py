@@ -1,0 +1,1 @@
+"""Files to collections: found, compared with what is stored, read and kept in step."""

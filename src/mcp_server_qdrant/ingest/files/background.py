@@ -1,0 +1,261 @@
+"""Keeps folders and collections in step while the server runs, and stays out of the way."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.ingest.files import flow
+from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import Selection, Source, Stamp, sources
+
+TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
+ATTEMPTS = 3
+NAMED = 3
+RETRY_SECONDS = 30.0
+
+
+class Syncing(Protocol):
+    """What makes one run."""
+
+    async def run(
+        self, request: SyncRequest, report: Report | None = None, known: Known | None = None
+    ) -> Report:
+        """Store what is new, remove what is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What is to be kept in step: a folder, or a file, with a collection."""
+
+    path: Path
+    collection: str
+    name: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+
+class Pace:
+    """Lets models work for a share of the time only, on a few texts at once."""
+
+    def __init__(
+        self,
+        share: float,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._share = share
+        self._sleep = sleep
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    def of(self, encoder: flow.Encoder) -> flow.Encoder:
+        """The model at this pace; all models of a pace share their time."""
+        return _Paced(encoder, self._rested)
+
+    async def _rested(self, work: Awaitable[Sequence[Dense]]) -> Sequence[Dense]:
+        """The result of some work, after a pause in proportion to it."""
+        async with self._turn:
+            began = self._clock()
+            made = await work
+            await self._sleep((self._clock() - began) * (1 / self._share - 1))
+            return made
+
+
+class _Paced:
+    def __init__(
+        self,
+        encoder: flow.Encoder,
+        rested: Callable[[Awaitable[Sequence[Dense]]], Awaitable[Sequence[Dense]]],
+    ) -> None:
+        self._encoder = encoder
+        self._rested = rested
+
+    async def encode_documents(self, texts: Sequence[str]) -> Sequence[Dense]:
+        vectors: list[Dense] = []
+        for first in range(0, len(texts), TEXTS):
+            vectors += await self._rested(
+                self._encoder.encode_documents(texts[first : first + TEXTS])
+            )
+        return vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file that is not stored: why, as of which stamp, after how many attempts."""
+
+    reason: str
+    stamp: Stamp
+    attempts: int = 1
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is given up until it changes."""
+        return self.attempts >= ATTEMPTS
+
+
+@dataclass(slots=True)
+class State:
+    """How one folder fares."""
+
+    running: Report | None = None
+    files: int | None = None
+    fault: str | None = "not looked at yet"
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+    def dead(self) -> dict[str, Stamp]:
+        """The files that are given up until they change."""
+        return {path: one.stamp for path, one in self.failures.items() if one.dead}
+
+    def note(self, report: Report) -> None:
+        """Take in what a run did."""
+        failures = {path: self.failures[path] for path in report.dead}
+        for problem in report.problems:
+            before = self.failures.get(problem.path)
+            same = before is not None and before.stamp == problem.stamp
+            attempts = before.attempts + 1 if before and same else 1
+            failures[problem.path] = Failure(problem.reason, problem.stamp, attempts)
+        self.fault, self.failures = None, failures
+        self.files = len(report.known)
+
+    def failed(self, error: QdrantMcpError) -> None:
+        """Take in why a run stopped."""
+        self.fault = str(error).rstrip(".")
+
+    def died(self, sentence: str) -> None:
+        """Take in that nothing keeps it in step for now."""
+        self.running, self.fault = None, sentence
+
+    def sentence(self, name: str) -> str:
+        """What a person is told."""
+        if self.running is not None and self.running.sizes > 0:
+            share = self.running.size / self.running.sizes
+            return f"syncing {name}, {min(share, 1):.0%}"
+        if self.fault is not None:
+            return f"not in step with {name}: {self.fault}"
+        missing = f", {self._missing()}" if self.failures else ""
+        return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
+
+    def _missing(self) -> str:
+        dead = len(self.dead())
+        given_up = f" ({dead:,} given up until changed)" if dead else ""
+        first = list(self.failures.items())[:NAMED]
+        named = "; ".join(f"{path} {one.reason}" for path, one in first)
+        more = len(self.failures) - NAMED
+        others = f"; and {more:,} more" if more > 0 else ""
+        return f"{len(self.failures):,} not read{given_up}: {named}{others}"
+
+
+class Background:
+    """Keeps folders in step from `start` to `close`.
+
+    One process at a time does it for a folder: `locks` is where they agree on which. None where
+    no other process has these collections.
+    """
+
+    def __init__(self, sync: Syncing, folders: Sequence[Folder], locks: Path | None) -> None:
+        self._sync = sync
+        self._locks = locks
+        self._states = {folder: State() for folder in folders}
+        self._tasks = Tasks()
+
+    def start(self) -> None:
+        """Begin, without waiting for anything."""
+        for folder, state in self._states.items():
+            keep = partial(self._keep, folder)
+            self._tasks.start(f"The sync of {_named(folder)}", keep, state.died)
+
+    async def close(self) -> None:
+        """Stop; what is not stored by then is stored next time."""
+        await self._tasks.close()
+
+    def status(self) -> Mapping[str, str]:
+        """Collection -> how its folders fare."""
+        told: dict[str, list[str]] = {}
+        for folder, state in self._states.items():
+            told.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
+        return {collection: "; ".join(sentences) for collection, sentences in told.items()}
+
+    def counts(self) -> Mapping[str, int]:
+        """Over all folders: files in step, files not read, and folders that are not in step."""
+        states = self._states.values()
+        return {
+            "files_in_step": sum(state.files or 0 for state in states),
+            "files_not_read": sum(len(state.failures) for state in states),
+            "folders_not_in_step": sum(state.fault is not None for state in states),
+        }
+
+    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
+        """Collection -> the files that are given up until they change, each with the reason."""
+        letters: dict[str, dict[str, str]] = {}
+        for folder, state in self._states.items():
+            dead = {path: one.reason for path, one in state.failures.items() if one.dead}
+            if dead:
+                letters.setdefault(folder.collection, {}).update(dead)
+        return letters
+
+    async def _keep(self, folder: Folder) -> None:
+        from mcp_server_qdrant.ingest.files.watch import follow
+
+        state = self._states[folder]
+        lock = self._lock(folder)
+        while not _acquired(lock):
+            state.fault = "another server does it"
+            await asyncio.sleep(RETRY_SECONDS)
+        try:
+            while not folder.path.exists():
+                state.fault = "there is no such folder"
+                await asyncio.sleep(RETRY_SECONDS)
+            found = sources([folder.path], folder.name)
+            run = partial(self._once, folder, found[0])
+            await follow(found, run, state.failed, folder.selection)
+        finally:
+            if lock is not None:
+                lock.release()
+
+    async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
+        state = self._states[folder]
+        request = SyncRequest(
+            (source,),
+            folder.collection,
+            folder.selection,
+            mirror=True,
+            create=True,
+            dead=state.dead(),
+        )
+        state.running = Report()
+        try:
+            report = await self._sync.run(request, state.running, known)
+        finally:
+            state.running = None
+        state.note(report)
+        return report.known
+
+    def _lock(self, folder: Folder) -> FileLock | None:
+        if self._locks is None:
+            return None
+        what = f"{folder.path.absolute()}\0{folder.collection}"
+        self._locks.mkdir(parents=True, exist_ok=True)
+        return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
+
+
+def _named(folder: Folder) -> str:
+    return folder.name or folder.path.name
+
+
+def _acquired(lock: FileLock | None) -> bool:
+    try:
+        if lock is not None:
+            lock.acquire(blocking=False)
+    except Timeout:
+        return False
+    return True

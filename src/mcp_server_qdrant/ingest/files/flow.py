@@ -1,0 +1,232 @@
+"""Chunks of many files -> points, reading, encoding and writing at the same time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from time import time
+from typing import Any, Protocol
+from uuid import uuid4
+
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Sparse, Target
+from mcp_server_qdrant.core.errors import (
+    EncoderUnavailable,
+    EngineTimeout,
+    EngineUnavailable,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+    UnusableFile,
+    contained,
+)
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.ingest.files.prepare import Job, Piece
+from mcp_server_qdrant.ingest.store import encoded_text
+
+WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
+SLICE = 128  # chunks that are encoded and written together
+WORKERS = 3  # one encodes, one writes, one has its texts ready
+RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
+
+Items = Sequence[tuple[Job, Piece]]
+
+
+class Encoder(Protocol):
+    """What makes dense vectors."""
+
+    async def encode_documents(self, texts: Sequence[str]) -> Sequence[Dense]:
+        """One vector per text. Raises EncoderUnavailable."""
+
+
+class Bm25(Protocol):
+    """What makes sparse vectors."""
+
+    def encode_document(self, text: str) -> Sparse:
+        """Distinct token ids with their BM25 weights."""
+
+
+class Writer(Protocol):
+    """What writes points."""
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+        """Write them."""
+
+    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Take the mark off that they are being written."""
+
+
+class Flow:
+    """Stores the chunks of jobs in one collection.
+
+    `title_factor` is how often BM25 reads a title.
+    `wrote` is called after each write, `finished` once all chunks of a job are written, `failed`
+    where one of them cannot be.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        encoder: Encoder | None,
+        bm25: Bm25,
+        writer: Writer,
+        payload: Callable[[Document], Payload],
+        *,
+        title_factor: int = 1,
+        wrote: Callable[[Items], None],
+        finished: Callable[[Job], Awaitable[None]],
+        failed: Callable[[Job, str], None],
+        retries: Sequence[float] = RETRIES,
+    ) -> None:
+        self._target = target
+        self._encoder = encoder
+        self._bm25 = bm25
+        self._writer = writer
+        self._payload = payload
+        self._title_factor = title_factor
+        self._wrote = wrote
+        self._finished = finished
+        self._failed = failed
+        self._retries = retries
+
+    async def run(self, jobs: AsyncIterator[Job]) -> None:
+        """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
+        queue: asyncio.Queue[Items | None] = asyncio.Queue(WORKERS)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WORKERS):
+                    group.create_task(self._work(queue))
+                async for items in _slices(jobs):
+                    await queue.put(items)
+                for _ in range(WORKERS):
+                    await queue.put(None)
+        except BaseExceptionGroup as errors:
+            ours, others = errors.split(QdrantMcpError)
+            if ours is None or others is not None:
+                raise
+            raise _first(ours) from errors
+
+    async def _work(self, queue: asyncio.Queue[Items | None]) -> None:
+        while (items := await queue.get()) is not None:
+            await self._store([item for item in items if not item[0].failed])
+
+    async def _store(self, items: Items) -> None:
+        """Encode and write; where that is refused, job by job, to find the one to blame."""
+        if not items:
+            return
+        try:
+            await self._write_all(items, await self._points(items))
+        except UnknownCollection:
+            raise
+        except (EncoderUnavailable, RequestError) as error:
+            jobs = {id(job): job for job, _ in items}
+            if len(jobs) > 1:
+                for one in jobs.values():
+                    await self._store([item for item in items if item[0] is one])
+            else:
+                await self._blame(items[0][0], error)
+            return
+        self._wrote(items)
+        for job, _ in items:
+            job.left -= 1
+            if job.left == 0 and not job.failed:
+                await self._finished(job)
+                if job.old:
+                    await self._settle([one for one in job.pieces if not one.chunk.chunk])
+
+    async def _write_all(self, items: Items, points: Sequence[StoredPoint]) -> None:
+        """Write the further parts of texts, and the first ones of those whose others are written.
+
+        With its first part a text is there for readers, and replaces what it was before.
+        """
+        further = [point for (_, one), point in zip(items, points, strict=True) if one.chunk.chunk]
+        if further:
+            await self._write(further)
+        jobs = {id(job): job for job, _ in items}.values()
+        for (job, piece), point in zip(items, points, strict=True):
+            document = str(piece.chunk.document)
+            if piece.chunk.chunk:
+                job.further[document].discard(piece.chunk.id)
+            else:
+                job.firsts[document] = point
+        whole = [(job, [one for one in job.firsts if not job.further[one]]) for job in jobs]
+        firsts = [job.firsts.pop(document) for job, documents in whole for document in documents]
+        if firsts:
+            await self._write(firsts)
+            for job, documents in whole:
+                await self._settle(job.written(documents))
+
+    async def _settle(self, pieces: Sequence[Piece]) -> None:
+        ids = [piece.chunk.id for piece in pieces]
+        for start in range(0, len(ids), WINDOW):
+            await self._writer.settle(self._target.collection, ids[start : start + WINDOW])
+
+    async def _blame(self, job: Job, error: QdrantMcpError) -> None:
+        """Give up one job, unless nothing can be encoded at all."""
+        if isinstance(error, EncoderUnavailable) and self._encoder is not None:
+            # One that no cache of vectors has.
+            await self._encoder.encode_documents([f"Is it this text, or every one? {uuid4()}"])
+        if not job.failed:
+            job.failed = True
+            self._failed(job, str(error))
+
+    async def _points(self, items: Items) -> list[StoredPoint]:
+        """The points of some chunks. Raises UnusableFile where one of them breaks an encoder."""
+        with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
+            return await self._encoded(items)
+
+    async def _encoded(self, items: Items) -> list[StoredPoint]:
+        dense: Sequence[Dense | None] = [None] * len(items)
+        if self._encoder is not None:
+            dense = await self._encoder.encode_documents([piece.text for _, piece in items])
+        keywords = [encoded_text(piece.chunk, self._title_factor) for _, piece in items]
+        sparse = await asyncio.to_thread(lambda: list(map(self._bm25.encode_document, keywords)))
+        return [
+            StoredPoint(str(piece.chunk.id), self._payload_of(job, piece), vector, words)
+            for (job, piece), vector, words in zip(items, dense, sparse, strict=True)
+        ]
+
+    def _payload_of(self, job: Job, piece: Piece) -> dict[str, Any]:
+        chunk = piece.chunk
+        if chunk.chunks > 1 or job.old:
+            chunk = chunk._replace(writing=int(time()))
+        payload = self._payload(chunk)
+        payload["doc"]["file"] = job.state
+        return payload
+
+    async def _write(self, points: Sequence[StoredPoint]) -> None:
+        for seconds in self._retries:
+            try:
+                return await self._writer.upsert(self._target, points)
+            except (EngineTimeout, EngineUnavailable):
+                await asyncio.sleep(seconds)
+        return await self._writer.upsert(self._target, points)
+
+
+async def _slices(jobs: AsyncIterator[Job]) -> AsyncIterator[Items]:
+    """The chunks, in slices of texts of like length.
+
+    The first windows are small, so that the encoder need not wait for a large one to be read.
+    """
+    window: list[tuple[Job, Piece]] = []
+    size = SLICE
+    async for job in jobs:
+        for piece in job.pieces:
+            window.append((job, piece))
+            if len(window) == size:
+                for items in _by_length(window):
+                    yield items
+                window, size = [], min(2 * size, WINDOW)
+    for items in _by_length(window):
+        yield items
+
+
+def _by_length(window: list[tuple[Job, Piece]]) -> list[Items]:
+    window.sort(key=lambda item: item[1].tokens)
+    return [window[first : first + SLICE] for first in range(0, len(window), SLICE)]
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    """One error of a group, which may hold groups."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,289 @@
+"""One file -> the chunks to be stored of it, made in a thread."""
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from mcp_server_qdrant.core.datatypes import Chunk, Document, Payload, PointId
+from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
+from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
+from mcp_server_qdrant.ingest.files.opening import opened
+from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
+from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from mcp_server_qdrant.ingest.formats.load import Loaded, Mark, load, many
+from mcp_server_qdrant.ingest.parts import numbered
+from mcp_server_qdrant.ingest.store import encoded_text, shortened
+
+OVERLAP = 0.15
+MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
+MB = 1_000_000
+SHOWN = 80  # characters of an id in a note
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How texts are cut: the model's limit in tokens, what counts and what splits.
+
+    `count(text, tokenizer)` and `split(text, limit=, tokenizer_json=, overlap=, markdown=)`.
+    """
+
+    limit: int
+    tokenizer: str | None
+    count: Callable[[str, str | None], int]
+    split: Callable[..., list[Chunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk, what the encoders read of it, and how many tokens that is, nearly."""
+
+    chunk: Document
+    text: str
+    tokens: int
+
+
+@dataclass(slots=True)
+class Job:
+    """A file whose chunks are to be stored. `left` of them are still to be written.
+
+    `further` are those of each document but its first, which is written last, and is kept in
+    `firsts` until then.
+    """
+
+    found: Found
+    contents: Contents
+    pieces: Sequence[Piece]
+    documents: int
+    old: KnownFile | None
+    notes: list[str] = field(default_factory=list)
+    left: int = 0
+    failed: bool = False
+    further: dict[str, set[PointId]] = field(default_factory=dict)
+    firsts: dict[str, StoredPoint] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.left = len(self.pieces)
+        for piece in self.pieces:
+            waiting = self.further.setdefault(str(piece.chunk.document), set())
+            if piece.chunk.chunk:
+                waiting.add(piece.chunk.id)
+
+    @property
+    def state(self) -> Payload:
+        """What each of its points says of the file."""
+        return {
+            "source": self.found.source,
+            "path": self.found.path,
+            "hash": self.contents.hash,
+            "mtime": self.found.mtime,
+            "size": self.found.size,
+            "documents": self.documents,
+            "model": self.contents.model,
+        }
+
+    def written(self, documents: Collection[str]) -> list[Piece]:
+        """The pieces of documents that are marked, and whole: but for those that replace others."""
+        return [
+            piece
+            for piece in self.pieces
+            if piece.chunk.document in documents and piece.chunk.chunks > 1
+            if piece.chunk.chunk or not self.old
+        ]
+
+    @property
+    def known(self) -> KnownFile:
+        """What there is of the file once all is written."""
+        version = Version(
+            {piece.chunk.id: str(piece.chunk.document) for piece in self.pieces},
+            complete=True,
+            mtime=self.found.mtime,
+            size=self.found.size,
+        )
+        return KnownFile({self.contents: version})
+
+    @property
+    def torn(self) -> KnownFile:
+        """What there is of the file where only a part was written: nothing of it is complete."""
+        versions = (self.old.versions if self.old else {}) | self.known.versions
+        return KnownFile(
+            {one: replace(version, complete=False) for one, version in versions.items()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A file whose contents are stored already, whatever its time says."""
+
+    found: Found
+    contents: Contents
+
+
+class Preparer:
+    """Reads files for one run into one collection. Used by one thread at a time.
+
+    `owners` maps each document of a file that stays as it is to that file.
+    """
+
+    def __init__(
+        self,
+        collection: str,
+        model: str,
+        measures: Measures | None,
+        owners: dict[str, str],
+        max_bytes: int,
+        identify: Identify = point_id,
+        max_metadata: int = MAX_METADATA,
+    ) -> None:
+        self._identify = identify
+        self._max_metadata = max_metadata
+        self._collection = collection
+        self._model = model
+        self._measures = measures
+        self._owners = owners
+        self._max_bytes = max_bytes
+
+    def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
+        """What is to be done about a file. Without measures its texts are not cut."""
+        try:
+            with contained():
+                return self._unless_away(found, known)
+        except UnusableFile as error:
+            return Problem(found.path, str(error), stamp=found.stamp)
+        except Unforeseen as error:
+            logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
+            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
+
+    def _unless_away(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
+        try:
+            return self._prepare(found, known)
+        except FileNotFoundError:
+            return Problem(found.path, "is gone", stamp=found.stamp)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            return Problem(found.path, reason, kept=True, stamp=found.stamp)
+
+    def _prepare(self, found: Found, known: KnownFile | None) -> Job | Same:
+        found, data = self._read(found)
+        contents = Contents(hashlib.sha256(data).hexdigest()[:32], self._model)
+        if known and contents in known.versions and known.versions[contents].complete:
+            for document in known.versions[contents].points.values():
+                self._owners[document] = found.path
+            return Same(found, contents)
+        loaded = load(found.path, data)
+        texts, notes = self._owned(found, loaded.texts)
+        pieces = [piece for text in texts for piece in self._pieces(found, text)]
+        notes = [*loaded.notes, *notes]
+        return Job(found, contents, pieces, len(texts), known, notes)
+
+    def owner(self, document: str) -> str | None:
+        """The file whose document this is, as far as this run has come."""
+        return self._owners.get(document)
+
+    def _read(self, found: Found) -> tuple[Found, bytes]:
+        """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
+        most = self._max_bytes * (MANY_TIMES if many(found.path) else 1)
+        with opened(found.file, found.within) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > most:
+                raise UnusableFile(
+                    f"is larger than {most / MB:,.0f} MB: it has {status.st_size / MB:,.1f}"
+                )
+            data = file.read(most + 1)
+        if len(data) > most:  # it is being written, or a file of the system's without a size
+            raise UnusableFile(f"is larger than {most / MB:,.0f} MB")
+        return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
+
+    def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
+        """The texts that may be stored, their titles cut, and a note on the others.
+
+        Another file may have the id of one, and one may carry too much.
+        """
+        owned, others = [], []
+        for whole in texts:
+            text = replace(whole, title=whole.title[:MAX_TITLE])
+            if too_much := fault(text, self._max_metadata):
+                if text.id is None:
+                    raise UnusableFile(too_much)
+                others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
+                continue
+            owner = self._owners.setdefault(text.id or found.path, found.path)
+            if owner == found.path:
+                owned.append(text)
+            else:
+                others.append(f"{text.id!r} is left out: {owner} has that id")
+        if not owned:
+            raise UnusableFile(f"has no text of its own: {others[0]}")
+        return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
+
+    def _pieces(self, found: Found, text: Loaded) -> Iterator[Piece]:
+        if (measures := self._measures) is None:
+            return
+        below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
+        titles = {shortened(title) for title in (text.title, *below)}
+        sizes = {title: measures.count(title, measures.tokenizer) for title in titles}
+        reserve = 1 + max(sizes.values())
+        limit = max(measures.limit - reserve, measures.limit // 2)
+        chunks = measures.split(
+            text.text,
+            limit=limit,
+            tokenizer_json=measures.tokenizer,
+            overlap=int(limit * OVERLAP),
+            markdown=text.markdown,
+        )
+        documents = numbered(list(self._documents(found, text, chunks)), self._identify)
+        for cut, chunk in zip(chunks, documents, strict=True):
+            heading = sizes.get(shortened(chunk.heading), 0) if chunk.heading else 0
+            yield Piece(chunk, encoded_text(chunk), heading + cut.tokens)
+
+    def _documents(self, found: Found, text: Loaded, chunks: Sequence[Chunk]) -> Iterator[Document]:
+        document = text.id or found.path
+        modified = moment(found.mtime / 1e9)
+        written = iso(modified) if modified else None
+        named = text.metadata is not None and any(
+            isinstance(text.metadata.get(key), str) for key in ("source", "url")
+        )
+        around = sections_at(text.marks, [chunk.start for chunk in chunks])
+        for number, (chunk, section) in enumerate(zip(chunks, around, strict=True)):
+            yield Document(
+                id="",
+                collection=self._collection,
+                text=chunk.text,
+                title=text.title or None,
+                source=None if named else found.path,
+                metadata=text.metadata,
+                tags=text.tags,
+                created_at=iso(text.created_at) if text.created_at else written,
+                updated_at=written,
+                document=document,
+                chunk=number,
+                chunks=len(chunks),
+                start=chunk.start + text.offset,
+                end=chunk.end + text.offset,
+                section=section,
+            )
+
+
+def sections(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
+    """Where each part begins, and its name behind those of the parts around it."""
+    path: list[Mark] = []
+    for mark in marks:
+        path = [*(one for one in path if one.level < mark.level), mark]
+        yield mark.start, " > ".join(one.name for one in path)[:MAX_TITLE]
+
+
+def sections_at(marks: Sequence[Mark], places: Sequence[int]) -> Iterator[str | None]:
+    """The part around each place, of places in order. What begins there is not yet around it."""
+    ahead = sections(marks)
+    following = next(ahead, None)
+    current: str | None = None
+    for place in places:
+        while following is not None and following[0] < place:
+            current = following[1]
+            following = next(ahead, None)
+        yield current

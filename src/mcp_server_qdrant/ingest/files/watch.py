@@ -1,0 +1,91 @@
+"""Runs again whenever something below the sources has changed."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from watchfiles import DefaultFilter, awatch
+
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
+from mcp_server_qdrant.ingest.files.sync import Known
+from mcp_server_qdrant.ingest.files.walk import Selection, Source, walk_all
+
+SETTLE_MS = 1600  # changes that follow each other faster are one
+STEP_MS = 200
+RETRY_SECONDS = 30.0
+AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
+# Elsewhere all below a folder would be watched, whatever its links lead to.
+WHOLE = sys.platform in ("darwin", "win32")
+
+
+async def follow(
+    sources: Sequence[Source],
+    run: Callable[[Known | None], Awaitable[Known]],
+    failed: Callable[[QdrantMcpError], None],
+    selection: Selection = Selection(),  # noqa: B008 - it is frozen
+) -> None:
+    """Run now, after every change, a while after a failure, and now and then from scratch.
+
+    `run` takes what the run before knew, None where that has to be read again, and returns what it
+    knows. `failed` is told why a run stopped, and may raise to end it all. Folders that the
+    selection keeps out are not watched.
+    """
+    known: Known | None = None
+    while True:
+        places = await asyncio.to_thread(watched, sources, selection)
+        # It watches from here on: what changes during a run makes another.
+        change = asyncio.ensure_future(changed(places))
+        try:
+            await asyncio.sleep(0)
+            patience = AGAIN_SECONDS
+            try:
+                known = await run(known)
+            except QdrantMcpError as error:
+                failed(error)
+                known, patience = None, RETRY_SECONDS
+            await asyncio.wait([change], timeout=patience)
+            if change.done():
+                change.result()
+            else:
+                known = None
+        finally:
+            change.cancel()
+            await asyncio.wait([change])
+
+
+def watched(sources: Sequence[Source], selection: Selection) -> list[Path]:
+    """The folders and files to watch; none where a source is not there."""
+    paths = [source.path for source in sources]
+    if not all(map(os.path.exists, paths)):
+        return []
+    single = [source.path for source in sources if not source.folder]
+    return paths if WHOLE else [*single, *walk_all(sources, selection).folders]
+
+
+async def changed(places: Sequence[Path]) -> None:
+    """Return after the next burst of changes, or a while later where there is nothing to watch.
+
+    Each time it watches anew, since a file that an editor replaces, or a folder that is made again,
+    is no longer the one that was watched. It watches from its first step on.
+    """
+    if not places:
+        await asyncio.sleep(RETRY_SECONDS)
+    elif all(map(os.path.exists, places)):  # one that went would be waited for in vain
+        await _burst(places)
+
+
+async def _burst(places: Sequence[Path]) -> None:
+    with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
+        watching = awatch(
+            *places,
+            watch_filter=DefaultFilter(),
+            debounce=SETTLE_MS,
+            step=STEP_MS,
+            ignore_permission_denied=True,
+            recursive=WHOLE,
+        )
+        async with contextlib.aclosing(watching):
+            await anext(watching)

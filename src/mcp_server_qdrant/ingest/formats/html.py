@@ -1,0 +1,149 @@
+"""HTML: what a reader sees of a page, with its headings, as Markdown."""
+
+import codecs
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+
+from mcp_server_qdrant.ingest.formats.load import Contents, Loaded, Mark, Patience
+
+UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "iframe", "select"})
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+# fmt: off
+BLOCKS = frozenset((
+    "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "html", "legend", "main",
+    "ol", "p", "section", "summary", "table", "tbody", "thead", "tfoot", "ul",
+))
+# fmt: on
+LINES = frozenset({"br", "tr", "option"})
+CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+HEAD = 2048
+SECONDS = 30  # the parser's time grows with the square of what is never closed
+SPACE = re.compile(r"[ \t\r\n\f\v]+")
+
+
+def declared(data: bytes) -> str | None:
+    """The encoding that the page says it is in, where Python knows it."""
+    found = CHARSET.search(data[:HEAD])
+    if found is None:
+        return None
+    try:
+        encoding = codecs.lookup(found[1].decode()).name
+    except LookupError:
+        return None
+    # A page cannot be in UTF-16 where its declaration could be read as ASCII.
+    return None if encoding.startswith(("utf-16", "utf-32")) else encoding
+
+
+def read(path: str, text: str) -> Contents:
+    """The text of a page; its title is that of its head, or its first heading."""
+    page = _Page()
+    page.feed(text)
+    page.close()
+    marks = page.marks
+    title = " ".join(page.title.split()) or next((mark.name for mark in marks), "")
+    kept = tuple(mark for mark in marks if (mark.level, mark.name) != (1, title))
+    title = title or PurePosixPath(path).stem
+    return Contents([Loaded(page.text, title, marks=kept, markdown=True)])
+
+
+class _Page(HTMLParser):
+    """Collects the visible text; the parser takes any tag soup."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.marks: list[Mark] = []
+        self._parts: list[str] = []
+        self._length = 0
+        self._title: list[str] = []
+        self._unseen: list[str] = []
+        self._unseen_of: Counter[str] = Counter()
+        self._in_time = Patience(SECONDS)
+        self._preformatted = 0
+        self._in_title = False
+        self._heading: tuple[int, int, int] | None = None  # level, start, first part
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    @property
+    def title(self) -> str:
+        return "".join(self._title)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._in_time.check()
+        if tag in UNSEEN:
+            self._unseen.append(tag)
+            self._unseen_of[tag] += 1
+        elif tag == "title" and not self._unseen:
+            self._in_title = True
+        elif tag in HEADINGS:
+            self._break("\n\n")
+            self._heading = (HEADINGS[tag], self._length, len(self._parts))
+            self._add("#" * HEADINGS[tag] + " ")
+        elif tag == "pre":
+            self._break("\n\n")
+            self._preformatted += 1
+        elif tag == "li":
+            self._break("\n")
+            self._add("- ")
+        elif tag in ("td", "th"):
+            self._add(" ")
+        elif tag in BLOCKS or tag in LINES:
+            self._break("\n\n" if tag in BLOCKS else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in UNSEEN:
+            while self._unseen_of[tag]:  # what was never closed inside ends with it
+                inner = self._unseen.pop()
+                self._unseen_of[inner] -= 1
+                if inner == tag:
+                    break
+        elif tag == "title":
+            self._in_title = False
+        elif tag in HEADINGS:
+            self._end_heading()
+            self._break("\n\n")
+        elif tag == "pre":
+            self._preformatted = max(self._preformatted - 1, 0)
+            self._break("\n\n")
+        elif tag in BLOCKS:
+            self._break("\n\n")
+
+    def handle_data(self, data: str) -> None:
+        self._in_time.check()
+        if self._in_title:
+            self._title.append(data)
+        elif self._unseen:
+            return
+        elif self._preformatted:
+            self._add(data)
+        else:
+            folded = SPACE.sub(" ", data)
+            at_start = not self._parts or self._parts[-1][-1:] in (" ", "\n")
+            self._add(folded.lstrip(" ") if at_start else folded)
+
+    def _end_heading(self) -> None:
+        if self._heading is None:
+            return
+        level, start, first = self._heading
+        self._heading = None
+        name = " ".join("".join(self._parts[first + 1 :]).split())
+        if name:
+            self.marks.append(Mark(start, level, name))
+
+    def _break(self, ends: str) -> None:
+        """End what came before with these line ends, and no more of them."""
+        if self._parts:
+            last = self._parts[-1]
+            have = len(last) - len(last.rstrip("\n"))
+            if have < len(ends) and not (have and len(self._parts) > 1 and ends == "\n"):
+                self._add(ends[have:])
+
+    def _add(self, text: str) -> None:
+        if text and not self._unseen:
+            self._parts.append(text)
+            self._length += len(text)

@@ -1,0 +1,133 @@
+"""A map as JSON for a browser: under 40 bytes per point beside the titles.
+
+The page and the MCP App read this shape:
+
+    {
+      "panels": [{
+        "model": "sentence-transformers/all-MiniLM-L6-v2",
+        "axes": 3,                     numbers per point, 2 or 3
+        "explained": [0.12, 0.08, 0.05],  each axis's share of the variance, one per axis
+        "scale": 0.000021,             a stored coordinate times this is the real one
+        "groups": [{                   one per collection; its place here is its colour
+          "collection": "notes",
+          "total": 1250,               points it holds; drawn are only `count` of them
+          "count": 300,
+          "xyz": "<base64>",           int16, little endian, count x axes: x0 y0 z0 x1 y1 z1 ...
+          "ids": "<base64>",           count x 16 bytes, each big endian; with "id_kind":
+          "id_kind": "uuid",           "uuid": the UUID's bytes; "int": the number
+                                       "mixed": `ids` is a list of strings instead
+          "titles": ["...", ...],      title of each point, or how its text begins; 60 characters
+          "snippets": ["...", ...]     how each text begins, 100 characters; absent where the map
+                                       has more points than SNIPPETS (ask qdrant-get on a click)
+        }]
+      }],
+      "query": "the words searched for" or null,
+      "queries": [{                    where the query fell: at most one per panel
+        "panel": 0,                    index into `panels`
+        "at": [0.1, -0.2, 0.05],       real coordinates
+        "near": {"notes": 0.41, ...}   collections by the cosine to their middle, nearest first
+      }],
+      "hits": [{                       the results in the order of qdrant-find
+        "rank": 1, "collection": "notes", "id": "7c9e...", "relevance": 0.83,
+        "title": "...", "snippet": "...",
+        "panel": 0, "at": [0.1, -0.2, 0.05]   both null where the point is on no panel
+      }],
+      "notes": ["a sentence", ...]     what is not on the map, and why
+    }
+"""
+
+import base64
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_server_qdrant.core.datatypes import PointId
+from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, PlacedQuery, View
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SNIPPETS = 2_000
+TITLE = 60
+SNIPPET = 100
+STEPS = 32_767  # of an int16
+ID_BYTES = 16
+
+
+def encode(view: View, axes: int = 3) -> dict[str, Any]:
+    """A map as the JSON above, with the first `axes` (2 or 3) of each position."""
+    panels = view.map.panels
+    short = sum(panel.count for panel in panels) <= SNIPPETS
+    return {
+        "panels": [_panel(panel, axes, snippets=short) for panel in panels],
+        "query": view.page.query if view.page else None,
+        "queries": [_query(one, axes) for one in view.queries],
+        "hits": [_hit(one, axes) for one in view.hits],
+        "notes": [*view.map.notes, *view.notes],
+    }
+
+
+def _panel(panel: Panel, axes: int, *, snippets: bool) -> dict[str, Any]:
+    largest = max((float(abs(group.positions).max(initial=0)) for group in panel.groups), default=0)
+    scale = largest / STEPS or 1.0
+    return {
+        "model": panel.model,
+        "axes": axes,
+        "explained": [round(share, 4) for share in panel.explained[:axes]],
+        "scale": scale,
+        "groups": [_group(group, axes, scale, snippets=snippets) for group in panel.groups],
+    }
+
+
+def _group(group: Group, axes: int, scale: float, *, snippets: bool) -> dict[str, Any]:
+    kind, ids = _ids(group.ids)
+    encoded = {
+        "collection": group.collection,
+        "total": group.total,
+        "count": len(group.ids),
+        "xyz": _base64(_steps(group.positions[:, :axes], scale)),
+        "ids": ids,
+        "id_kind": kind,
+        "titles": [title[:TITLE] for title in group.titles],
+    }
+    if snippets:
+        encoded["snippets"] = [snippet[:SNIPPET] for snippet in group.snippets]
+    return encoded
+
+
+def _steps(positions: "NDArray[Any]", scale: float) -> bytes:
+    return bytes((positions / scale).round().astype("<i2").tobytes())
+
+
+def _ids(ids: Sequence[PointId]) -> tuple[str, str | list[str]]:
+    if all(isinstance(one, int) for one in ids):
+        return "int", _base64(b"".join(int(one).to_bytes(ID_BYTES, "big") for one in ids))
+    if all(isinstance(one, str) for one in ids):
+        return "uuid", _base64(b"".join(uuid.UUID(str(one)).bytes for one in ids))
+    return "mixed", list(map(str, ids))
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def _query(one: PlacedQuery, axes: int) -> dict[str, Any]:
+    return {
+        "panel": one.panel,
+        "at": [round(value, 5) for value in one.position[:axes]],
+        "near": {name: round(value, 3) for name, value in one.near.items()},
+    }
+
+
+def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
+    at = None if one.position is None else [round(value, 5) for value in one.position[:axes]]
+    return {
+        "rank": one.rank,
+        "collection": one.collection,
+        "id": str(one.id),
+        "relevance": round(one.relevance, 3),
+        "title": one.title[:TITLE],
+        "snippet": one.snippet,
+        "panel": one.panel,
+        "at": at,
+    }

@@ -1,0 +1,196 @@
+"""Maps of collections: drawn, laid out and kept, with the query and its hits placed on them."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Protocol
+
+from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage, SearchRequest, Target
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
+from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, View
+from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.projection.encode import encode
+from mcp_server_qdrant.projection.image import png
+from mcp_server_qdrant.projection.layout import lay_out
+from mcp_server_qdrant.projection.pca import shares
+from mcp_server_qdrant.projection.place import Places, place
+
+KEPT = 8
+AT_ONCE = 4  # collections read at the same time
+CHECK_SECONDS = 30.0  # so long nobody asks whether another process has written
+KEPT_SECONDS = 300.0  # of a map where that cannot be asked
+
+State = tuple[Any, ...]
+
+
+class Catalog(Protocol):
+    """What knows the collections."""
+
+    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
+        """The targets of these names and globs. Raises UnknownCollection."""
+
+    async def changed_at(self, name: str) -> str | None:
+        """When the newest point was written, where that is indexed."""
+
+
+class Drawer(Protocol):
+    """What reads points with their vectors."""
+
+    async def draw(self, target: Target, count: int) -> Drawn:
+        """So many points at random, the same ones every time."""
+
+    async def vectors(
+        self, target: Target, ids: Sequence[PointId]
+    ) -> Mapping[PointId, Sequence[float]]:
+        """The vectors of these points."""
+
+
+class Encoders(Protocol):
+    """What encodes a query under a model's name."""
+
+    async def encode_query(self, model: str, text: str) -> Any:
+        """A unit vector, or what stands for it. Raises EncoderUnavailable."""
+
+
+Search = Callable[[SearchRequest], Awaitable[SearchPage]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    state: State
+    made: float
+    checked: float
+    making: "asyncio.Task[Map]"
+
+    @property
+    def failed(self) -> bool:
+        """Whether there will be no map."""
+        made = self.making
+        return made.done() and (made.cancelled() or made.exception() is not None)
+
+
+class Projector:
+    """Maps of any collections, each kept while what it shows stays as it is.
+
+    What tells that: how many points each collection holds, what this process wrote, and, every 30
+    seconds, when its newest point was written; where that is not indexed, a map is kept for five
+    minutes. `search` is the read path.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        drawer: Drawer,
+        encoders: Encoders,
+        search: Search,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._drawer = drawer
+        self._encoders = encoders
+        self._search = search
+        self._clock = clock
+        self._maps: OrderedDict[State, _Entry] = OrderedDict()
+        self._writes: dict[str, int] = {}
+
+    def changed(self, collection: str) -> None:
+        """The collection was written to."""
+        self._writes[collection] = self._writes.get(collection, 0) + 1
+
+    async def view(self, request: MapRequest) -> View:
+        """The map of the collections, and on it the search, if one is asked for.
+
+        Raises UnknownCollection, and BackendError where no collection could be read.
+        """
+        targets = await self._catalog.resolve(request.collections)
+        if request.search is None:
+            return View(await self._map(targets, request.limit))
+        found, page = await asyncio.gather(
+            self._map(targets, request.limit), self._search(request.search)
+        )
+        by_name = {target.collection: target for target in targets}
+        places = Places(by_name, self._drawer.vectors, self._encoders.encode_query)
+        return await place(found, page, places)
+
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """The view as JSON for a browser; see `projection_encode`."""
+        return await asyncio.to_thread(encode, view, axes)
+
+    async def picture(self, view: View) -> bytes:
+        """The view, which has a panel, as a PNG."""
+        return await asyncio.to_thread(png, view)
+
+    async def close(self) -> None:
+        """Stop what is being drawn."""
+        for entry in self._maps.values():
+            entry.making.cancel()
+
+    async def _map(self, targets: Sequence[Target], limit: int) -> Map:
+        """The map of the targets: the kept one, or one that is being made, or a new one."""
+        key: State = (str(caller()), limit, *(target.collection for target in targets))
+        entry = self._maps.get(key)
+        counts = [(target.points, self._writes.get(target.collection)) for target in targets]
+        now = self._clock()
+        if entry is None or entry.state[0] != counts or now - entry.checked > CHECK_SECONDS:
+            newest = await asyncio.gather(
+                *(self._catalog.changed_at(target.collection) for target in targets)
+            )
+            state = (counts, newest)
+            entry = self._maps.get(key)  # another caller's by now, perhaps
+            if entry is None or entry.state != state or _old(entry, now):
+                making = asyncio.ensure_future(self._make(targets, limit))
+                entry = _Entry(state, now, now, making)
+            entry.checked = now
+            self._keep(key, entry)
+        self._maps.move_to_end(key)
+        try:
+            return await asyncio.shield(entry.making)
+        finally:
+            if entry.failed and self._maps.get(key) is entry:
+                del self._maps[key]
+
+    def _keep(self, key: State, entry: _Entry) -> None:
+        self._maps[key] = entry
+        while len(self._maps) > KEPT:
+            self._maps.popitem(last=False)
+
+    async def _make(self, targets: Sequence[Target], limit: int) -> Map:
+        notes = [
+            f"{called(target.collection)}: {target.note or 'it has no dense vector'}"
+            for target in targets
+            if target.dense is None and not target.failed
+        ]
+        unread = [f"{called(one.collection)}: {one.note}" for one in targets if one.failed]
+        drawable = [target for target in targets if target.dense and not target.failed]
+        counts = shares([target.points for target in drawable], limit)
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def draw(target: Target, count: int) -> Drawn | QdrantMcpError:
+            async with gate:
+                try:
+                    return await self._drawer.draw(target, count)
+                except QdrantMcpError as error:
+                    return error
+
+        answers = await asyncio.gather(*map(draw, drawable, counts))
+        failed = unread + [
+            f"{called(target.collection)}: {answer}"
+            for target, answer in zip(drawable, answers, strict=True)
+            if isinstance(answer, QdrantMcpError)
+        ]
+        if failed and len(failed) == len(drawable) + len(unread):
+            raise BackendError(f"No collection could be read for the map: {failed[0]}")
+        drawn = [
+            (target, answer)
+            for target, answer in zip(drawable, answers, strict=True)
+            if isinstance(answer, Drawn)
+        ]
+        return await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
+
+
+def _old(entry: _Entry, now: float) -> bool:
+    """Whether something may have changed that nobody can tell."""
+    return None in entry.state[1] and now - entry.made > KEPT_SECONDS

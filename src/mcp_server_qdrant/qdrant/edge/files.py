@@ -1,0 +1,233 @@
+"""The folder on disk: names, sparse copies, free space, and what to mend after a crash.
+
+shards/<slug>           one shard per collection
+shards/<slug>.json      its sidecar; the collection exists while this file does
+shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
+shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
+shards/<slug>.opening   how often in a row opening it killed the host, and when last
+shards/<slug>.count     how many points it holds at least; see `edge_counts`
+trash/ work/            emptied at every start
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from mcp_server_qdrant.core.errors import DiskFull
+from mcp_server_qdrant.hosting.wire import identity, sync
+from mcp_server_qdrant.qdrant.edge.wire import service
+
+_LONGEST_SLUG = 120
+_BLOCK = 1 << 20
+_DELETING = 8 << 20  # of the reserve, what deletions may count on
+
+
+def slug_of(name: str) -> str:
+    """The collection's file name: safe on every platform, distinct also when case is ignored."""
+    plain = quote(name, safe="abcdefghijklmnopqrstuvwxyz0123456789_-").replace(".", "%2e")
+    lower = "".join(f"%{ord(c):02x}" if c.isupper() else c for c in _lower_escapes(plain))
+    slug = f"c-{lower}"
+    if len(slug) <= _LONGEST_SLUG:
+        return slug
+    return f"{slug[:80]}-{sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _lower_escapes(text: str) -> str:
+    head, *rest = text.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+
+
+def name_of(slug: str) -> str:
+    """The name of the collection with these files; the slug itself where it cannot be told."""
+    name = unquote(slug.removeprefix("c-"))
+    return name if slug_of(name) == slug else slug
+
+
+class Folder:
+    """The directories under one engine folder."""
+
+    def __init__(self, root: Path, min_free: int) -> None:
+        self.root = root
+        self.shards = root / "shards"
+        self.trash = root / "trash"
+        self.work = root / "work"
+        self._min_free = min_free
+        self._lock = service(root).lock
+        self._held = identity(self._lock)
+
+    def gone(self) -> bool:
+        """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
+        return identity(self._lock) != self._held
+
+    def prepare(self) -> None:
+        """Make the directories and mend what a crash left half done."""
+        for path in (self.shards, self.trash, self.work):
+            path.mkdir(parents=True, exist_ok=True)
+        for path in (*self.trash.iterdir(), *self.work.iterdir()):
+            _remove(path)
+        for path in sorted(self.shards.iterdir()):
+            self._mend(path)
+
+    def _mend(self, path: Path) -> None:
+        slug = path.name.split(".")[0]
+        shard = self.shards / slug
+        if path.name.endswith(".draft"):
+            path.unlink(missing_ok=True)
+        elif path.name.endswith((".json.new", ".json.gone")):
+            # Beside a sidecar it was brought back by something like a sync tool.
+            if not (self.shards / f"{slug}.json").exists():
+                _remove(shard)
+                _remove(self.shards / f"{slug}.count")
+            path.unlink(missing_ok=True)
+        elif path.name.endswith(".next"):
+            _remove(path) if shard.exists() else path.rename(shard)
+        elif path.name.endswith(".old"):
+            # .next sorts before .old: if there was a copy, it is in place by now.
+            _remove(path) if shard.exists() else path.rename(shard)
+        elif path.is_dir():
+            # Left by a killed optimisation; loading never cleans it.
+            _remove(path / "temp_segments")
+
+    def slugs(self) -> set[str]:
+        """The names of the directories that are shards, and called as those are."""
+        found = {part.parent.name for part in self.shards.glob("c-*/segments")}
+        return {slug for slug in found if slug_of(name_of(slug)) == slug}
+
+    def discard(self, path: Path) -> None:
+        """Remove a directory: out of sight at once, from the disk by and by."""
+        target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(target)
+            threading.Thread(target=_remove, args=(target,), daemon=True).start()
+
+    def swap(self, slug: str, copy: Path) -> None:
+        """Put the copy in the shard's place; a crash leaves one of the two, whole."""
+        shard, following, old = (self.shards / f"{slug}{end}" for end in ("", ".next", ".old"))
+        copy.rename(following)
+        sync(self.shards)
+        try:
+            shard.rename(old)
+            following.rename(shard)
+            sync(self.shards)
+        except OSError:
+            if not shard.exists() and old.exists():
+                old.rename(shard)
+            _remove(following)
+            raise
+        self.discard(old)  # only now: the new one would survive a power failure
+
+    def require_space(self, wanted: int) -> None:
+        """Raise DiskFull unless `wanted` bytes and the reserve are free.
+
+        The engine's files are sparse, so a full disk would kill the host in mid-write.
+        """
+        self._require("Nothing was written", self._min_free + wanted)
+
+    def require_space_to_delete(self, wanted: int) -> None:
+        """The same for a deletion, which makes use of the reserve."""
+        self._require("Nothing was deleted", _DELETING + wanted)
+
+    def has_room(self) -> bool:
+        """Whether the engine can be expected to survive what it writes."""
+        return shutil.disk_usage(self.root).free >= _DELETING
+
+    def _require(self, outcome: str, needed: int) -> None:
+        free = shutil.disk_usage(self.root).free
+        if free < needed:
+            raise DiskFull(
+                f"{outcome}: {free >> 20} MB are free on the disk, {needed >> 20} MB are needed."
+            )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def allocated(path: Path) -> int:
+    """Bytes the tree really occupies (holes are free)."""
+    found = [file.stat() for file in path.rglob("*") if file.is_file()]
+    return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
+
+
+def read_ahead(path: Path, most: int) -> int:
+    """Have the system read up to `most` bytes of a tree into its cache; how many it was asked for.
+
+    The engine maps its files: a page that is not in memory holds up the search that touches it.
+    """
+    asked = 0
+    for file in path.rglob("*"):
+        with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
+            number = handle.fileno()
+            for start, end in _data_ranges(number, os.fstat(number).st_size):
+                length = min(end - start, most - asked)
+                if length <= 0:
+                    return asked
+                os.posix_fadvise(number, start, length, os.POSIX_FADV_WILLNEED)
+                asked += length
+    return asked
+
+
+def sync_tree(path: Path) -> None:
+    """Make a whole tree safe from a power failure."""
+    for entry in path.iterdir():
+        if entry.is_dir():
+            sync_tree(entry)
+        else:
+            with entry.open("rb+") as file:
+                os.fsync(file.fileno())
+    sync(path)
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a tree; holes stay holes where the platform can tell."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            copy_sparse(entry, target / entry.name)
+        elif sys.platform == "linux":
+            _copy_with_holes(entry, target / entry.name)
+        else:
+            shutil.copyfile(entry, target / entry.name)
+
+
+def _copy_with_holes(source: Path, target: Path) -> None:
+    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+        size = os.fstat(read.fileno()).st_size
+        os.ftruncate(write.fileno(), size)
+        for start, end in _data_ranges(read.fileno(), size):
+            _copy_range(read.fileno(), write.fileno(), start, end)
+
+
+def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+    position = 0
+    while position < size:
+        try:
+            start = os.lseek(handle, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole to the end
+                return
+            yield position, size  # the file system does not know holes
+            return
+        position = os.lseek(handle, start, os.SEEK_HOLE)
+        yield start, position
+
+
+def _copy_range(source: int, target: int, start: int, end: int) -> None:
+    os.lseek(source, start, os.SEEK_SET)
+    os.lseek(target, start, os.SEEK_SET)
+    left = end - start
+    while left > 0 and (block := os.read(source, min(left, _BLOCK))):
+        left -= len(block)
+        if os.write(target, block) < len(block):
+            raise OSError(errno.ENOSPC, "the disk is full")

@@ -1,0 +1,357 @@
+"""What a search asks of the engine, of many collections in one call; plain data in and out.
+
+Each function answers one entry per collection, in their order: `(True, answer)`, or
+`(False, error)` as `hosting.wire.error_out` writes it, so that one collection's failure is its own.
+
+A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
+`paths` are what is wanted of heavy payloads; None: all of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import uuid_text
+from mcp_server_qdrant.hosting.wire import error_out, pack
+from mcp_server_qdrant.qdrant.edge import types
+from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query
+from mcp_server_qdrant.qdrant.edge.payload import lightened
+from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
+from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
+from mcp_server_qdrant.qdrant.payload import CURRENT, VERSION, first_number, is_current
+
+Answer = tuple[bool, Any]
+# Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
+Leg = tuple[str, Any, Any, float, bool]
+Scores = dict[int, float]
+Guard = Mapping[str, Any] | None
+
+IDFS = 50_000  # remembered of one shard
+FIRSTS = 50_000  # parts of texts, remembered of one shard and guard
+TERMS = 64  # asked for between two pauses
+_ALL, _NO_VECTOR = True, False
+_DOC = ["doc.version", "doc.chunks"]
+
+
+class Hybrid:
+    """The searches of one client. What all collections of a call share is made once."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._vector: Any = None
+        self._dense: dict[tuple[str, int], Any] = {}
+
+    def candidates(
+        self,
+        guard: Guard,
+        asked: Sequence[tuple[str, Sequence[Leg]]],
+        k: int,
+        limit: int,
+        with_payload: bool,  # noqa: FBT001
+        paths: Sequence[str] | None = None,
+    ) -> Steps[list[Answer]]:
+        """The best points by RRF over the legs, each with its exact score on every scored leg.
+
+        An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
+        best first, and in a sentence what of the collection is lost. A score is None where the
+        point lacks the vector. A leg that is not scored is one over tags: who carries them is told
+        by the payload, which comes then in any case.
+        """
+        filters = _Filters(guard)
+
+        def one(view: View, legs: Sequence[Leg]) -> Steps[Any]:
+            known = filters.at(view)
+            requests = []
+            for using, vector, where, weight, scored in legs:
+                narrow = yield from known.of(where)
+                params = yield from known.params(using)
+                scoring = self._scoring(vector, using, view.shard)
+                requests.append(Asked(scoring, narrow, weight, scored, *params))
+            ids, rrf, scores = fused(view.engine, requests, k, limit)
+            payloads = None
+            if with_payload or not all(scored for *_, scored in legs):
+                found = yield from _payloads(view, ids, paths)
+                yield from _judge(view, found, guard)
+                payloads = [found.get(point) for point in ids]
+            damage = view.shard.damage(numbers=guard is None)
+            return ids, rrf, scores, payloads, damage
+
+        return self._each(one, asked)
+
+    def idfs(
+        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
+    ) -> Steps[list[Answer]]:
+        """The engine's own idf of terms of a sparse vector, by term; absent terms are left out.
+
+        A query of one term with weight 1 scores idf(t) * stored value. Only what counts all points
+        of a shard is remembered with it.
+        """
+        filters = _Filters(guard)
+
+        def one(view: View, using: str, terms: Sequence[int]) -> Steps[Any]:
+            check_query(
+                {"indices": list(terms), "values": [1.0] * len(terms)}, using, view.shard.sidecar
+            )
+            known = view.shard.idf if guard is None else {}
+            own = filters.at(view)
+            where = yield from own.of(None)
+            params, _ = yield from own.params(using)
+            if len(known) > IDFS:
+                known.clear()
+            for number, term in enumerate(terms, 1):
+                if (using, term) not in known:
+                    known[using, term] = _idf(view.engine, using, term, where, params)
+                    if number % TERMS == 0:
+                        yield
+            return {term: idf for term in terms if (idf := known[using, term]) > 0}
+
+        return self._each(one, asked)
+
+    def payloads(
+        self,
+        guard: Guard,
+        asked: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
+        paths: Sequence[str] | None = None,
+    ) -> Steps[list[Answer]]:
+        """The payloads of those points that exist by id, or these fields of them.
+
+        Of heavy ones what lies at `paths`.
+        """
+
+        def one(view: View, ids: Sequence[Any], fields: Sequence[str] | None) -> Steps[Any]:
+            check_ids(ids)
+            allowed = yield from _allowed(view, ids, guard)
+            found = yield from _payloads(view, allowed, paths, fields)
+            yield from _judge(view, found, guard)
+            return found
+
+        return self._each(one, asked)
+
+    def _each(
+        self, function: Callable[..., Steps[Any]], asked: Sequence[tuple[Any, ...]]
+    ) -> Steps[list[Answer]]:
+        """What each collection answers, one after the other."""
+        answers: list[Answer] = []
+        for name, *arguments in asked:
+            try:
+                with guarded(name):
+                    view = View(self._shards, name)
+                    answers.append((True, (yield from function(view, *arguments))))
+            except QdrantMcpError as error:
+                answers.append((False, error_out(error)))
+            yield
+        return answers
+
+    def _scoring(self, vector: Any, using: str, shard: Shard) -> Any:
+        """The engine's query; a dense vector is checked and converted once per name and size."""
+        if isinstance(vector, tuple):
+            indices, values = vector
+            sparse = {"indices": indices, "values": values}
+            check_query(sparse, using, shard.sidecar)
+            return edge.Query.Nearest(types.to_vector(sparse), using=using)
+        if vector is not self._vector:
+            self._vector, self._dense = vector, {}
+        params = shard.sidecar["vectors"].get(using)
+        key = using, params["size"] if params else 0
+        if key not in self._dense:
+            check_query(vector, using, shard.sidecar)
+            self._dense[key] = edge.Query.Nearest(vector, using=using or None)
+        return self._dense[key]
+
+
+class Asked(NamedTuple):
+    """One leg as the engine is asked: `exact` are the parameters of a second look at few points."""
+
+    query: Any
+    where: Any
+    weight: float
+    scored: bool
+    params: Any
+    exact: Any
+
+
+class _Filters:
+    """The filters of one call, made once for all collections whose indexes answer them."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self._whole: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}
+        self._weighing: dict[int, tuple[Any, Any]] = {}
+
+    def at(self, view: View) -> "_Narrow":
+        """Those of one collection."""
+        return _Narrow(self, view)
+
+    def whole(self, plain: Mapping[str, Any] | None) -> Any:
+        """A filter and the guard, still plain."""
+        if self.guard is None or plain is None:
+            return plain or self.guard
+        if id(plain) not in self._whole:
+            self._whole[id(plain)] = {"must": [self.guard, plain]}
+        return self._whole[id(plain)]
+
+    def made(self, whole: Mapping[str, Any]) -> Any:
+        """The engine's."""
+        if id(whole) not in self._made:
+            self._made[id(whole)] = types.to_filter(whole)
+        return self._made[id(whole)]
+
+    def weighing(self, corpus: edge.Filter) -> tuple[Any, Any]:
+        """Parameters of a search, and of an exact one, whose idf is that of these points."""
+        if id(corpus) not in self._weighing:
+            exact = {"exact": True}
+            self._weighing[id(corpus)] = types.to_params({}, corpus), types.to_params(exact, corpus)
+        return self._weighing[id(corpus)]
+
+
+class _Narrow:
+    """The filters of one call on one collection, each worked out once."""
+
+    def __init__(self, filters: _Filters, view: View) -> None:
+        self._filters = filters
+        self._view = view
+        self._known: dict[int, Any] = {}
+
+    def of(self, plain: Mapping[str, Any] | None) -> Steps[Any]:
+        """The filter and the guard; what indexes do not answer of it, as ids."""
+        whole = self._filters.whole(plain)
+        if whole is None:
+            return None
+        if id(whole) not in self._known:
+            made = yield from narrowed(self._view, whole, self._filters.made)
+            self._known[id(whole)] = made
+        return self._known[id(whole)]
+
+    def params(self, using: str) -> Steps[tuple[Any, Any]]:
+        """Parameters of a search, and of an exact one; idf is that of the guarded points."""
+        sparse = self._view.shard.sidecar["sparse_vectors"].get(using)
+        if self._filters.guard is None or not sparse or sparse.get("modifier") != "idf":
+            return None, types.EXACT
+        corpus = yield from self.of(None)
+        return self._filters.weighing(corpus)
+
+
+def fused(
+    engine: edge.EdgeShard, legs: Sequence[Asked], k: int, limit: int
+) -> tuple[list[Any], list[float], list[list[float | None]]]:
+    """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
+
+    The legs are asked one by one, which takes less than the engine's own fusion, and their
+    scores are exact (codes are rescored): only points that one leg did not find are scored again.
+    Ties are cut by id.
+    """
+    found: list[Scores] = []
+    ids: dict[int, Any] = {}
+    rrf: dict[int, float] = {}
+    for leg in legs:
+        scores: Scores = {}
+        for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
+            point_id = point.id
+            key = point_id if type(point_id) is int else ~point_id.int
+            ids[key], scores[key] = point_id, point.score
+            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
+        found.append(scores)
+    floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
+    best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
+    asked = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
+    for leg, scores in asked:
+        if len(scores) < limit:
+            continue  # whatever else there is has no score on this leg
+        if missing := [ids[key] for *_, key in best if key not in scores]:
+            only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
+            exact = _ask(engine, leg.query, only, len(missing), leg.exact)
+            scores.update((_key(point.id), point.score) for point in exact)
+    return (
+        [key if key >= 0 else text for _, text, key in best],
+        [-score for score, *_ in best],
+        [[scores.get(key) for *_, key in best] for _, scores in asked],
+    )
+
+
+def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
+    return engine.query(
+        edge.QueryRequest(
+            limit,
+            query=query,
+            filter=where,
+            params=params,
+            with_payload=False,
+            with_vector=False,
+        )
+    )
+
+
+def _key(point_id: Any) -> int:
+    """A point id that is quick to compare: hashing a UUID takes longer than finding it."""
+    return point_id if type(point_id) is int else ~point_id.int
+
+
+def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
+    """Score / stored value of the term's best point; 0 where no point has it."""
+    query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
+    points = engine.query(
+        edge.QueryRequest(
+            1, query=query, filter=where, params=params, with_payload=False, with_vector=[using]
+        )
+    )
+    if not points:
+        return 0.0
+    vectors: Any = points[0].vector
+    stored = vectors[using]
+    value = stored.values[stored.indices.index(term)]
+    return float(points[0].score / value) if value > 0 else 0.0
+
+
+def _allowed(view: View, ids: Sequence[Any], guard: Guard) -> Steps[Sequence[Any]]:
+    """Those of the points that may be read."""
+    if guard is None or not ids:
+        return ids
+    found: list[Any] = []
+    for some in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
+        found += some
+        yield
+    return found
+
+
+def _payloads(
+    view: View,
+    ids: Sequence[Any],
+    paths: Sequence[str] | None,
+    fields: Sequence[str] | None = None,
+) -> Steps[dict[Any, Any]]:
+    found: dict[Any, Any] = {}
+    for some, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
+        all_exist = len(records) == len(some)  # to ask each for its id takes as long as reading it
+        known = some if all_exist else [types.from_id(record.id) for record in records]
+        found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
+        yield
+    return found
+
+
+def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
+    """Mark each further part of a text: whether it is of the version that the text has now.
+
+    The first part tells. To ask for it here saves a search a trip; it is remembered until the next
+    write.
+    """
+    parts: list[tuple[dict[str, Any], int]] = []
+    for point, payload in payloads.items():
+        doc: Any = payload and payload.get("doc")
+        if doc and (first := first_number(view.name, point, doc)) is not None:
+            parts.append((doc, first))
+    if not parts:
+        return
+    known = view.shard.firsts.setdefault(pack(guard), {})
+    if missing := {first for _, first in parts} - known.keys():
+        firsts = [uuid_text(first) for first in missing]
+        allowed = yield from _allowed(view, firsts, guard)
+        found = yield from _payloads(view, allowed, None, _DOC)
+        known.update((first, found.get(uuid_text(first), {}).get("doc")) for first in missing)
+    for doc, first in parts:
+        if known[first] or VERSION in doc:
+            doc[CURRENT] = is_current(doc, known[first])
+    if len(known) > FIRSTS:
+        view.shard.firsts = {}

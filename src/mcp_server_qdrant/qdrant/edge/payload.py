@@ -1,0 +1,79 @@
+"""What a search reads of a payload that is heavy: a part, so that no answer is.
+
+A search looks at many payloads and shows a few. One that another tool wrote can have megabytes,
+which to send and to take apart would keep everybody waiting, in the host and in the server.
+"""
+
+import marshal
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from mcp_server_qdrant.core.notation import PARTIAL
+
+HEAVY = 32_768  # bytes, written by marshal: that is quickest
+LONGEST = 20_000  # characters of a text: nothing behind them is shown as a passage
+MOST = 256  # items of a list or object, of which only those are kept that hold no others
+ITEM = 1_000  # characters of one
+
+
+def lightened(payloads: list[Any], paths: Sequence[str] | None) -> list[Any]:
+    """The payloads; of heavy ones the values at these paths, cut, and the mark `PARTIAL`."""
+    if paths is None or len(marshal.dumps(payloads)) <= HEAVY:
+        return payloads
+    return [_lightened(payload, paths) for payload in payloads]
+
+
+def _lightened(payload: Any, paths: Sequence[str]) -> Any:
+    if not payload or len(marshal.dumps(payload)) <= HEAVY:
+        return payload
+    kept: dict[str, Any] = {PARTIAL: True}
+    for path in paths:
+        _keep(kept, payload, path.split("."))
+    return kept
+
+
+def begun(payload: Any, shown: Any) -> Any:
+    """The payload as it is to be shown: with the beginnings of its texts, if that is asked for."""
+    longest = shown.get("longest") if isinstance(shown, dict) else None
+    return payload if longest is None else _begun(payload, longest)
+
+
+def _begun(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return value[:longest]
+    if isinstance(value, dict):
+        return {key: _begun(one, longest) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_begun(one, longest) for one in value[:MOST]]
+    return value
+
+
+def _keep(kept: dict[str, Any], payload: Mapping[str, Any], path: Sequence[str]) -> None:
+    step, *more = path
+    if step not in payload:
+        return
+    if not more:
+        kept[step] = _cut(payload[step])
+    elif isinstance(payload[step], dict):
+        inside = kept.setdefault(step, {})
+        if isinstance(inside, dict):
+            _keep(inside, payload[step], more)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:LONGEST]
+    if isinstance(value, list):
+        return [_short(one) for one in islice(value, MOST) if _plain(one)]
+    if isinstance(value, dict):
+        return {k[:ITEM]: _short(v) for k, v in islice(value.items(), MOST) if _plain(v)}
+    return value
+
+
+def _plain(value: Any) -> bool:
+    return not isinstance(value, list | dict)
+
+
+def _short(value: Any) -> Any:
+    return value[:ITEM] if isinstance(value, str) else value

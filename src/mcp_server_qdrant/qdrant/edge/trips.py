@@ -1,0 +1,125 @@
+"""What a search asks of the embedded engine: a few trips for all collections together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Payload, PointId, Target
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.hosting.wire import error_in
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg, carrying, weights
+
+Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
+
+# So many at most: the answers to one are read while the engine works on the next, and a
+# collection that hangs takes few others along.
+TRIPS = 4
+HEAVY_AT_ONCE = 4  # payloads
+
+
+class EdgeQueries(Queries):
+    """The read side of the embedded engine, many collections per trip."""
+
+    def __init__(
+        self, client: Any, hidden: Sequence[str] = (), paths: Sequence[str] | None = None
+    ) -> None:
+        """`paths` are what a search reads of heavy payloads."""
+        super().__init__(client, hidden)
+        self._edge = client  # an EdgeClient, or a tenant's view of one
+        self._paths = paths
+
+    def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
+        """The targets, parted into those that are asked together."""
+        size = max(1, -(-len(targets) // TRIPS))
+        return [targets[start : start + size] for start in range(0, len(targets), size)]
+
+    async def search(
+        self,
+        asked: Sequence[tuple[Target, LegQuery]],
+        *,
+        depth: int,
+        condition: models.Filter | None,
+        with_payload: bool,
+    ) -> list[Legs | QdrantMcpError]:
+        """For each target the fused candidates, best first, and their exact leg scores by id."""
+        where = None if condition is None else plain(condition)
+        tagged = {  # made once for all collections that share it
+            query.tags: plain(carrying(query.tags, condition)) for _, query in asked if query.tags
+        }
+        legs = [
+            (target.collection, _legs(target, query, where, tagged.get(query.tags)))
+            for target, query in asked
+        ]
+        sought = RRF_K, depth, with_payload, self._paths
+        answers = await self._edge.hybrid("candidates", legs, *sought)
+        return [
+            _found(target, query, value) if well else error_in(value)
+            for (target, query), (well, value) in zip(asked, answers, strict=True)
+        ]
+
+    async def probe(
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
+    ) -> list[Mapping[int, float] | QdrantMcpError]:
+        """For each target the engine's own idf of the terms; absent ones are left out."""
+        return await self._each(
+            "idfs", [(t.collection, t.sparse.vector, terms) for t, terms in asked if t.sparse]
+        )
+
+    async def payloads(
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        fields: Sequence[str] | None = None,
+    ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
+        """For each target the payloads of the named points by id, or these fields of them.
+
+        Of heavy ones a part.
+        """
+        named = [(target.collection, ids, fields) for target, ids in asked]
+        return await self._each("payloads", named, self._paths)
+
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """All of the payloads, a few at a time: the event loop goes on between them."""
+        found: dict[PointId, Payload] = {}
+        for start in range(0, len(ids), HEAVY_AT_ONCE):
+            some = (target.collection, ids[start : start + HEAVY_AT_ONCE], None)
+            (answer,) = await self._each("payloads", [some], None)
+            if isinstance(answer, QdrantMcpError):
+                raise answer
+            found |= answer
+        return found
+
+    async def _each(
+        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
+    ) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked, *arguments)
+        return [value if well else error_in(value) for well, value in answers]
+
+
+def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]:
+    """The legs to search, dense first, as the engine host takes them; one over tags only ranks."""
+    asked: list[tuple[str, Any, Any]] = []
+    if target.dense is not None and query.dense is not None:
+        asked.append((target.dense.vector, query.dense, where))
+    if target.sparse is not None and query.sparse is not None:
+        sparse = list(query.sparse.indices), list(query.sparse.values)
+        asked.append((target.sparse.vector, sparse, where))
+    scored = len(asked)
+    if asked and tagged is not None:
+        asked.append((*asked[0][:2], tagged))
+    shares = weights(target, query) or [1.0] * len(asked)
+    return [
+        (*leg, share, number < scored)
+        for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
+    ]
+
+
+def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:
+    ids, rrf, legs, payloads, damage = answer
+    candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
+    scores = [
+        {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
+        for leg in legs
+    ]
+    return candidates, *by_leg(target, query, scores), damage

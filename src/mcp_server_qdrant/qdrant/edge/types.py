@@ -1,0 +1,271 @@
+"""Filters, queries and results: REST-shaped plain data <-> Qdrant Edge types.
+
+Every filter of qdrant_client 1.20 but slices is known; of the queries, nearest (with MMR),
+fusion, ordering and sampling. Whatever else comes is refused by name.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
+from mcp_server_qdrant.qdrant.edge.payload import begun
+
+
+class _Bool:
+    """A truth value the binding takes as a boolean: it knows numpy's by its name.
+
+    Python's own True and False become integers on their way through `MatchValue`.
+    """
+
+    def __init__(self, value: bool) -> None:  # noqa: FBT001
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return self._value
+
+
+_Bool.__module__, _Bool.__name__, _Bool.__qualname__ = "numpy", "bool_", "bool_"
+
+
+def to_filter(plain: Mapping[str, Any] | None) -> edge.Filter | None:
+    """A filter; None stays None."""
+    if plain is None:
+        return None
+    minimum = plain.get("min_should")
+    return edge.Filter(
+        must=_conditions(plain.get("must")),
+        should=_conditions(plain.get("should")),
+        must_not=_conditions(plain.get("must_not")),
+        min_should=minimum
+        and edge.MinShould(_conditions(minimum["conditions"]) or [], minimum["min_count"]),
+    )
+
+
+def _conditions(plain: Any) -> list[Any] | None:
+    if plain is None:
+        return None
+    return [to_condition(one) for one in (plain if isinstance(plain, list) else [plain])]
+
+
+def to_condition(plain: Mapping[str, Any]) -> Any:
+    """A condition, or a filter that stands for one."""
+    for key, build in _CONDITIONS.items():
+        if key in plain:
+            return build(plain)
+    if plain.keys() <= {"must", "should", "must_not", "min_should"}:
+        return to_filter(plain)
+    raise InvalidFilter(f"The embedded engine knows no condition with {', '.join(plain)}.")
+
+
+def _field(plain: Mapping[str, Any]) -> Any:
+    """One condition per test: Edge evaluates only one of several in the same condition."""
+    key = plain["key"]
+    tests: list[Any] = [
+        edge.FieldCondition(key, **{name: build(plain[name])})
+        for name, build in _FIELD_TESTS.items()
+        if plain.get(name) is not None
+    ]
+    if "match" in plain and (fixed := _fixed_match(plain["match"])) is not None:
+        tests[0] = fixed
+    if not tests:
+        raise InvalidFilter(f"The condition on {key!r} tests nothing.")
+    return tests[0] if len(tests) == 1 else edge.Filter(must=tests)
+
+
+def _fixed_match(plain: Mapping[str, Any]) -> Any:
+    """Any of nothing is never true, none of nothing always."""
+    if plain.get("any") == []:
+        return edge.HasIdCondition(set())
+    if plain.get("except") == []:
+        return edge.Filter()
+    return None
+
+
+def _match(plain: Mapping[str, Any]) -> Any:
+    for key, build in _MATCHES.items():
+        if key in plain:
+            return build(plain[key])
+    raise InvalidFilter(f"The embedded engine knows no match with {', '.join(plain)}.")
+
+
+def _value(value: Any) -> edge.MatchValue:
+    return edge.MatchValue(_Bool(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
+
+
+def _range(plain: Mapping[str, Any]) -> Any:
+    limits = {key: value for key, value in plain.items() if value is not None}
+    if any(isinstance(value, str) for value in limits.values()):
+        return edge.RangeDateTime(**limits)
+    return edge.RangeFloat(**limits)
+
+
+def _geo_point(plain: Mapping[str, float]) -> edge.GeoPoint:
+    return edge.GeoPoint(lon=plain["lon"], lat=plain["lat"])
+
+
+def _geo_line(plain: Mapping[str, Any]) -> list[edge.GeoPoint]:
+    return [_geo_point(point) for point in plain["points"]]
+
+
+_MATCHES: dict[str, Callable[[Any], Any]] = {
+    "value": _value,
+    "text": edge.MatchText,
+    "text_any": edge.MatchTextAny,
+    "phrase": edge.MatchPhrase,
+    "prefix": edge.MatchPrefix,
+    "substring": edge.MatchSubstring,
+    # The class would refuse an empty list; `_fixed_match` answers for it.
+    "any": lambda values: edge.MatchAny(values or [""]),
+    "except": lambda values: edge.MatchExcept(values or [""]),
+}
+_FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
+    "match": _match,
+    "range": _range,
+    "geo_bounding_box": lambda box: edge.GeoBoundingBox(
+        _geo_point(box["top_left"]), _geo_point(box["bottom_right"])
+    ),
+    "geo_radius": lambda circle: edge.GeoRadius(_geo_point(circle["center"]), circle["radius"]),
+    "geo_polygon": lambda area: edge.GeoPolygon(
+        _geo_line(area["exterior"]), [_geo_line(line) for line in area.get("interiors") or ()]
+    ),
+    "values_count": lambda counts: edge.ValuesCount(**counts),
+    "is_empty": bool,
+    "is_null": bool,
+}
+_CONDITIONS: dict[str, Callable[[Any], Any]] = {
+    "key": _field,
+    "has_id": lambda plain: edge.HasIdCondition(set(plain["has_id"])),
+    "has_vector": lambda plain: edge.HasVectorCondition(plain["has_vector"]),
+    "is_empty": lambda plain: edge.IsEmptyCondition(plain["is_empty"]["key"]),
+    "is_null": lambda plain: edge.IsNullCondition(plain["is_null"]["key"]),
+    "nested": lambda plain: edge.NestedCondition(
+        plain["nested"]["key"], to_filter(plain["nested"]["filter"]) or edge.Filter()
+    ),
+}
+
+
+def to_selector(plain: Any) -> Any:
+    """Which payload keys to return: a truth value, a list, or include/exclude."""
+    if not isinstance(plain, dict):
+        return plain
+    if "include" in plain:
+        return edge.PayloadSelector.Include(plain["include"])
+    return edge.PayloadSelector.Exclude(plain["exclude"])
+
+
+def to_params(
+    plain: Mapping[str, Any] | None, corpus: edge.Filter | None = None
+) -> edge.SearchParams:
+    """Search parameters; int8 codes are rescored unless the caller says otherwise.
+
+    `exact` goes past the codes altogether; `corpus` are the points over which words are weighed.
+    """
+    if corpus is not None:
+        return _params(plain or {}, corpus)
+    return _PLAIN if not plain else EXACT if plain == {"exact": True} else _params(plain)
+
+
+def _params(plain: Mapping[str, Any], corpus: edge.Filter | None = None) -> edge.SearchParams:
+    quantization = plain.get("quantization") or {}
+    rescore, oversampling = quantization.get("rescore"), quantization.get("oversampling")
+    exact = bool(plain.get("exact"))
+    return edge.SearchParams(
+        idf=None if corpus is None else edge.IdfParams(corpus),
+        hnsw_ef=plain.get("hnsw_ef"),
+        exact=exact,
+        indexed_only=bool(plain.get("indexed_only")),
+        quantization=edge.QuantizationSearchParams(
+            ignore=exact or bool(quantization.get("ignore")),
+            rescore=True if rescore is None else rescore,
+            oversampling=2.0 if oversampling is None else oversampling,
+        ),
+    )
+
+
+_PLAIN = _params({})
+EXACT = _params({"exact": True})
+
+
+def to_fusion(plain: Mapping[str, Any]) -> Any:
+    """RRF (k defaults to the server's 2) or DBSF."""
+    if "rrf" in plain:
+        rrf = plain["rrf"]
+        return edge.Fusion.Rrf(
+            k=2 if rrf.get("k") is None else rrf["k"], weights=rrf.get("weights")
+        )
+    return edge.Fusion.Rrf(k=2) if plain["fusion"] == "rrf" else edge.Fusion.Dbsf()
+
+
+def to_order(plain: str | Mapping[str, Any]) -> edge.OrderBy:
+    """The order of a scroll or an order_by query."""
+    if isinstance(plain, str):
+        return edge.OrderBy(plain)
+    down = plain.get("direction") == "desc"
+    return edge.OrderBy(
+        plain["key"],
+        direction=edge.Direction.Desc if down else edge.Direction.Asc,
+        start_from=plain.get("start_from"),
+    )
+
+
+def to_vector(plain: Any) -> Any:
+    """A query vector or one of a point's: a list (of lists), or sparse."""
+    if isinstance(plain, dict):
+        return edge.SparseVector(list(plain["indices"]), list(plain["values"]))
+    return plain
+
+
+def to_vectors(plain: Any) -> Any:
+    """All vectors of a point: unnamed, or by name."""
+    if plain is None:
+        return {}
+    if isinstance(plain, dict):
+        return {name: to_vector(value) for name, value in plain.items()}
+    return plain
+
+
+def to_point(plain: tuple[Any, Any, Any]) -> edge.Point:
+    """A checked point."""
+    point_id, vector, payload = plain
+    return edge.Point(point_id, to_vectors(vector), payload)
+
+
+def from_id(point_id: Any) -> int | str:
+    """Ids travel as integers or texts."""
+    return str(point_id) if isinstance(point_id, UUID) else point_id
+
+
+def from_vectors(vector: Any) -> Any:
+    """Vectors of a result as plain data."""
+    if isinstance(vector, dict):
+        return {name: from_vectors(value) for name, value in vector.items()}
+    if isinstance(vector, edge.SparseVector):
+        return {"indices": vector.indices, "values": vector.values}
+    return vector
+
+
+def from_record(record: edge.Record, shown: Any = None) -> tuple[Any, ...]:
+    """`(id, payload, vector, order value)`; `shown` is what was asked for of the payload."""
+    return (
+        from_id(record.id),
+        begun(record.payload, shown),
+        from_vectors(record.vector),
+        record.order_value,
+    )
+
+
+def from_scored(
+    point: edge.ScoredPoint, held: edge.Record | None = None, shown: Any = None
+) -> tuple[Any, ...]:
+    """`(id, payload, vector, order value, score, version)`; without what it holds, id and score."""
+    if held is None:
+        return from_id(point.id), None, None, None, point.score, 0
+    return (*from_record(held, shown)[:3], point.order_value, point.score, point.version)
+
+
+def refuse(kind: str) -> RequestError:
+    """The error for a query this engine does not have."""
+    return RequestError(f"The embedded engine has no {kind} query; a Qdrant server has.")

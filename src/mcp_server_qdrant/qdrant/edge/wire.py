@@ -1,0 +1,75 @@
+"""How the engine host of a folder behaves, and where it is found."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.hosting.service import Faults, Service
+
+WIRE = 6
+NAME = "engine-host"
+WRITES = frozenset(
+    {
+        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
+        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload", "accept_loss"),
+    }
+)
+FAULTS = Faults(
+    called="The embedded engine",
+    folder="The data folder",
+    setting="QDRANT_LOCAL_PATH",
+    unavailable=EngineUnavailable,
+    late=EngineTimeout,
+)
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """How a host behaves; the first client's options count while that host lives.
+
+    idle_seconds: how long the host outlives its last client. max_open: open shards kept.
+    ahead: shards opened at start, before they are asked for.
+    read_ahead: bytes of their files that are read into memory then.
+    min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
+    (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
+    writing before it starts.
+    """
+
+    idle_seconds: float = 5.0
+    max_open: int = 512
+    ahead: int = 64
+    read_ahead: int = 1 << 30
+    min_free: int = 256 << 20
+    optimise_at: int = 20_000
+    quiet_seconds: float = 2.0
+
+    def dumps(self) -> str:
+        """As one command line argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> "EdgeOptions":
+        """From that argument."""
+        return cls(**json.loads(text))
+
+
+def service(folder: Path, options: EdgeOptions | None = None) -> Service:
+    """The engine host of a folder."""
+    return Service(
+        module="mcp_server_qdrant.qdrant.edge.host",
+        folder=folder.absolute(),
+        name=NAME,
+        wire=WIRE,
+        options=(options or EdgeOptions()).dumps(),
+        faults=FAULTS,
+        once_only=_once_only,
+        changes=WRITES.__contains__,
+    )
+
+
+def _once_only(operation: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether the operation, done again, could do something else than the first time."""
+    conditional = operation in {"upsert", "update_vectors"} and arguments[2] is not None
+    return operation == "drop" or conditional

@@ -1,0 +1,302 @@
+"""What can be changed: every write of the engine, checked as a whole before anything is written.
+
+Each operation is a generator that does a small piece of work between two yields, so that
+readers get in between, and returns its plain result. The host's only writer thread runs them
+one after the other and flushes before it acknowledges.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    InvalidPoint,
+    QdrantMcpError,
+    RequestError,
+    unsure,
+)
+from mcp_server_qdrant.hosting.wire import pack, unpack
+from mcp_server_qdrant.qdrant.edge import check, schema, types
+from mcp_server_qdrant.qdrant.edge.files import allocated
+from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
+from mcp_server_qdrant.qdrant.edge.slices import narrowed
+
+PIECE = 100  # points per engine call: about 4 ms
+_GROWTH = 4  # bytes on the disk per byte on the wire, generously
+_SMALL = 1 << 20
+_GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
+_NOT_FLUSHED = "could not be flushed: the disk is full or failing"
+
+Step = Generator[None, None, Any]
+Update = edge.UpdateOperation
+_MODES = {
+    "upsert": edge.UpdateMode.Upsert,
+    "insert_only": edge.UpdateMode.InsertOnly,
+    "update_only": edge.UpdateMode.UpdateOnly,
+}
+
+
+class Writes:
+    """The writes of one host."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self.touched: set[Shard] = set()  # to be flushed before they are acknowledged
+        self._lost: dict[str, QdrantMcpError] = {}
+
+    def flush(self) -> Iterator[None]:
+        """Make everything applied so far durable; what fails is told by `lost`."""
+        while self.touched:
+            shard = self.touched.pop()
+            shard.dirty = False
+            if shard.engine is not None:
+                try:
+                    with guarded(shard.name, _NOT_FLUSHED):
+                        self._shards.flushed(shard, shard.engine)
+                except QdrantMcpError as error:
+                    self._lost[shard.name] = unsure(error)
+            yield
+
+    def lost(self) -> dict[str, QdrantMcpError]:
+        """The collections whose writes since the last call may not be durable, and why."""
+        lost, self._lost = self._lost, {}
+        return lost
+
+    def apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
+        """One engine update; recorded when a copy of the shard is being optimised."""
+        engine = self._shards.engine(shard)
+        if shard.record is not None:
+            shard.record.append(update)
+        shard.changed()
+        shard.written = time.monotonic()
+        self.touched.add(shard)
+        shard.dirty = True
+        try:
+            with guarded(shard.name):
+                engine.update(update)
+        except EngineFailure as error:
+            # What it holds in memory is no longer sure; the files and the log are.
+            if not self._shards.close(shard):
+                self._lost[shard.name] = unsure(error)
+            raise unsure(error) from None
+
+    def remove(self, shard: Shard, update: edge.UpdateOperation) -> None:
+        """One engine update after which fewer points may be there."""
+        engine = self._shards.engine(shard)
+        before = engine.info().points_count
+        with shard.census.deleting(engine):
+            self.apply(shard, update)
+        shard.deleted += max(0, before - engine.info().points_count)
+
+    def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
+        with guarded(shard.name):
+            found = self._shards.engine(shard).retrieve(list(ids), False, False)  # noqa: FBT003
+        return [record.id for record in found]
+
+    def _room(self, wanted: int = _SMALL) -> None:
+        self._shards.folder.require_space(wanted)
+
+    # Collections
+
+    def create(self, name: str, sidecar: dict[str, Any]) -> Step:
+        """Make a collection; refused when it exists."""
+        check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
+        check.check_payload(sidecar["metadata"] or {})
+        self._room()
+        self._shards.create(name, sidecar)
+        yield
+
+    def update_metadata(self, name: str, metadata: dict[str, Any]) -> Step:
+        """Merge into the collection's metadata, as the server does."""
+        shard = self._shards.get(name)
+        check.check_payload(metadata)
+        self._room()
+        merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
+        self._shards.save(shard, metadata=merged)
+        yield
+
+    def drop(self, name: str) -> Step:
+        """Delete a collection; False when there was none."""
+        if name not in self._shards.names():
+            return False
+        shard = self._shards.listed(name)
+        self.touched.discard(shard)
+        self._shards.drop(shard)
+        yield
+        return True
+
+    def accept_loss(self, name: str) -> Step:
+        """Go on without points that are missing on the disk; see `Shards.accept_loss`."""
+        found = self._shards.accept_loss(name)
+        yield
+        return found
+
+    def index(self, name: str, field: str, declared: Any) -> Step:
+        """Index a payload field; cheap while the collection is empty."""
+        shard = self._shards.get(name)
+        with guarded(name):
+            update = Update.create_field_index(field, schema.index_params(declared))
+        self._room(self._rewritten(shard, {"filter": None}))
+        self.apply(shard, update)
+        if isinstance(declared, dict):
+            indexes = {**shard.sidecar.get("indexes", {}), field: declared}
+            self._shards.save(shard, indexes=indexes)
+        yield
+
+    def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
+        """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
+
+        Asked for again with the same parameters it changes nothing, as with the server.
+        """
+        shard = self._shards.get(name)
+        known = shard.sidecar[kind].get(vector)
+        if known is not None and not schema.same_vector(known, params):
+            raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
+        if known is not None:
+            return
+        declared = {k: dict(shard.sidecar[k]) for k in ("vectors", "sparse_vectors")}
+        declared[kind][vector] = params
+        check.check_schema(declared["vectors"], declared["sparse_vectors"])
+        self._room()
+        with guarded(name):
+            update = schema.new_vector(vector, kind, params)
+        self.apply(shard, update)
+        # Durable in the engine first: points may bring the vector once the sidecar tells of it.
+        for _ in self.flush():
+            pass
+        changes = {kind: declared[kind], "optimised_points": 0}  # the new vector is not, yet
+        self._shards.save(shard, **changes)
+        yield
+
+    def drop_vector(self, name: str, vector: str) -> Step:
+        """Take a vector, and what the points have of it, away for good."""
+        shard = self._shards.get(name)
+        kind = next((k for k in ("vectors", "sparse_vectors") if vector in shard.sidecar[k]), None)
+        if kind is None:
+            return
+        if len(shard.sidecar["vectors"]) + len(shard.sidecar["sparse_vectors"]) == 1:
+            raise RequestError(f"{vector!r} is the only vector of {name!r}.")
+        left = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
+        self._room()
+        self._shards.save(shard, **{kind: left})
+        self.apply(shard, Update.delete_vector_name(vector))
+        yield
+
+    # Points
+
+    def upsert(self, name: str, blobs: list[bytes], where: Any, mode: str | None) -> Step:
+        """Insert or replace points; each blob is a pickled list of them."""
+        shard = self._shards.get(name)
+        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
+        pieces = []
+        for blob in blobs:
+            points = unpack(blob)
+            check.check_points(points, shard.sidecar)
+            pieces.append(points)
+            yield
+        condition = types.to_filter(where)
+        for points in pieces:
+            for start in range(0, len(points), PIECE):
+                with guarded(name):
+                    converted = [types.to_point(p) for p in points[start : start + PIECE]]
+                    update = Update.upsert_points(
+                        converted, condition=condition, update_mode=_MODES.get(mode or "upsert")
+                    )
+                self.apply(shard, update)
+                yield
+
+    def update_vectors(self, name: str, blobs: list[bytes], where: Any) -> Step:
+        """Replace some vectors of points that exist; refused when one does not."""
+        shard = self._shards.get(name)
+        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
+        points = [point for blob in blobs for point in unpack(blob)]
+        check.check_points(points, shard.sidecar)
+        found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
+        for point_id, vector, _ in points:
+            if _canonical(point_id) not in found:
+                raise RequestError(f"There is no point with id {point_id}.")
+            if vector is None:
+                raise InvalidPoint(f"The point {point_id} brings no vector.")
+        yield
+        condition = types.to_filter(where)
+        for start in range(0, len(points), PIECE):
+            with guarded(name):
+                converted = [
+                    edge.PointVectors(point_id, types.to_vectors(vector))
+                    for point_id, vector, _ in points[start : start + PIECE]
+                ]
+                update = Update.update_vectors(converted, condition=condition)
+            self.apply(shard, update)
+            yield
+
+    def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
+        """Delete points."""
+        shard = self._shards.get(name)
+        count = self._chosen(shard, selector)
+        self._shards.folder.require_space_to_delete(_GOING * count)
+        by = (Update.delete_points, Update.delete_points_by_filter)
+        yield from self._select(shard, selector, by, self.remove)
+
+    def set_payload(
+        self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
+    ) -> Step:
+        """Merge into the payload (or, with a key, into that part of it)."""
+        shard = self._shards.get(name)
+        check.check_payload(payload)
+        growth = _GROWTH * len(pack(payload)) * self._chosen(shard, selector)
+        self._room(growth + self._rewritten(shard, selector))
+        by = (Update.set_payload, Update.set_payload_by_filter)
+        yield from self._select(shard, selector, by, self.apply, payload, key)
+
+    def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> Step:
+        """Remove keys from the payload."""
+        shard = self._shards.get(name)
+        self._room(self._rewritten(shard, selector))
+        by = (Update.delete_payload, Update.delete_payload_by_filter)
+        yield from self._select(shard, selector, by, self.apply, keys)
+
+    def _chosen(self, shard: Shard, selector: Mapping[str, Any]) -> int:
+        """How many points a selector chooses at most."""
+        if "filter" in selector:
+            return self._shards.engine(shard).info().points_count
+        return len(selector["points"])
+
+    def _rewritten(self, shard: Shard, selector: Mapping[str, Any]) -> int:
+        """Bytes that a change to what is stored may take: of many points, those of the shard."""
+        many = "filter" in selector and self._chosen(shard, selector) > 0
+        return _SMALL + (allocated(self._shards.path(shard)) if many else 0)
+
+    def _select(
+        self,
+        shard: Shard,
+        selector: Mapping[str, Any],
+        by: tuple[Any, Any],
+        apply: Callable[[Shard, Update], None],
+        *arguments: Any,
+    ) -> Step:
+        """Apply to the filtered points, or to those of the ids that exist."""
+        by_ids, by_filter = by
+        if "filter" in selector:
+            with guarded(shard.name):
+                condition = yield from narrowed(View(self._shards, shard.name), selector["filter"])
+                update = by_filter(condition or edge.Filter(), *arguments)
+            apply(shard, update)
+            yield
+            return
+        ids = selector["points"]
+        check.check_ids(ids)
+        for start in range(0, len(ids), PIECE):
+            # The engine stops at the first id it does not have.
+            if existing := self._existing(shard, ids[start : start + PIECE]):
+                with guarded(shard.name):
+                    update = by_ids(existing, *arguments)
+                apply(shard, update)
+            yield
+
+
+def _canonical(point_id: int | str) -> str:
+    return str(UUID(point_id)) if isinstance(point_id, str) else str(point_id)

@@ -1,0 +1,1 @@
+"""Folders of qdrant-client's local mode: read and imported, never written."""

@@ -1,0 +1,228 @@
+"""A folder as qdrant-client's local mode writes it, read without a change to any of its files.
+
+meta.json                           collection -> how it is made
+collection/<name>/storage.sqlite    a row per point, pickled
+
+The rows are unpickled with nothing but the classes that local mode puts there; what is damaged,
+or is anything else, is counted and left out.
+"""
+
+import asyncio
+import contextlib
+import io
+import itertools
+import json
+import pickle
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+from qdrant_client.http.models import models
+
+from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    QdrantMcpError,
+    UnknownCollection,
+    contained,
+)
+from mcp_server_qdrant.qdrant.bulk import Shape
+from mcp_server_qdrant.qdrant.edge.check import check_points, plain_payload
+from mcp_server_qdrant.qdrant.edge.plain import plain_vectors
+
+META = "meta.json"
+LOCKED_SECONDS = 30.0  # another process may be writing
+_PLAIN = {
+    ("uuid", "UUID"),
+    ("uuid", "SafeUUID"),
+    *(("datetime", name) for name in ("datetime", "date", "timedelta", "timezone")),
+    *(("builtins", name) for name in ("set", "frozenset", "bytearray")),
+    *(
+        (f"numpy.{core}.multiarray", name)
+        for core in ("core", "_core")
+        for name in ("_reconstruct", "scalar")
+    ),
+    *(("numpy", name) for name in ("ndarray", "dtype")),
+    ("_codecs", "encode"),
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Nothing that a row could run code with."""
+        if module == "qdrant_client.http.models.models":
+            found = getattr(models, name)
+            if isinstance(found, type) and issubclass(found, BaseModel | Enum):
+                return found
+        elif (module, name) in _PLAIN:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is not of local mode")
+
+
+def is_local_mode(folder: Path) -> bool:
+    """Whether local mode wrote here."""
+    return (folder / META).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPoint:
+    """One point: its id in its one spelling, its vectors in qdrant-client's models."""
+
+    id: PointId
+    vector: Any
+    payload: Payload
+
+
+class LocalFiles:
+    """The collections of such a folder, to be read whole; it may be in use meanwhile.
+
+    `unreadable` counts, by collection, the points that were left out, once it was counted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shapes = _shapes(folder / META)
+        self._rows: dict[str, dict[PointId, int]] = {}
+        self._open: dict[str, sqlite3.Connection] = {}
+        self._files = contextlib.ExitStack()
+        self.unreadable: dict[str, int] = {}
+
+    async def names(self) -> list[str]:
+        """All collections."""
+        return sorted(self._shapes)
+
+    async def shape(self, name: str) -> Shape:
+        """How one is made."""
+        if name not in self._shapes:
+            raise UnknownCollection(name)
+        return self._shapes[name]
+
+    async def count(self, name: str) -> int:
+        """How many readable points it has."""
+        if name not in self._rows:
+            self._rows[name] = await asyncio.to_thread(self._scan, name)
+        return len(self._rows[name])
+
+    async def page(
+        self, name: str, limit: int, offset: PointId | None
+    ) -> tuple[dict[PointId, Payload], PointId | None]:
+        """Payloads by id, and where the next page begins (a number of points here)."""
+        count, first = await self.count(name), int(offset or 0)
+        ids = list(itertools.islice(self._rows[name], first, first + limit))
+        return await self.payloads(name, ids), first + limit if first + limit < count else None
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of those that exist."""
+        return {point.id: point.payload for point in await self.fetch(name, ids)}
+
+    async def fetch(
+        self,
+        name: str,
+        ids: Sequence[PointId],
+        *,
+        vectors: bool = False,  # noqa: ARG002 - they are in the same row
+    ) -> list[LocalPoint]:
+        """Whole points."""
+        await self.count(name)
+        rows = [number for one in ids if (number := self._rows[name].get(one)) is not None]
+        return await asyncio.to_thread(self._read, name, rows)
+
+    def _read(self, name: str, rows: Sequence[int]) -> list[LocalPoint]:
+        shape, storage = self._shapes[name], self._storage(name)
+        question = "SELECT point FROM points WHERE rowid = ?"
+        try:
+            found = [storage.execute(question, (row,)).fetchone() for row in rows]
+        except sqlite3.DatabaseError as error:
+            raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
+        return [_point(row[0], shape) for row in found if row is not None]  # None: replaced now
+
+    def _scan(self, name: str) -> dict[PointId, int]:
+        """Id -> row; the latest of several rows, as local mode has it."""
+        rows: dict[PointId, int] = {}
+        damaged = 0
+        try:
+            found = self._storage(name).execute("SELECT rowid, point FROM points ORDER BY 1 DESC")
+            for number, row in found:
+                try:
+                    with contained():
+                        rows.setdefault(_point(row, self._shapes[name]).id, number)
+                except QdrantMcpError:
+                    damaged += 1
+        except sqlite3.DatabaseError:
+            damaged += 1  # of the rest of the file nothing is known
+        self.unreadable[name] = damaged
+        return rows
+
+    def _storage(self, name: str) -> sqlite3.Connection:
+        """The collection's rows. A copy's, where a writer was killed in mid-write."""
+        if name not in self._open:
+            path = self._folder / "collection" / name / "storage.sqlite"
+            if any(path.parent.glob("storage.sqlite-*")):
+                copies = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
+                for file in path.parent.glob("storage.sqlite*"):
+                    shutil.copyfile(file, copies / file.name)
+                connection = sqlite3.connect(copies / path.name, check_same_thread=False)
+            elif path.is_file():
+                uri = f"{path.resolve().as_uri()}?mode=ro"
+                connection = sqlite3.connect(
+                    uri, uri=True, timeout=LOCKED_SECONDS, check_same_thread=False
+                )
+            else:
+                connection = sqlite3.connect(":memory:", check_same_thread=False)
+                connection.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
+            self._files.callback(connection.close)
+            self._open[name] = connection
+        return self._open[name]
+
+    async def close(self) -> None:
+        """Let the files go."""
+        self._files.close()
+
+
+def _shapes(meta: Path) -> dict[str, Shape]:
+    damaged = f"The {META} of local mode cannot be read: it is damaged."
+    with contained(lambda _: EngineFailure(damaged)):
+        found = json.loads(meta.read_text("utf-8"))["collections"]
+        return {str(name): _shape(config) for name, config in found.items()}
+
+
+def _shape(config: Mapping[str, Any]) -> Shape:
+    vectors, sparse = config.get("vectors") or {}, config.get("sparse_vectors") or {}
+    named = {"": vectors} if isinstance(vectors.get("size"), int) else vectors
+    return Shape(
+        {name: models.VectorParams.model_validate(params) for name, params in named.items()},
+        {name: models.SparseVectorParams.model_validate(params) for name, params in sparse.items()},
+        config.get("metadata") or {},
+        {},
+    )
+
+
+def _point(row: bytes, shape: Shape) -> LocalPoint:
+    """The point of a row, checked as if somebody wanted to store it. Damage raises anything."""
+    found = _Reader(io.BytesIO(row)).load()
+    if not isinstance(found, models.PointStruct):
+        raise pickle.UnpicklingError("not a point")
+    point = LocalPoint(
+        found.id if isinstance(found.id, int) else str(UUID(str(found.id))),
+        plain_vectors(found.vector),
+        plain_payload(found.payload or {}),
+    )
+    check_points([(point.id, point.vector, point.payload)], shape.declared())
+    return LocalPoint(point.id, _foreign(point.vector), point.payload)
+
+
+def _foreign(vectors: Any) -> Any:
+    """The vectors in qdrant-client's models again."""
+    if not isinstance(vectors, dict):
+        return vectors
+    return {
+        name: models.SparseVector.model_validate(vector) if isinstance(vector, dict) else vector
+        for name, vector in vectors.items()
+    }

@@ -1,0 +1,1 @@
+"""Clients confined to one tenant's points; whatever they lack cannot be called."""

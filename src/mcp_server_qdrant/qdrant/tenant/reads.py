@@ -1,0 +1,362 @@
+"""One tenant's view of an engine: what it may not see is not there.
+
+Whatever is asked goes through here with the tenant's filter on it. What this class does not
+confine it does not have: new code that calls anything else of the client fails.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.http.models.models import QueryResponse
+
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.qdrant.client import foreign_errors
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.tenant.guard import Tenant, both, check_key
+
+SEEN_SECONDS = 60.0
+UNSEEN_SECONDS = 15.0
+AT_ONCE = 16
+CORPUS_SINCE = (1, 19)
+
+# What scores by a vector that is given, or not at all. A query by a point's id would use a vector
+# that may be another's.
+_QUERIES = (
+    models.SparseVector,
+    models.Document,
+    models.RrfQuery,
+    models.FusionQuery,
+    models.SampleQuery,
+)
+_PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
+
+
+class Corpus:
+    """Whether the engine can weigh words over a tenant's points alone; asked once.
+
+    `version` tells a server's version; None: an engine that is known to.
+    """
+
+    def __init__(self, version: Callable[[], Awaitable[str]] | None = None) -> None:
+        self._version = version
+
+    async def check(self) -> None:
+        """Raises EngineFailure where a server is too old."""
+        if self._version is None:
+            return
+        with foreign_errors():
+            version = await self._version()
+        found = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        if found < CORPUS_SINCE:
+            raise EngineFailure(
+                "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
+                f"this one is {version}."
+            )
+        self._version = None
+
+
+class TenantClient:
+    """The reads of AsyncQdrantBase that this server uses, for one tenant.
+
+    `seen` is what is known of which collections the tenant sees, and until when.
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        tenant: Tenant,
+        corpus: Corpus,
+        seen: dict[str, tuple[float, bool]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._tenant = tenant
+        self._corpus = corpus
+        self._guard = self._guard_of(tenant)
+        self._plain_guard = plain(self._guard)
+        self._clock = clock
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._seen = {} if seen is None else seen
+        self._weighed: dict[str, frozenset[str]] = {}
+
+    def _guard_of(self, tenant: Tenant) -> models.Filter:
+        return tenant.readable
+
+    # Collections: those in which the tenant may read a point
+
+    async def get_collections(self) -> models.CollectionsResponse:
+        """The names that the tenant may see."""
+        response = await self._inner.get_collections()
+        names = [one.name for one in response.collections]
+        answers = await asyncio.gather(*map(self._sees, names), return_exceptions=True)
+        failures = []
+        visible = []
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, QdrantMcpError):
+                failures.append(answer)
+                seen = self._seen.get(name, (0.0, False))[1]  # what it was before
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                seen = answer
+            if seen:
+                visible.append(models.CollectionDescription(name=name))
+        if failures and len(failures) == len(names):
+            raise failures[0]
+        return models.CollectionsResponse(collections=visible)
+
+    async def get_aliases(self) -> models.CollectionsAliasesResponse:
+        """The aliases of collections that the tenant may see."""
+        found = (await self._inner.get_aliases()).aliases
+        names = {one.name for one in (await self.get_collections()).collections}
+        return models.CollectionsAliasesResponse(
+            aliases=[one for one in found if one.collection_name in names]
+        )
+
+    async def collection_exists(self, collection_name: str) -> bool:
+        """Whether the tenant may see one of this name; asked again where it might not."""
+        return await self._sees(collection_name, again=True)
+
+    async def _sees(self, name: str, *, again: bool = False) -> bool:
+        until, seen = self._seen.get(name, (0.0, False))
+        if until > self._clock() and (seen or not again):
+            return seen
+        try:
+            async with self._gate:
+                with foreign_errors(name):
+                    records, _ = await self._inner.scroll(
+                        name, self._guard, limit=1, with_payload=False
+                    )
+        except UnknownCollection:
+            records = []
+        self._see(name, seen=bool(records))
+        return bool(records)
+
+    def _see(self, name: str, *, seen: bool) -> None:
+        self._seen[name] = (self._clock() + (SEEN_SECONDS if seen else UNSEEN_SECONDS), seen)
+
+    async def get_collection(self, collection_name: str) -> models.CollectionInfo:
+        """How a collection is made, and how many points of it the tenant may read."""
+        if not await self.collection_exists(collection_name):
+            raise UnknownCollection(collection_name)
+        info = await self._inner.get_collection(collection_name)
+        self._weighed[collection_name] = _weighed(info)
+        schema = {
+            key: index.model_copy(update={"points": 0})
+            for key, index in info.payload_schema.items()
+        }
+        damaged = info.status == models.CollectionStatus.RED
+        return models.CollectionInfo(
+            status=info.status if damaged else models.CollectionStatus.GREEN,
+            warnings=[models.CollectionWarning(message=INCOMPLETE)] if damaged else None,
+            optimizer_status=models.OptimizersStatusOneOf.OK,
+            points_count=(await self.count(collection_name)).count,
+            segments_count=1,
+            config=info.config,
+            payload_schema=schema,
+        )
+
+    # Questions
+
+    async def query_points(
+        self,
+        collection_name: str,
+        query: Any = None,
+        using: str | None = None,
+        prefetch: models.Prefetch | list[models.Prefetch] | None = None,
+        query_filter: models.Filter | None = None,
+        search_params: models.SearchParams | None = None,
+        limit: int = 10,
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
+        score_threshold: float | None = None,
+    ) -> QueryResponse:
+        """The best of the tenant's points."""
+        request = models.QueryRequest.model_construct(
+            using=using, prefetch=prefetch, filter=query_filter, params=search_params, query=query
+        )
+        asked = await self._confined(collection_name, request, {})
+        answer = await self._inner.query_points(
+            collection_name,
+            query=query,
+            using=using,
+            prefetch=asked.prefetch,
+            query_filter=asked.filter,
+            search_params=asked.params,
+            limit=limit,
+            with_payload=with_payload,
+            with_vectors=with_vectors,
+            score_threshold=score_threshold,
+        )
+        return self._answered(answer)
+
+    async def query_batch_points(
+        self, collection_name: str, requests: Sequence[models.QueryRequest]
+    ) -> list[QueryResponse]:
+        """One answer per request."""
+        made: dict[int, models.Filter] = {}
+        asked = [await self._confined(collection_name, one, made) for one in requests]
+        answers = await self._inner.query_batch_points(collection_name, asked)
+        return [self._answered(answer) for answer in answers]
+
+    async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
+        """A QueryRequest or Prefetch with the guard on it and on all that it is made of.
+
+        `made` holds the filters of one call by what they were made of: a shared one is sent once.
+        """
+        if getattr(request, "lookup_from", None) is not None or not _by_value(request.query):
+            raise RequestError("Only a vector may be searched for while tenants are kept apart.")
+        where = request.filter
+        if id(where) not in made:
+            made[id(where)] = self._guarded(where)
+        changed: dict[str, Any] = {"filter": made[id(where)]}
+        if request.prefetch:
+            several = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch]
+            changed["prefetch"] = [await self._confined(name, one, made) for one in several]
+        if isinstance(request.query, models.SparseVector):
+            changed["params"] = await self._weighing(name, request.using, request.params)
+        return request.model_copy(update=changed)
+
+    async def _weighing(
+        self, name: str, using: str | None, params: models.SearchParams | None
+    ) -> models.SearchParams | None:
+        """The engine's idf is of the tenant's points: others' texts must not move a score."""
+        if name not in self._weighed:
+            self._weighed[name] = _weighed(await self._inner.get_collection(name))
+        if using not in self._weighed[name]:
+            return params
+        await self._corpus.check()
+        idf = models.IdfCorpusParams(corpus=self._guard)
+        return (params or models.SearchParams()).model_copy(update={"idf": idf})
+
+    def _answered(self, answer: QueryResponse) -> QueryResponse:
+        for point in answer.points:
+            point.payload = self._tenant.shown(point.payload)
+        return answer
+
+    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+        """What a search asks of the embedded engine, which puts the guard on each part of it."""
+        if question not in _PLAIN_QUESTIONS:
+            raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
+        if question == "candidates":
+            for where in {id(leg[2]): leg[2] for _, legs in arguments[0] for leg in legs}.values():
+                self._tenant.check(where)
+        answers: list[tuple[bool, Any]] = await self._inner.hybrid(
+            question, *arguments, guard=self._plain_guard
+        )
+        return [
+            (well, self._seen_in(question, value) if well else value) for well, value in answers
+        ]
+
+    def _seen_in(self, question: str, value: Any) -> Any:
+        """An answer with its payloads as the tenant sees them."""
+        if question == "payloads":
+            return {point: self._tenant.shown(payload) for point, payload in value.items()}
+        if question == "candidates":
+            *found, payloads, damage = value
+            return (*found, payloads and [self._tenant.shown(one) for one in payloads], damage)
+        return value
+
+    async def retrieve(
+        self,
+        collection_name: str,
+        ids: Sequence[Any],
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
+    ) -> list[models.Record]:
+        """Those of the named points that the tenant may read."""
+        if not ids:
+            return []
+        these = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        records, _ = await self.scroll(
+            collection_name,
+            these,
+            limit=len(ids),
+            with_payload=with_payload,
+            with_vectors=with_vectors,
+        )
+        return records
+
+    async def scroll(
+        self,
+        collection_name: str,
+        scroll_filter: models.Filter | None = None,
+        limit: int = 10,
+        order_by: Any = None,
+        offset: Any = None,
+        with_payload: Any = True,  # noqa: FBT002
+        with_vectors: Any = False,  # noqa: FBT002
+    ) -> tuple[list[models.Record], Any]:
+        """One page of the tenant's points."""
+        if order_by is not None:
+            check_key(getattr(order_by, "key", order_by), self._tenant.hidden)
+        records, following = await self._inner.scroll(
+            collection_name,
+            self._guarded(scroll_filter),
+            limit=limit,
+            order_by=order_by,
+            offset=offset,
+            with_payload=with_payload,
+            with_vectors=with_vectors,
+        )
+        for record in records:
+            record.payload = self._tenant.shown(record.payload)
+        return records, following
+
+    async def count(
+        self,
+        collection_name: str,
+        count_filter: models.Filter | None = None,
+        exact: bool = True,  # noqa: ARG002, FBT001, FBT002
+    ) -> models.CountResult:
+        """How many of the tenant's points match; always exact, an estimate counts others too."""
+        found: models.CountResult = await self._inner.count(
+            collection_name, count_filter=self._guarded(count_filter), exact=True
+        )
+        return found
+
+    async def facet(
+        self,
+        collection_name: str,
+        key: str,
+        facet_filter: models.Filter | None = None,
+        limit: int = 10,
+    ) -> models.FacetResponse:
+        """The most frequent values in the tenant's points; exact."""
+        check_key(key, self._tenant.hidden)
+        found: models.FacetResponse = await self._inner.facet(
+            collection_name,
+            key,
+            facet_filter=self._guarded(facet_filter),
+            limit=limit,
+            exact=True,
+        )
+        return found
+
+    def _guarded(self, where: models.Filter | None) -> models.Filter:
+        self._tenant.check(where)
+        return both(self._guard, where)
+
+
+def _by_value(query: Any) -> bool:
+    """Whether a query holds its vector itself, or needs none."""
+    if isinstance(query, models.NearestQuery):
+        return _by_value(query.nearest)
+    if query is None or isinstance(query, _QUERIES) or hasattr(query, "tolist"):
+        return True
+    return isinstance(query, list | tuple)
+
+
+def _weighed(info: models.CollectionInfo) -> frozenset[str]:
+    """The sparse vectors to which the engine applies an idf."""
+    vectors = info.config.params.sparse_vectors or {}
+    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)

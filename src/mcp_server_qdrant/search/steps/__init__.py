@@ -1,0 +1,1 @@
+"""Ranking steps: hits in, hits out. Pure: no engine, clock or settings; no step calls another."""

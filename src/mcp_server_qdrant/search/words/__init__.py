@@ -1,0 +1,1 @@
+"""Words of queries and collections: terms, vocabularies, corrections. Nothing here ranks."""

@@ -1,0 +1,151 @@
+"""Words that no searched collection knows -> the nearest that one of them has.
+
+Left alone: what the probes know; what the embedding model knows as one word, for a small collection
+lacks most words of its language, and "broken" is no misspelling of "broke"; words of fewer than 5
+letters, of another alphabet than the Latin, with capitals inside; and all that looks like a name or
+a path, with a digit, an underscore, a dot or a slash in it. Similarity is Damerau-Levenshtein, at
+least 0.75. Source: DESIGN 3.4.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
+from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
+
+SHORTEST = 5
+CORRECTED_WORDS = 8
+EXPANDED_WORDS = 12
+VARIANTS = 3
+
+_OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
+_CLOSE = r"[\"')\]\u2019\u201d\u00bb.,;:!?\u2026]*"
+_PROSE = re.compile(
+    rf"(?<!\S){_OPEN}([{LATIN}]+(?:[-\u2013\u2014][{LATIN}]+)?)(?:['\u2019]s)?{_CLOSE}(?!\S)"
+)
+_PART = re.compile(rf"[{LATIN}]+")
+
+
+class Vocabularies(Protocol):
+    """What knows the words of collections."""
+
+    async def of(self, targets: Sequence[Target]) -> Mapping[str, Sequence[Vocabulary]]:
+        """Collection -> its vocabularies, as far as they are there; the others are scheduled."""
+
+
+class Speller:
+    """Corrects and expands queries.
+
+    `tokens` are the BM25 terms of a text, `common` says which words are of the language.
+    """
+
+    def __init__(
+        self,
+        tokens: Callable[[str], Collection[int]],
+        vocabularies: Vocabularies,
+        common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
+    ) -> None:
+        self._tokens = tokens
+        self._vocabularies = vocabularies
+        self._common = common
+
+    async def correct(
+        self, terms: Terms, targets: Sequence[Target]
+    ) -> tuple[str, tuple[Correction, ...]]:
+        """The query with its unknown words replaced, and which these were.
+
+        Where a collection was not probed and its vocabulary is not there yet, nobody can say that
+        it lacks a word: the query stays as it is.
+        """
+        wrong = [
+            (start, word)
+            for start, word in prose(terms.query)
+            if len(word) >= SHORTEST and self._unknown(word, terms.unknown)
+        ]
+        if wrong and self._common is not None:
+            common = await self._common([word for _, word in wrong])
+            wrong = [(start, word) for start, word in wrong if word not in common]
+        wrong = wrong[:CORRECTED_WORDS]
+        if not wrong:
+            return terms.query, ()
+        known = await self._vocabularies.of(targets)
+        if any(unprobed(target, terms) and target.collection not in known for target in targets):
+            return terms.query, ()
+        searched = [one for several in known.values() for one in several]
+        return await asyncio.to_thread(corrected, terms.query, wrong, searched)
+
+    async def expand(
+        self, query: str, targets: Sequence[Target]
+    ) -> tuple[dict[str, list[Variant]], tuple[str, ...]]:
+        """Each word of the query with those of the collections that are spelled almost like it.
+
+        And the collections whose words are not known yet.
+        """
+        chosen = dict.fromkeys(
+            word for _, word in prose(query) if len(word) >= SHORTEST and self._tokens(word)
+        )
+        if not chosen:
+            return {}, ()
+        known = await self._vocabularies.of(targets)
+        searched = [one for several in known.values() for one in several]
+        near = await asyncio.to_thread(expanded, list(chosen)[:EXPANDED_WORDS], searched)
+        names = (target.collection for target in targets if target.sparse)
+        return near, tuple(name for name in names if name not in known)
+
+    def replaced(
+        self, terms: Terms, variants: Mapping[str, Sequence[Variant]]
+    ) -> tuple[Correction, ...]:
+        """The words that only their variants stand for, as no collection has them."""
+        return tuple(
+            Correction(word, ", ".join(one.word for one in several))
+            for word, several in variants.items()
+            if several and self._unknown(word, terms.unknown)
+        )
+
+    def _unknown(self, word: str, unknown: Collection[int]) -> bool:
+        tokens = self._tokens(word) if unknown else ()
+        return bool(tokens) and all(token in unknown for token in tokens)
+
+
+def prose(query: str) -> list[tuple[int, str]]:
+    """The plain words of a query, as written, and where each begins.
+
+    A compound of two words counts as these two; longer ones are names.
+    """
+    return [
+        (found.start(1) + part.start(), part.group())
+        for found in _PROSE.finditer(query)
+        for part in _PART.finditer(found.group(1))
+        if part.group()[1:].islower()
+    ]
+
+
+def unprobed(target: Target, terms: Terms) -> bool:
+    """Whether this collection takes part and was not asked which words it has."""
+    if target.dense is None and target.sparse is None:
+        return False
+    asked = target.sparse is not None and target.sparse.idf
+    return not asked or target.collection in terms.failures
+
+
+def corrected(
+    query: str, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
+) -> tuple[str, tuple[Correction, ...]]:
+    """The query with each (start, word) replaced by its nearest, unless a vocabulary has it."""
+    corrections = []
+    for start, word in reversed(wrong):
+        plain = folded(word)
+        if any(plain in one for one in vocabularies):
+            continue
+        for near, _ in nearest(plain, vocabularies, 1):
+            to = near.capitalize() if word[0].isupper() else near
+            query = f"{query[:start]}{to}{query[start + len(word) :]}"
+            corrections.append(Correction(word, to))
+    return query, tuple(reversed(corrections))
+
+
+def expanded(chosen: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
+    """The nearest words of each, at most three."""
+    return {word: nearest(folded(word), vocabularies, VARIANTS) for word in chosen}

@@ -1,0 +1,256 @@
+"""Query -> BM25 terms weighed over all searched collections.
+
+Qdrant applies each collection's own idf. A probe per new term and collection reads that idf off;
+the query then carries weights idf(t) / idf_c(t), so that the engine itself returns BM25 under the
+global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
+idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.search.words.vocabulary import Variant
+
+CACHE_SECONDS = 600.0
+ABSENT_SECONDS = 5.0
+CACHE_TERMS = 20_000
+DRIFT = 0.1
+PROBE_SECONDS = 2.0
+VARIANT_SHARE = 0.3
+
+
+class Bm25(Protocol):
+    """What turns a text into BM25 terms."""
+
+    def encode_query(self, text: str) -> Sparse:
+        """Distinct token ids, weight 1 each."""
+
+
+class Prober(Protocol):
+    """What tells collections' own idf, several collections in one trip."""
+
+    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+        """The targets, parted into those that are asked together."""
+
+    async def probe(
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
+    ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
+        """For each target the idf of each term that it has."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The idfs read off one collection, and until when a term counts as absent from it."""
+
+    documents: int
+    expires: float
+    idf: dict[int, float]
+    absent: dict[int, float]
+
+
+class TermWeights:
+    """Weighs the terms of queries; remembers what the probes told for ten minutes.
+
+    That a collection lacks a term is remembered for seconds only, and until something is stored
+    there: a text must be found by its words as soon as it is stored.
+    """
+
+    def __init__(
+        self, bm25: Bm25, prober: Prober, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._bm25 = bm25
+        self._prober = prober
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    async def of(
+        self,
+        query: str,
+        targets: Sequence[Target],
+        variants: Mapping[str, Sequence[Variant]] | None = None,
+    ) -> Terms:
+        """The terms of `query` with their idf over all `targets`, and each target's own query.
+
+        `variants` of words are searched along with them, see `widened`.
+        """
+        wanted = self._bm25.encode_query(query).indices
+        near = self._near(wanted, variants or {})
+        tokens = tuple(dict.fromkeys((*wanted, *(t for group in near.values() for t in group))))
+        searched = [target for target in targets if target.sparse]
+        if not tokens or not searched:
+            return Terms(query=query, idf={}, sparse={})
+        weighing = [target for target in searched if target.sparse and target.sparse.idf]
+        failures = await self._probe(weighing, tokens)
+        read = [
+            (target, self._fresh(target).idf)
+            for target in weighing
+            if target.collection not in failures
+        ]
+        idf = global_idf(tokens, [(target.documents, local) for target, local in read])
+        by_name = {target.collection: local for target, local in read}
+        unknown = frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values()))
+        ceiling = None
+        if near:
+            idf, ceiling = widened(idf, wanted, near, unknown)
+        return Terms(
+            query=query,
+            idf=idf,
+            sparse={
+                target.collection: vector
+                for target in searched
+                if target.collection not in failures
+                and (vector := weights(idf, by_name.get(target.collection)))
+            },
+            unknown=unknown.intersection(wanted),
+            failures=failures,
+            ceiling=ceiling,
+        )
+
+    def _near(
+        self, wanted: Collection[int], variants: Mapping[str, Sequence[Variant]]
+    ) -> dict[int, dict[int, float]]:
+        """Term of the query -> other terms like it, with their similarity."""
+        near: dict[int, dict[int, float]] = {}
+        for word, several in variants.items():
+            for token in self._bm25.encode_query(word).indices:
+                for one in several:
+                    for other in self._bm25.encode_query(one.word).indices:
+                        if other not in wanted and token in wanted:
+                            group = near.setdefault(token, {})
+                            group[other] = max(group.get(other, 0.0), one.similarity)
+        return near
+
+    async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
+        """Read off what is not known yet; why, for collections where that cannot be done."""
+        now = self._clock()
+        asked = [(t, lacking) for t in targets if (lacking := self._lacking(t, tokens, now))]
+        missing = {target.collection: lacking for target, lacking in asked}
+
+        async def one(trip: Sequence[Target]) -> dict[str, str]:
+            try:
+                async with asyncio.timeout(PROBE_SECONDS):
+                    answers = await self._prober.probe(
+                        [(target, missing[target.collection]) for target in trip]
+                    )
+            except TimeoutError:
+                return dict.fromkeys((t.collection for t in trip), "It did not answer in time.")
+            except QdrantMcpError as error:
+                return dict.fromkeys((t.collection for t in trip), str(error))
+            failures = {}
+            for target, answer in zip(trip, answers, strict=True):
+                if isinstance(answer, QdrantMcpError):
+                    failures[target.collection] = str(answer)
+                else:
+                    self._learn(target, missing[target.collection], answer, now)
+            return failures
+
+        trips = self._prober.trips([target for target, _ in asked])
+        each = await asyncio.gather(*map(one, trips))
+        return {name: reason for failures in each for name, reason in failures.items()}
+
+    def _lacking(self, target: Target, tokens: Sequence[int], now: float) -> list[int]:
+        known = self._fresh(target)
+        return [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
+
+    def _learn(
+        self, target: Target, asked: Sequence[int], idf: Mapping[int, float], now: float
+    ) -> None:
+        known = self._fresh(target)
+        known.idf.update(idf)
+        known.absent.update({t: now + ABSENT_SECONDS for t in asked if t not in idf})
+
+    def changed(self, collection: str) -> None:
+        """Something was stored there: it may have terms that it lacked."""
+        if known := self._known.get(collection):
+            known.absent.clear()
+
+    def forget(self, collection: str) -> None:
+        """Something was deleted there: terms may be rarer than they were, or gone."""
+        self._known.pop(collection, None)
+
+    def _fresh(self, target: Target) -> _Known:
+        known = self._known.get(target.collection)
+        now = self._clock()
+        if (
+            known is None
+            or known.expires <= now
+            or abs(known.documents - target.documents) > DRIFT * known.documents
+            or len(known.idf) + len(known.absent) > CACHE_TERMS
+        ):
+            known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
+            self._known[target.collection] = known
+        return known
+
+
+def global_idf(
+    tokens: Sequence[int], collections: Sequence[tuple[int, Mapping[int, float]]]
+) -> dict[int, float]:
+    """idf(t) = ln((N + 1) / (df(t) + 0.5)) over all collections.
+
+    `collections` holds (N_c, idf_c) pairs; N and df are their sums.
+    """
+    total = sum(documents for documents, _ in collections)
+    return {
+        token: math.log(
+            (total + 1)
+            / (sum(document_frequency(n, local.get(token, 0.0)) for n, local in collections) + 0.5)
+        )
+        for token in tokens
+    }
+
+
+def document_frequency(documents: int, idf: float) -> float:
+    """How many of `documents` contain a term with this idf; 0 where it has none."""
+    return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
+
+
+def widened(
+    idf: Mapping[int, float],
+    wanted: Sequence[int],
+    near: Mapping[int, Mapping[int, float]],
+    unknown: Collection[int],
+) -> tuple[dict[int, float], float]:
+    """The weight of each term when words like those of the query count too, and their ceiling.
+
+    A term of the query weighs idf(t), one like it
+
+        share * similarity^2 * min(idf(t'), idf(t))       share = 1 where t is unknown, else 0.3
+
+    so that it never outweighs the word that was asked for. The ceiling, which a document can reach
+    with the words that there are, is the sum of idf(t), or of the best weight of those like t
+    where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
+    """
+    weight = {term: idf[term] for term in wanted}
+    ceiling = 0.0
+    for term in wanted:
+        share = 1.0 if term in unknown else VARIANT_SHARE
+        like = {
+            other: share * alike * alike * min(idf[other], idf[term])
+            for other, alike in near.get(term, {}).items()
+            if other not in unknown
+        }
+        for other, value in like.items():
+            weight[other] = max(weight.get(other, 0.0), value)
+        ceiling += max(like.values()) if term in unknown and like else idf[term]
+    return weight, ceiling
+
+
+def weights(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
+    """The sparse query that scores BM25 under `idf`, or None where no term is left.
+
+    `local` is the idf that the engine will apply itself; None where it applies none.
+    """
+    if local is None:
+        pairs = [(token, value) for token, value in idf.items() if value > 0]
+    else:
+        pairs = [(t, value / local[t]) for t, value in idf.items() if local.get(t, 0.0) > 0]
+    if not pairs:
+        return None
+    indices, values = zip(*pairs, strict=True)
+    return Sparse(indices, values)

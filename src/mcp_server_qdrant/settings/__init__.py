@@ -1,0 +1,1 @@
+"""The environment, read here alone and checked once. Nothing here acts on a setting."""

@@ -1,0 +1,174 @@
+"""Where settings come from besides the environment, and paths in them: a part of `Settings`.
+
+A client starts the server in the folder that it has open, which may be a stranger's. So nothing is
+read there unasked, and no path in a setting depends on it.
+"""
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+from platformdirs import user_config_path
+from pydantic import AfterValidator
+
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.ownership import others_may_write
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.settings.environment import Settings
+
+ENV_FILE = ".env"
+RELATIVE = (
+    "{} is relative to the folder that the server happens to be started in: write the whole path, "
+    "or one from ~/"
+)
+# What OpenSSL, gRPC, requests and OpenTelemetry trust, or write a session's keys to.
+CERTIFICATES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "SSLKEYLOGFILE"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+    *("OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE"),
+)
+ASSIGNMENT = re.compile(
+    rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
+)
+LOOKED_AT = 65_536  # bytes of a file that is not ours to read
+
+
+def whole(path: Path) -> Path:
+    """The path, where ~ is the home folder. Raises ValueError where it is relative."""
+    full = _from_home(path)
+    if not full.is_absolute():
+        raise ValueError(RELATIVE.format(path))
+    return full
+
+
+def _from_home(path: str | Path) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path's own raises where there is no home
+
+
+WholePath = Annotated[Path, AfterValidator(whole)]
+
+
+def paths_below(
+    folder: Path, values: Mapping[str, str | None], paths: Collection[str]
+) -> dict[str, str | None]:
+    """The values of a file in that folder, whose relative `paths`, as variables, are below it.
+
+    Names are in lower case in `values`.
+    """
+    told = dict(values)
+    for name in paths:
+        if held := values.get(name.lower()):
+            told[name.lower()] = _below(folder, held)
+    if held := values.get("sync_sources"):
+        told["sync_sources"] = _sources_below(folder, held)
+    return told
+
+
+def _below(folder: Path, path: str) -> str:
+    return str(folder / _from_home(path))
+
+
+def _sources_below(folder: Path, text: str) -> str:
+    """What cannot be read is left to its validator."""
+    try:
+        held = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(held, dict):
+        held = [{"path": path, "collection": name} for path, name in held.items()]
+    for one in held if isinstance(held, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("path"), str):
+            one["path"] = _below(folder, one["path"])
+    return json.dumps(held)
+
+
+def settings_file(named: Path | None) -> Path | None:
+    """The file that was named, else the one in the user's configuration folder, if there is one.
+
+    Raises ConfigError where it cannot be read, or where others may write it.
+    """
+    own = user_config_path("mcp-server-qdrant", appauthor=False) / ENV_FILE
+    path = _from_home(named or own).absolute()
+    if named is None and not path.is_file():
+        return None
+    try:
+        fault = others_may_write(path)
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"The settings file {path} cannot be read: {error.strerror}.") from error
+    if fault:
+        raise ConfigError(f"The settings file {path} is not read: {fault}.")
+    return path
+
+
+def check_certificates(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError where a library would look for certificates where the server started."""
+    for name in CERTIFICATES:
+        for part in filter(None, environment.get(name, "").split(os.pathsep)):
+            if not Path(part).is_absolute():
+                raise ConfigError(f"{name}: {RELATIVE.format(part)}.")
+
+
+def left_alone(file: Path | None, names: Collection[str]) -> str | None:
+    """What to say of settings in the .env where the server started, unless that is the `file`.
+
+    The names of its variables are looked at, their values are not.
+    """
+    try:
+        path = Path.cwd() / ENV_FILE
+        if not path.is_file() or (file and path.samefile(file)):
+            return None
+        with path.open("rb") as opened:
+            text = opened.read(LOOKED_AT)
+    except OSError:
+        return None
+    held = {name.decode().upper() for name in ASSIGNMENT.findall(text)}
+    if held.isdisjoint(names):
+        return None
+    shown = printable(path)
+    return (
+        f"{shown} is not read, since the folder may be a stranger's: "
+        f"if its settings are yours, start with --env-file {shown}"
+    )
+
+
+def printable(path: Path) -> str:
+    """The path in one line, whatever its name is."""
+    return "".join(one if one.isprintable() else "\ufffd" for one in str(path))
+
+
+def keys_sent(
+    settings: "Settings", given: Collection[str], names: Mapping[str, tuple[str, ...]], file: Path
+) -> Iterator[str]:
+    """A sentence for each key of the environment that goes to an address which the file names.
+
+    `given` are the fields that the environment sets, `names` all fields' variables.
+    """
+    for key, address in _destinations(settings):
+        host = urlsplit(getattr(settings, address) or "").hostname
+        if key in given and host and address not in given:
+            yield (
+                f"{names[key][0]} of the environment goes to {host}, "
+                f"the {names[address][0]} of {printable(file)}"
+            )
+
+
+def _destinations(settings: "Settings") -> Iterator[tuple[str, str]]:
+    """Which key goes to which address, both as fields."""
+    yield "qdrant_api_key", "qdrant_url"
+    yield "rerank_api_key", "rerank_url"
+    yield "tenant_check_key", "tenant_check_url"
+    if settings.serves("qdrant"):
+        yield "embedding_api_key", "qdrant_url"
+    if settings.serves("openai"):
+        own = settings.service_url == settings.embedding_service_url
+        for key in ("embedding_api_key", "openai_api_key"):
+            held = getattr(settings, key)
+            if held and held.get_secret_value() == settings.service_key:
+                yield key, "embedding_service_url" if own else "openai_base_url"

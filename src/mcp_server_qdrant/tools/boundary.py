@@ -1,0 +1,117 @@
+"""Where a tool meets the client: the one place where errors become tool errors."""
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+from typing_extensions import override
+
+from mcp_server_qdrant.core.access import ADMIN, READ, WRITE, caller
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.telemetry import blame
+from mcp_server_qdrant.tools.schema import compact, explain
+
+logger = logging.getLogger(__name__)
+
+MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
+
+AsyncTool = Callable[..., Awaitable[CallToolResult]]
+
+
+def answer(text: str, structured: Mapping[str, Any]) -> CallToolResult:
+    """A result as text to read and as structured content."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)] if text else [],
+        structured_content=dict(structured),
+    )
+
+
+def failure(sentence: str) -> CallToolResult:
+    """An error as the client sees it: a sentence that says what to do, on one line."""
+    text = line(sentence, None)
+    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
+
+
+def guarded(tool: AsyncTool) -> AsyncTool:
+    """The tool, whose own errors reach the client as their sentence and all others as none."""
+
+    @functools.wraps(tool)
+    async def call(*args: Any, **kwargs: Any) -> CallToolResult:
+        try:
+            return await tool(*args, **kwargs)
+        except QdrantMcpError as error:
+            blame("rejected" if isinstance(error, RequestError) else "failed")
+            return failure(str(error))
+        except Exception:
+            blame("crashed")
+            logger.exception("A tool failed unexpectedly")
+            return failure("The server failed unexpectedly; its log says how. Try again.")
+
+    return call
+
+
+def _long(value: Any, schema: Any) -> bool:
+    return isinstance(value, str) and len(value) > MAX_JSON and schema.get("type") != "string"
+
+
+class ClosedTool(Tool):
+    """A tool whose schema is small and closed, and whose argument errors are sentences."""
+
+    @property
+    def scope(self) -> str:
+        """What its caller must be allowed, by what it says it does; saying nothing: all."""
+        hints = self.annotations or ToolAnnotations()
+        if hints.read_only_hint:
+            return READ
+        return WRITE if hints.destructive_hint is False else ADMIN
+
+    @override
+    async def run(
+        self, arguments: dict[str, Any], context: Any, convert_result: bool = False
+    ) -> Any:
+        """Run the tool; see the base class. An argument that is null is as good as omitted."""
+        if (who := caller()) and self.scope not in who.scopes:
+            return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
+        known = self.parameters["properties"]
+        given = {k: value for k, value in arguments.items() if value is not None and k in known}
+        if (unknown := next((k for k in arguments if k not in known), None)) is not None:
+            given[unknown] = None  # refused as any other would be; there may be many
+        if long := next((k for k, v in given.items() if _long(v, known.get(k))), None):
+            return failure(f"{long} is longer than {MAX_JSON:,} characters: send less.")
+        try:
+            return await super().run(given, context, convert_result)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            return failure(explain(error.__cause__, list(known)))
+
+    @classmethod
+    def of(
+        cls, fn: AsyncTool, name: str, description: str, *, write: bool, destroys: bool = False
+    ) -> "ClosedTool":
+        """The tool that `fn` is, under `name`."""
+        annotations = ToolAnnotations(
+            read_only_hint=not write,
+            destructive_hint=destroys if write else None,
+            idempotent_hint=True if write else None,
+            open_world_hint=False,
+        )
+        tool = cls.from_function(
+            guarded(fn), name=name, description=description, annotations=annotations
+        )
+        assert isinstance(tool, cls)
+        model = tool.fn_metadata.arg_model
+        model.model_config |= {"extra": "forbid", "hide_input_in_errors": True}
+        model.model_rebuild(force=True)
+        tool.parameters = compact(model.model_json_schema(by_alias=True))
+        if tool.fn_metadata.output_schema:
+            schema = compact(tool.fn_metadata.output_schema)
+            schema.pop("description", None)  # the tool's own says it
+            tool.fn_metadata.output_schema = schema
+        return tool

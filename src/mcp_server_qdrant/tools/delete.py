@@ -1,0 +1,307 @@
+"""qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol
+
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from mcp.types import CallToolResult
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.tools.boundary import AsyncTool, answer
+from mcp_server_qdrant.tools.fields import as_text, json_object, one_or_many, short
+
+MAX_IDS = 50
+LINE = 80
+DELETE = "Delete whole documents by ids, of theirs or of parts; or what a filter matches."
+DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
+DECLINED = "Nothing was deleted: the person declined."
+
+Ids = Annotated[
+    Annotated[
+        list[Annotated[str, BeforeValidator(as_text)]], Field(min_length=1, max_length=MAX_IDS)
+    ]
+    | None,
+    BeforeValidator(one_or_many),
+]
+Filter = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(json_object),
+    Field(description="First answers with the count; {}: all"),
+]
+Name = Annotated[str | None, BeforeValidator(short)]
+Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
+
+
+class Named(Protocol):
+    """The documents of some ids."""
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """Of each document one part."""
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The ids that are nowhere."""
+
+
+class Matching(Protocol):
+    """What a filter matches."""
+
+    @property
+    def collection(self) -> str:
+        """Where."""
+
+    @property
+    def count(self) -> int:
+        """Exactly so many points."""
+
+    @property
+    def examples(self) -> Sequence[Document]:
+        """A few of them."""
+
+
+class Deletion(Protocol):
+    """What deletes."""
+
+    async def named(self, ids: Sequence[str], collection: str | None) -> Any:
+        """The documents of these ids: a Named."""
+
+    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Any) -> None:
+        """Those, if they are still as they were seen."""
+
+    async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
+        """What a filter matches."""
+
+    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
+        """That, if it is exactly so many points."""
+
+
+class Services(Protocol):
+    """What the tool calls."""
+
+    @property
+    def deletion(self) -> Deletion:
+        """Delete."""
+
+
+class Consent(BaseModel):
+    """What a person is asked."""
+
+    delete: bool = Field(description="Delete them for good")
+
+
+class Deleting:
+    """One call: what it would delete, the question about that, and the deed."""
+
+    def __init__(self, services: Callable[[], Awaitable[Services]], default: str | None) -> None:
+        self._services = services
+        self._default = default
+
+    async def named(self, ids: Ids, collection_name: Name) -> Named | QdrantMcpError | None:
+        """The documents of the ids; an error is raised by the tool, not on the way to it."""
+        if ids is None:
+            return None
+        try:
+            return await (await self._services()).deletion.named(ids, collection_name)  # type: ignore[no-any-return]
+        except QdrantMcpError as error:
+            return error
+
+    async def matched(
+        self, query_filter: Filter, collection_name: Name
+    ) -> Matching | QdrantMcpError | None:
+        """What the filter matches now; an error as above."""
+        if query_filter is None:
+            return None
+        try:
+            place = _place(collection_name, self._default)
+            return await (await self._services()).deletion.matching(query_filter, place)
+        except QdrantMcpError as error:
+            return error
+
+    async def by_ids(
+        self, ids: Sequence[str], collection: str | None, found: Any, said: Any
+    ) -> CallToolResult:
+        """Delete the documents of these ids, unless a person who was asked declined."""
+        if isinstance(found, QdrantMcpError):
+            raise found
+        if _declined(said):
+            return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
+        if found.documents:
+            await (await self._services()).deletion.by_ids(ids, collection, found)
+        return _gone(found)
+
+    async def by_filter(
+        self, where: Mapping[str, Any], found: Any, said: Any, confirm_count: int | None
+    ) -> CallToolResult:
+        """Delete what the filter matches, if that was confirmed."""
+        if isinstance(found, QdrantMcpError):
+            raise found
+        if _declined(said):
+            return answer(DECLINED, _structured(found))
+        count = found.count if _asked(said) else confirm_count
+        if not found.count or count is None:
+            return _matching(found)
+        deletion = (await self._services()).deletion
+        done = await deletion.by_filter(where, found.collection, count)
+        return answer(f"Deleted {_points(done)} of {called(found.collection)}.", {"deleted": done})
+
+
+def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None) -> AsyncTool:
+    """The tool by ids or by filter."""
+    deleting = Deleting(services, default)
+
+    async def consent(
+        named: Annotated[Any, Resolve(deleting.named)],
+        matched: Annotated[Any, Resolve(deleting.matched)],
+        confirm_count: Count,
+        ctx: Context[Any],
+    ) -> Elicit[Consent] | None:
+        if named is not None and matched is not None:
+            return None  # the tool refuses both at once
+        return to_ask(about_documents(named) or about_points(matched, confirm_count), ctx)
+
+    async def delete(
+        named: Annotated[Any, Resolve(deleting.named)],
+        matched: Annotated[Any, Resolve(deleting.matched)],
+        said: Annotated[ElicitationResult[Consent], Resolve(consent)],
+        ids: Ids = None,
+        query_filter: Filter = None,
+        collection_name: Name = None,
+        confirm_count: Count = None,
+    ) -> CallToolResult:
+        """Delete."""
+        if ids is not None and query_filter is None:
+            return await deleting.by_ids(ids, collection_name, named, said)
+        if ids is None and query_filter is not None:
+            return await deleting.by_filter(query_filter, matched, said, confirm_count)
+        raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
+
+    return delete
+
+
+def delete_ids_tool(services: Callable[[], Awaitable[Services]]) -> AsyncTool:
+    """The tool by ids only."""
+    deleting = Deleting(services, None)
+
+    async def consent(
+        named: Annotated[Any, Resolve(deleting.named)], ctx: Context[Any]
+    ) -> Elicit[Consent] | None:
+        return to_ask(about_documents(named), ctx)
+
+    async def delete(
+        named: Annotated[Any, Resolve(deleting.named)],
+        said: Annotated[ElicitationResult[Consent], Resolve(consent)],
+        ids: Ids,
+        collection_name: Name = None,
+    ) -> CallToolResult:
+        """Delete."""
+        return await deleting.by_ids(ids or [], collection_name, named, said)
+
+    return delete
+
+
+def to_ask(question: str | None, ctx: Context[Any]) -> Elicit[Consent] | None:
+    """The question, where there is one and somebody who can be asked."""
+    return Elicit(question, Consent) if question and can_ask(ctx) else None
+
+
+def can_ask(ctx: Context[Any]) -> bool:
+    """Whether the client puts questions to a person, and can be reached with one."""
+    capabilities = ctx.client_capabilities
+    asks = capabilities.elicitation if capabilities is not None else None
+    if asks is None or (asks.form is None and asks.url is not None):
+        return False
+    modern = (ctx.protocol_version or "") >= "2026"
+    return modern or ctx.session.can_send_request
+
+
+def about_documents(found: Any) -> str | None:
+    """What the person reads of the documents of some ids; None where there are none."""
+    if found is None or isinstance(found, QdrantMcpError) or not found.documents:
+        return None
+    count = len(found.documents)
+    question = f"Delete {'1 document' if count == 1 else f'{count} documents'}?"
+    return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
+
+
+def about_points(found: Any, confirm_count: int | None) -> str | None:
+    """The same of what a filter matches; None where that is nothing, or not `confirm_count`."""
+    if found is None or isinstance(found, QdrantMcpError) or not found.count:
+        return None
+    if confirm_count not in (None, found.count):
+        return None
+    place = called(found.collection)
+    question = f"Delete {_points(found.count)} of the collection {place}? Such as:"
+    return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
+
+
+def _asked(said: Any) -> bool:
+    """Whether a person was asked; the outcome is None inside where nobody was."""
+    return not isinstance(said, AcceptedElicitation) or said.data is not None
+
+
+def _declined(said: Any) -> bool:
+    """Whether a person was asked and did not agree, in whatever way."""
+    agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
+    return _asked(said) and not agreed
+
+
+def _place(collection: str | None, default: str | None) -> str:
+    if collection or default:
+        return collection or default or ""
+    raise RequestError("collection_name is required: a filter deletes from one collection.")
+
+
+def _gone(done: Named) -> CallToolResult:
+    if not done.documents:
+        raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
+    lines = [f"Deleted: {_described(one)}" for one in done.documents]
+    if done.missing:
+        lines.append(f"Not found: {_missing(done)}.")
+    documents = [
+        {"collection": one.collection, "id": one.document or str(one.id), "points": one.chunks}
+        for one in done.documents
+    ]
+    return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
+
+
+def _missing(done: Named) -> str:
+    return ", ".join(repr(line(one)) for one in done.missing)
+
+
+def _matching(found: Matching) -> CallToolResult:
+    """Nothing is deleted: there is nothing, or its number is asked for."""
+    place = called(found.collection)
+    if not found.count:
+        return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
+    lines = [
+        f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
+        *(f"- id {called(one.id)} · {_name(one)}" for one in found.examples),
+        f"Call again with confirm_count={found.count} to delete for good.",
+    ]
+    return answer("\n".join(lines), _structured(found))
+
+
+def _structured(found: Matching) -> dict[str, Any]:
+    examples = [{"id": str(one.id), "text": _name(one)} for one in found.examples]
+    return {"deleted": 0, "count": found.count, "examples": examples}
+
+
+def _described(one: Document) -> str:
+    parts = f", {one.chunks} parts" if one.chunks > 1 else ""
+    return f"{called(one.collection)} (id {called(one.id)}{parts}) · {_name(one)}"
+
+
+def _name(one: Document) -> str:
+    """Its title and how its text begins: the parts of a document share their title."""
+    told = f"{one.title}: {one.text}" if one.title else one.text
+    return line(told, LINE)
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"

@@ -1,0 +1,125 @@
+"""Results as structured content."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from pydantic import BaseModel
+
+from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Result, SearchPage, Why
+from mcp_server_qdrant.tools import text as tool_text
+
+MAX_LETTERS = 100
+
+
+class Found(BaseModel):
+    """One result of qdrant-find."""
+
+    id: str
+    collection: str
+    relevance: float
+    text: str
+    title: str | None = None
+    part: str | None = None
+    metadata: dict[str, Any] | None = None
+    tags: list[str] | None = None
+    source: str | None = None
+    created_at: str | None = None
+    why: dict[str, Any] | None = None
+    also_in: list[dict[str, str]] | None = None
+
+
+class FindOutput(BaseModel):
+    """What qdrant-find returns: results best first, and each collection's state."""
+
+    results: list[Found]
+    collections: dict[str, str]
+    notes: list[str]
+    rerank: dict[str, Any] | None = None
+    corrections: dict[str, str] | None = None
+
+
+def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
+    """A page as structured content."""
+    output = {
+        "results": [_result(one, full=mode == "full") for one in page.results],
+        "collections": {
+            status.collection: f"{status.state}: {status.reason}" if status.reason else status.state
+            for status in page.statuses
+        },
+        "notes": list(page.notes),
+    }
+    if page.rerank:
+        output["rerank"] = _present(asdict(page.rerank))
+    if page.corrections:
+        output["corrections"] = {one.word: one.to for one in page.corrections}
+    return output
+
+
+def _result(one: Result, *, full: bool) -> dict[str, Any]:
+    found = document(one.document) if full else {}
+    found |= {
+        "id": str(one.document.id),
+        "collection": one.document.collection,
+        "relevance": round(one.relevance, 3),
+        "text": one.document.text if full else one.passage,
+        "title": one.document.heading,
+        "part": _part(one.document),
+        "why": _why(one.why) if one.why else None,
+        "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
+    }
+    return _present(found)
+
+
+def _part(document: Document) -> str | None:
+    return tool_text.part(document).removeprefix(" part ") or None
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _why(why: Why) -> dict[str, Any]:
+    values = asdict(why) | {"tags": list(why.tags)}
+    for name in ("ranks", "weights", "gains", "factors"):
+        values[name] = {key: round(value, 4) for key, value in values[name]}
+    if why.reranked is None:
+        del values["reranked"]
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+
+
+def document(one: Document) -> dict[str, Any]:
+    """One document as structured content."""
+    values = {
+        "id": str(one.id),
+        "collection": one.collection,
+        "text": one.text,
+        "title": one.heading,
+        "part": _part(one),
+        "metadata": dict(one.metadata) if one.metadata else None,
+        "tags": list(one.tags) or None,
+        "source": one.source,
+        "created_at": one.created_at,
+    }
+    return _present(values)
+
+
+def collection(
+    info: CollectionInfo, sync: str | None = None, dead: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """One collection as structured content, and how it is kept in step with folders.
+
+    `dead` are files that were given up, with the reason; 100 of them are told.
+    """
+    values = {
+        "name": info.name,
+        "points": info.points,
+        "legs": list(info.legs),
+        "model": info.model,
+        "updated_at": info.updated_at,
+        "note": info.note,
+        "sync": sync,
+        "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,
+    }
+    return _present(values)

@@ -1,0 +1,207 @@
+"""The tool qdrant-project: a map of collections, as numbers, as an image, and as an app."""
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from importlib import resources
+from typing import Annotated, Any, Literal, Protocol
+
+from mcp.server.apps import Apps, ResourceCsp, client_supports_apps
+from mcp.server.mcpserver.context import Context
+from mcp.types import CallToolResult, ImageContent
+from pydantic import BaseModel, BeforeValidator, Field
+
+from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.maps import (
+    MOST_POINTS,
+    USUAL_POINTS,
+    MapRequest,
+    Panel,
+    PlacedHit,
+    View,
+)
+from mcp_server_qdrant.tools import project_text as tool_project_text
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer
+from mcp_server_qdrant.tools.fields import MAX_QUERY, few, short, sound
+
+APP = "ui://qdrant/map.html"
+NEAREST = 3
+PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
+
+Text = Annotated[str, BeforeValidator(sound)]
+Names = Annotated[list[Annotated[str, BeforeValidator(short)]] | None, BeforeValidator(few)]
+Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
+Flag = Annotated[bool | None, Field()]
+WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
+
+
+class Projector(Protocol):
+    """What makes maps."""
+
+    async def view(self, request: MapRequest) -> View:
+        """The map, and the search on it."""
+
+    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+        """It as JSON for a browser."""
+
+    async def picture(self, view: View) -> bytes:
+        """It as a PNG."""
+
+
+class Services(Protocol):
+    """What the tool calls."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
+
+
+class ProjectOutput(BaseModel):
+    """What qdrant-project returns."""
+
+    panels: list[Any]
+    hits: list[Any]
+    notes: list[str]
+    map: dict[str, Any] | None = None
+
+
+class ProjectTool:
+    """The tool, over services that are ready once the engine is open."""
+
+    def __init__(self, services: Callable[[], Awaitable[Services]]) -> None:
+        self._services = services
+
+    async def project(
+        self,
+        ctx: Context[Any],
+        collections: Names = None,
+        query: Text | None = None,
+        dimensions: Literal[2, 3] = 2,
+        limit: Limit = USUAL_POINTS,
+        image: Flag = None,
+        points: WithPoints = None,
+    ) -> Annotated[CallToolResult, ProjectOutput]:
+        """A map."""
+        if collections is not None and not collections:
+            raise RequestError('collections is empty: name some, or ["*"] for all.')
+        if query and len(query) > MAX_QUERY:
+            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+        names = tuple(collections) if collections else None
+        search = SearchRequest(query, names) if query and query.strip() else None
+        projector = (await self._services()).projector
+        view = await projector.view(MapRequest(names, limit, search))
+        structured = output(view, dimensions)
+        if points or client_supports_apps(ctx):
+            structured["map"] = await projector.encoded(view, dimensions)
+        made = answer(tool_project_text.view(view, dimensions), structured)
+        if image and view.map.panels:
+            made.content.append(_image(await projector.picture(view)))
+        return made
+
+
+def make_project(services: Callable[[], Awaitable[Services]]) -> ClosedTool:
+    """The tool to register, bound to its app."""
+    tool = ClosedTool.of(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
+    tool.meta = {"ui": {"resourceUri": APP}}
+    return tool
+
+
+def app() -> Apps:
+    """The extension with the app as a resource: one file that loads nothing from anywhere."""
+    apps = Apps()
+    apps.add_html_resource(
+        APP,
+        app_html(),
+        name="map",
+        title="Map of collections",
+        description="The map of qdrant-project, to look around and search in.",
+        csp=ResourceCsp(connect_domains=[], resource_domains=[], frame_domains=[]),
+        prefers_border=True,
+    )
+    return apps
+
+
+def app_html() -> str:
+    """The app, with a policy that lets its own script and style in, and nothing else."""
+    page = resources.files("mcp_server_qdrant").joinpath("http/page/mcp_app.html")
+    html = page.read_text(encoding="utf-8")
+    return html.replace(
+        "{{policy}}",
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"script-src {_allowed(html, 'script')}; style-src {_allowed(html, 'style')}",
+    )
+
+
+def _allowed(html: str, tag: str) -> str:
+    """The source expression of the page's only element of this name."""
+    inside = html.split(f"<{tag}>")[1].split(f"</{tag}>", maxsplit=1)[0]
+    digest = base64.b64encode(sha256(inside.encode()).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+def output(view: View, axes: int) -> dict[str, Any]:
+    """A map as structured content, without its points."""
+    queries = {one.panel: one for one in view.queries}
+    panels = []
+    for index, panel in enumerate(view.map.panels):
+        made = _panel(panel, axes)
+        if query := queries.get(index):
+            made["query"] = {"at": _at(query.position, axes), "near": _nearest(query.near)}
+        panels.append(made)
+    return {
+        "panels": panels,
+        "hits": [_hit(one, axes) for one in view.hits],
+        "notes": [*view.map.notes, *view.notes, *(view.page.notes if view.page else ())],
+    }
+
+
+def _panel(panel: Panel, axes: int) -> dict[str, Any]:
+    return {
+        "model": panel.model,
+        "explained": [round(share, 3) for share in panel.explained[:axes]],
+        "collections": [
+            {
+                "name": group.collection,
+                "points": group.total,
+                "drawn": len(group.ids),
+                "centre": _at(group.centre, axes),
+                "spread": round(group.spread, 3),
+                "near": _nearest(group.near),
+            }
+            for group in panel.groups
+        ],
+        "outliers": [
+            {
+                "collection": one.collection,
+                "id": str(one.id),
+                "title": one.title,
+                "deviations": round(one.far, 1),
+            }
+            for one in panel.outliers
+        ],
+    }
+
+
+def _nearest(near: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(cosine, 3) for name, cosine in list(near.items())[:NEAREST]}
+
+
+def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
+    return {
+        "id": str(one.id),
+        "collection": one.collection,
+        "relevance": round(one.relevance, 3),
+        "title": one.title,
+        "at": None if one.position is None else _at(one.position, axes),
+    }
+
+
+def _at(position: Sequence[float], axes: int) -> list[float]:
+    return [round(value, 3) for value in position[:axes]]
+
+
+def _image(png: bytes) -> ImageContent:
+    return ImageContent(
+        type="image", data=base64.b64encode(png).decode("ascii"), mime_type="image/png"
+    )

@@ -1,0 +1,284 @@
+"""What an agent reads: compact text for each tool's result.
+
+What is stored never reads as ours: a text has `>` before each of its lines, a title, tag or name
+is on one line behind what we say of it, and none of our lines begins like that.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import (
+    CollectionInfo,
+    Document,
+    Mode,
+    PointId,
+    Reranked,
+    Result,
+    SearchPage,
+    Why,
+)
+from mcp_server_qdrant.core.notation import called, escaped, every, line, plain, sibling_id
+from mcp_server_qdrant.core.writes import Stored
+
+SYNC_LINE = 400
+NAMED = 3
+REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
+
+
+def page(found: SearchPage, mode: Mode) -> str:
+    """A page of results, a few lines each, then what the caller should know."""
+    lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
+    lines += noted(found.notes)
+    if found.corrections:
+        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in found.corrections)
+        lines.insert(0, f"Corrected: {said}")
+    return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
+
+
+def noted(said: Iterable[str]) -> list[str]:
+    """What the caller should know, a line each."""
+    return [f"Note: {line(note, None)}" for note in said]
+
+
+def quoted(text: str) -> list[str]:
+    """A stored text, each of its lines marked as such."""
+    return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
+
+
+def reranked(outcome: Reranked) -> str:
+    """What became of reranking, on one line."""
+    if outcome.state == "applied":
+        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
+    return f"Not reranked: {line(outcome.reason or '', None)}"
+
+
+def result(number: int, one: Result, mode: Mode) -> str:
+    """One result: relevance, collection, id, title, passage (or the whole text)."""
+    document = one.document
+    lines = [f"{number}. [{one.relevance:.2f}] {heading(document)}"]
+    lines += quoted(document.text if mode == "full" else one.passage)
+    if mode == "full":
+        lines += details(document)
+    if one.also:
+        lines.append(also(one.also))
+    return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+
+
+def also(places: Sequence[tuple[str, PointId]]) -> str:
+    """Where else the same passage is."""
+    named = ", ".join(f"{called(name)} (id {called(point)})" for name, point in places[:NAMED])
+    more = len(places) - NAMED
+    return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
+
+
+def why(why: Why, relevance: float) -> str:
+    """What made a result's place, on one line."""
+    places = dict(why.ranks)
+    legs = [
+        f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}"
+        for name, value, share in (
+            ("meaning", why.meaning, why.alpha),
+            ("words", why.words, 1 - why.alpha),
+        )
+        if value is not None
+    ]
+    names = {"tags": f"tags {every(why.tags)}"}
+    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
+    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
+    if why.reranked is not None:
+        steps = f"; reranked {why.reranked:.3f}{steps}"
+    weights = " ".join(f"{name} {weight:.2f}" for name, weight in why.weights)
+    return (
+        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why.score:.3f}; "
+        f"rrf {why.rrf:.4f}{weights and f' (weights {weights})'}"
+    )
+
+
+def _place(rank: int | None) -> str:
+    return f" (no. {rank})" if rank else ""
+
+
+def heading(document: Document) -> str:
+    """Where a text is, its id, which part of how many it is, and last its title."""
+    title = f" · {line(document.heading)}" if document.heading else ""
+    return f"{called(document.collection)} (id {called(document.id)}){part(document)}{title}"
+
+
+def part(document: Document) -> str:
+    """Which chunk of how many, where there are several."""
+    if document.chunks == 1:
+        return ""
+    first = document.chunk + 1
+    which = first if document.last is None else f"{first}-{document.last + 1}"
+    return f" part {which}/{document.chunks}"
+
+
+def details(document: Document) -> list[str]:
+    """Metadata, tags, source and dates, as far as there are any; each thing once."""
+    told = (document.title, document.source, document.created_at, list(document.tags))
+    more = {
+        key: value
+        for key, value in (document.metadata or {}).items()
+        if key not in REPEATED or value not in told
+    }
+    pairs = {
+        "metadata": compact(more) if more else None,
+        "tags": every(document.tags),
+        "source": line(document.source or "", None),
+        "created": line(document.created_at or ""),
+    }
+    return [f"{name}: {value}" for name, value in pairs.items() if value]
+
+
+def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """As many of the documents, in order, as have room together, and notes of what is not there.
+
+    The first is always shown: cut to `room` characters where it alone has more.
+    """
+    first, *others = found
+    shown, notes = [first], []
+    if len(first.text) > room:
+        shown = [first._replace(text=first.text[:room], last=None)]
+        notes.append(
+            f"id {first.id} is cut after {room:,} of {len(first.text):,} characters: qdrant-find"
+            " shows passages of the rest."
+        )
+    left: list[Document] = []
+    used = len(first.text)
+    for document in others:
+        used += len(document.text)
+        (left if used > room else shown).append(document)
+    if left:
+        names = every(asked_by(document) for document in left)
+        notes.append(f"Left out for their length, to be asked for in another call: {names}.")
+    return shown, notes
+
+
+def described(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """The documents with as much of their metadata as has room, and a note of what is left out.
+
+    The first always has its own.
+    """
+    shown: list[Document] = []
+    left: list[str] = []
+    used = 0
+    for document in found:
+        if document.metadata and used <= room:
+            used += len(compact(document.metadata))
+        if document.unread or (document.metadata and shown and used > room):
+            left.append(line(str(document.id)))
+            document = document._replace(metadata=None)  # noqa: PLW2901
+        shown.append(document)
+    names = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if left[NAMED:] else "")
+    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {names}."
+    return shown, [many] if left else []
+
+
+def slim(page: SearchPage, room: int) -> SearchPage:
+    """The page with as much of its metadata as has room."""
+    shown, notes = described([one.document for one in page.results], room)
+    results = [replace(one, document=new) for one, new in zip(page.results, shown, strict=True)]
+    return replace(page, results=results, notes=[*page.notes, *notes])
+
+
+def asked_by(document: Document) -> str:
+    """The id that gives this text again: the document's, where the text begins with it."""
+    whole = document.chunks == 1 or begins(document)
+    return (document.document if whole else None) or str(document.id)
+
+
+def begins(document: Document) -> bool:
+    """Whether these are the first of its chunks, joined."""
+    return document.chunk == 0 and document.last is not None
+
+
+def torn(shown: Sequence[Document]) -> list[str]:
+    """Which texts are not whole, and how to mend them."""
+    return [
+        f"id {called(one.document or one.id)} has parts of two versions, or lacks some: an"
+        " update was cut short. Store its text again under that id."
+        for one in shown
+        if one.torn
+    ]
+
+
+def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
+    """How to go on behind texts that are the beginning, or the middle, of a document."""
+    notes = []
+    for one in shown:
+        if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
+            middle = min(one.last + 1 + neighbours, one.chunks - 1)
+            following = sibling_id(one, middle)
+            notes.append(
+                f"id {one.id} goes on behind part {one.last + 1} of {one.chunks}: read on with"
+                f" id {following} and neighbours={neighbours}."
+            )
+    return notes
+
+
+def unseen(failures: Sequence[str]) -> list[str]:
+    """Where could not be looked."""
+    return [f"not looked in {failure}" for failure in failures]
+
+
+def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()) -> str:
+    """Whole texts, the ids that are nowhere, and what else the caller should know."""
+    blocks = []
+    for document in found:
+        lines = [heading(document), *quoted(document.text), *details(document)]
+        if document.chunks > 1 and document.document is not None and not begins(document):
+            lines.append(f"whole text: id {called(document.document)}")
+        blocks.append("\n".join(lines))
+    if missing:
+        names = ", ".join(repr(line(one)) for one in missing)
+        blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
+    blocks += noted(more)
+    return "\n\n".join(blocks)
+
+
+def stored(done: Stored) -> str:
+    """What storing did, in one line."""
+    verb = "Updated" if done.updated else "Remembered"
+    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
+    made = " (new collection)" if done.created_collection else ""
+    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
+    if done.without_vector:
+        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        later = f" Found by keywords only: {why}."
+    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    if done.replaced > 1:
+        parts += f" instead of all its {done.replaced} parts"
+    where = f"in collection {called(done.collection)}{made}{parts}: id {called(done.document)}"
+    return f"{verb} {where}.{kept}{later}"
+
+
+def collections(
+    found: Sequence[CollectionInfo], syncs: Mapping[str, str], faults: Sequence[str] = ()
+) -> str:
+    """One line per collection, per one that is not there yet but is to be filled, and per fault."""
+    named = {info.name for info in found}
+    lines = [_collection(info, syncs.get(info.name)) for info in found]
+    lines += [
+        f"- {called(name)}: {line(sync, SYNC_LINE)}"
+        for name, sync in syncs.items()
+        if name not in named
+    ]
+    lines = lines or ["There is no collection yet."]
+    return "\n".join([*lines, *(f"Note: {fault}." for fault in faults)])
+
+
+def _collection(info: CollectionInfo, sync: str | None) -> str:
+    legs = " + ".join(info.legs) or "not searchable"
+    model = f", {line(info.model)}" if info.model else ""
+    fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
+    note = f" ({line(info.note, None)})" if info.note else ""
+    kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
+    points = "1 point" if info.points == 1 else f"{info.points} points"
+    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{note}{kept}"
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """Metadata on one line."""
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))

@@ -1,0 +1,393 @@
+"""What the client sees: names, descriptions, parameters and results of the tools."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import BeforeValidator, Field
+
+from mcp_server_qdrant.core.datatypes import (
+    Algorithm,
+    CollectionInfo,
+    Document,
+    NewDocument,
+    Priority,
+    SearchPage,
+    SearchRequest,
+)
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, every, impossible, moment
+from mcp_server_qdrant.core.writes import Stored
+from mcp_server_qdrant.tools import output as tool_output
+from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer
+from mcp_server_qdrant.tools.delete import (
+    DELETE,
+    DELETE_BY_IDS,
+    Deletion,
+    delete_ids_tool,
+    delete_tool,
+)
+from mcp_server_qdrant.tools.fields import (
+    MAX_QUERY,
+    FieldParameter,
+    as_text,
+    few,
+    json_object,
+    one_or_many,
+    short,
+    sound,
+    with_fields,
+)
+from mcp_server_qdrant.tools.output import FindOutput
+from mcp_server_qdrant.tools.project import Projector, make_project
+
+MAX_TEXT = 2_000_000
+MAX_LIMIT = 100
+MAX_IDS = 50
+MAX_NEIGHBOURS = 20
+MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
+MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
+
+
+class Pipeline(Protocol):
+    """What searches."""
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        """The answer to one request."""
+
+
+class Store(Protocol):
+    """What remembers."""
+
+    async def store(
+        self,
+        new: NewDocument,
+        collection: str,
+        *,
+        create: bool = False,
+        progress: Callable[[int, int], Awaitable[None]],
+    ) -> Stored:
+        """Write one text, telling how many of its parts are encoded, of how many."""
+
+
+class Lookup(Protocol):
+    """What finds by id."""
+
+    async def get(
+        self,
+        ids: Sequence[str],
+        *,
+        neighbours: int = 0,
+        collection: str | None = None,
+        room: int | None = None,
+    ) -> tuple[list[Document], list[str]]:
+        """The documents of these ids, and which collections failed."""
+
+
+class Catalog(Protocol):
+    """What knows the collections."""
+
+    async def names(self) -> Sequence[str]:
+        """All visible names."""
+
+    async def describe(self) -> list[CollectionInfo]:
+        """All visible collections."""
+
+
+class Background(Protocol):
+    """What keeps collections in step with folders."""
+
+    def status(self) -> Mapping[str, str]:
+        """Collection -> how that goes."""
+
+    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
+        """Collection -> the files that were given up, each with the reason."""
+
+
+class Services(Protocol):
+    """What the tools call; ready once the engine is open."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Search."""
+
+    @property
+    def store(self) -> Store:
+        """Write."""
+
+    @property
+    def lookup(self) -> Lookup:
+        """By id."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """What there is."""
+
+    @property
+    def deletion(self) -> Deletion:
+        """Delete."""
+
+    @property
+    def background(self) -> Background:
+        """What keeps collections in step with folders."""
+
+    @property
+    def projector(self) -> Projector:
+        """Maps."""
+
+    def faults(self) -> Sequence[str]:
+        """Sentences on what else died in the background."""
+
+
+Text = Annotated[str, BeforeValidator(sound)]
+Query = Annotated[Text, Field(description="What to look for, in words")]
+Word = Annotated[str, BeforeValidator(short)]
+Names = Annotated[
+    list[Word] | None,
+    BeforeValidator(few),
+    Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
+]
+Tags = Annotated[list[Word] | None, BeforeValidator(few)]
+Where = Annotated[Word | None, Field(description="A new name makes a collection")]
+Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
+ModeName = Annotated[
+    Literal["minimal", "full"], Field(description="full: whole texts and metadata")
+]
+Threshold = Annotated[float | None, Field(ge=0, le=1, description="Least relevance")]
+Filter = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(json_object),
+    Field(description='Qdrant filter: {"must":[{"key":"metadata.x","match":{"value":1}}]}'),
+]
+Information = Annotated[Text, Field(description="The text to remember")]
+Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
+Weight = Annotated[float | None, Field(ge=0, le=1)]
+Age = Annotated[
+    float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
+]
+Reread = Annotated[bool | None, Field(description="Let a second model reorder the best: slower")]
+Spread = Annotated[
+    float | None, Field(ge=0, le=1, description="How much likeness to better results costs")
+]
+DocumentId = Annotated[
+    str | None,
+    BeforeValidator(as_text),
+    Field(description="Your own id, or a found one; storing again updates it"),
+]
+Ids = Annotated[
+    list[Annotated[str, BeforeValidator(as_text)]],
+    BeforeValidator(one_or_many),
+    Field(min_length=1, max_length=MAX_IDS),
+]
+Neighbours = Annotated[
+    int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
+]
+
+
+class Tools:
+    """The tools over one server's services."""
+
+    def __init__(
+        self, services: Callable[[], Awaitable[Services]], default_collection: str | None
+    ) -> None:
+        self._services = services
+        self._default = default_collection
+
+    async def find(
+        self,
+        query: Query,
+        collections: Names = None,
+        limit: Limit = None,
+        mode: ModeName = "minimal",
+        score_threshold: Threshold = None,
+        query_filter: Filter = None,
+        algorithm: Algorithm = "hybrid",
+        semantic_weight: Weight = None,
+        keyword_weight: Weight = None,
+        fuzzy_weight: Weight = None,
+        correct: Annotated[bool | None, Field(description="Correct typos; default true")] = None,
+        priority: Priority | None = None,
+        recency_decay: Age = None,
+        rerank: Reread = None,
+        diversity: Spread = None,
+        explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
+        collection_name: Word | None = None,
+    ) -> Annotated[CallToolResult, FindOutput]:
+        """Search."""
+        if not query.strip():
+            raise RequestError("query is empty: say what to look for.")
+        if len(query) > MAX_QUERY:
+            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+        request = SearchRequest(
+            query=query,
+            collections=_wanted(collections, collection_name),
+            limit=limit,
+            mode=mode,
+            score_threshold=score_threshold,
+            query_filter=query_filter,
+            algorithm=algorithm,
+            semantic_weight=semantic_weight,
+            keyword_weight=keyword_weight,
+            fuzzy_weight=fuzzy_weight,
+            correct=correct,
+            priority=priority,
+            recency=recency_decay,
+            rerank=rerank,
+            diversity=diversity,
+            explain=explain,
+        )
+        page = await (await self._services()).pipeline.search(request)
+        if mode == "full":
+            page = tool_text.slim(page, MAX_METADATA)
+        return answer(tool_text.page(page, mode), tool_output.find_output(page, mode))
+
+    async def store(
+        self,
+        information: Information,
+        metadata: Metadata = None,
+        collection_name: Where = None,
+        id: DocumentId = None,  # noqa: A002
+        tags: Tags = None,
+        title: Word | None = None,
+        create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+        *,
+        context: Context,
+    ) -> CallToolResult:
+        """Remember a text."""
+        if not information.strip():
+            raise RequestError("information is empty: give the text to remember.")
+        if len(information) > MAX_TEXT:
+            raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
+        services = await self._services()
+        collection = collection_name or self._default
+        if collection is None:
+            names = every((await services.catalog.names())[:20]) or "none yet"
+            raise RequestError(f"collection_name is required; there are: {names}.")
+        if collection_name is None and id is not None:
+            await _check_place(services, id, collection)
+        said = (metadata or {}).get("created_at")
+        if impossible(said):
+            raise RequestError(f"metadata.created_at is {CALENDAR}: correct it, or leave it out.")
+        new = NewDocument(
+            text=information,
+            metadata=metadata,
+            id=id if id and id.strip() else None,
+            title=title,
+            tags=None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip())),
+            created_at=moment(said),
+        )
+        done = await services.store.store(
+            new, collection, create=create, progress=context.report_progress
+        )
+        return answer(
+            tool_text.stored(done),
+            {"collection": done.collection, "id": done.document, "points": list(done.ids)},
+        )
+
+    async def get(
+        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Word | None = None
+    ) -> CallToolResult:
+        """Whole texts."""
+        services = await self._services()
+        found, failures = await services.lookup.get(
+            ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
+        )
+        points = {_plain(str(document.id)) for document in found}
+        documents = {document.document for document in found}
+        missing = [one for one in ids if one not in documents and _plain(one) not in points]
+        if not found:
+            raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
+        fitting, notes = tool_text.fitting(found, MAX_CHARACTERS)
+        shown, more = tool_text.described(fitting, MAX_METADATA)
+        notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
+        notes += tool_text.unseen(failures)
+        structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
+        return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
+
+    async def collections(self) -> CallToolResult:
+        """What can be searched."""
+        services = await self._services()
+        background = services.background
+        syncs, dead = background.status(), background.dead_letters()
+        infos = await services.catalog.describe()
+        described = [
+            tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
+            for info in infos
+        ]
+        structured: dict[str, Any] = {"collections": described}
+        if faults := services.faults():
+            structured["notes"] = list(faults)
+        return answer(tool_text.collections(infos, syncs, faults), structured)
+
+
+def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
+    if collections and one and list(collections) != [one]:
+        raise RequestError("Give collections or collection_name, not both.")
+    if collections is not None and not collections:
+        raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
+    names = (one,) if one else collections
+    return tuple(names) if names else None
+
+
+def _plain(point: str) -> str:
+    """A point's id in the one of its spellings that tells it from others."""
+    return point.replace("-", "").lower()
+
+
+FIND = (
+    "Search the user's collections by meaning and keywords. Returns passages with relevance 0..1 "
+    "and ids for qdrant-get."
+)
+STORE = (
+    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
+    "and what is left out (metadata, tags, title) stays."
+)
+GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
+COLLECTIONS = "List the collections that can be searched."
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings change about the tools."""
+
+    default_collection: str | None = None
+    read_only: bool = False
+    arbitrary_filter: bool = True
+    fields: tuple[FieldParameter, ...] = ()
+    find_description: str | None = None
+    store_description: str | None = None
+
+
+async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
+    """Raise RequestError where a found id is another collection's than the default one."""
+    if not isinstance(as_point_id(id), str):
+        return  # a caller's own id, which each collection may have
+    found, _ = await services.lookup.get([id], room=1)
+    places = [document.collection for document in found]
+    if places and default not in places:
+        raise RequestError(
+            f"id {id} is in {places[0]!r}: pass collection_name={places[0]!r} to update it there, "
+            f"or collection_name={default!r} to store the text here as well."
+        )
+
+
+def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[ClosedTool]:
+    """The tools to register, in the order in which clients list them."""
+    tools = Tools(services, options.default_collection)
+    find = with_fields(tools.find, options.fields, keep_filter=options.arbitrary_filter)
+    made = [ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)]
+    if not options.read_only:
+        description = options.store_description or STORE
+        made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
+    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
+    made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
+    if not options.read_only:
+        delete, description = delete_ids_tool(services), DELETE_BY_IDS
+        if options.arbitrary_filter:
+            delete, description = delete_tool(services, options.default_collection), DELETE
+        made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
+    made.append(make_project(services))
+    return made

@@ -1,0 +1,210 @@
+"""The read and write path with every provider, on both engines."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.encoders.choice import NO_MODEL
+from mcp_server_qdrant.ingest.pending import Backfill
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.leftovers import Leftovers
+from tests.embedding_stub import Stub, served, words
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    dense,
+    find,
+    foreign,
+    make_settings,
+    memory_engine,
+    remember,
+    states,
+    texts,
+)
+
+Open = Callable[..., AbstractAsyncContextManager[Services]]
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with served() as one:
+        yield one
+
+
+@asynccontextmanager
+async def edge_engine(folder: Path) -> AsyncIterator[EdgeClient]:
+    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=0.3))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.fixture(params=["edge", "memory"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
+    """Opens the services with these settings; nothing runs in the background."""
+
+    @asynccontextmanager
+    async def services(**values) -> AsyncIterator[Services]:
+        settings = make_settings(
+            **{
+                "embedding_provider": "openai",
+                "embedding_service_url": stub.url,
+                "embedding_model": "acme/Bag",
+                "cache_dir": tmp_path / "cache",
+                "embedding_cooldown": 1e-9,
+                "qdrant_read_only": True,
+            }
+            | values
+        )
+        memory = request.param == "memory"
+        async with memory_engine() if memory else edge_engine(tmp_path / "engine") as engine:
+            made = wire(settings, engine, open_encoders(settings))  # type: ignore[arg-type]
+            try:
+                yield made
+            finally:
+                await made.close()
+
+    return services
+
+
+async def test_a_text_is_stored_and_found_over_http(opened, stub):
+    async with opened() as services:
+        await remember(services, "notes", "roses need sun", "moss likes shade")
+        page = await find(services, "roses need sun", "notes")
+
+    assert texts(page)[0] == "roses need sun"
+    assert states(page) == {"notes": "ok"}
+    assert page.results[0].relevance > 0.5
+
+
+async def test_a_passage_that_was_encoded_before_costs_no_request(opened, stub):
+    async with opened() as services:
+        await remember(services, "notes", "roses need sun")
+        stub.requests.clear()
+        await remember(services, "others", "roses need sun", "moss likes shade")
+
+    assert stub.inputs == [["moss likes shade"]]
+
+
+async def test_without_a_provider_texts_are_stored_and_found_by_keyword(opened, stub):
+    async with opened(embedding_provider="none") as services:
+        (stored,) = await remember(services, "notes", "roses need sun")
+        page = await find(services, "roses", "notes")
+        (info,) = await services.catalog.describe()
+
+    assert texts(page) == ["roses need sun"]
+    assert stored.without_vector == "keywords only: it has no dense vector"
+    assert not stored.pending
+    assert (info.legs, info.model) == (("bm25",), None)
+    assert page.statuses[0].reason == "keywords only: it has no dense vector"
+    assert stub.requests == []
+
+
+async def test_without_a_provider_old_collections_are_searched_by_keyword(opened):
+    async with opened() as services:
+        await remember(services, "notes", "roses need sun")
+        bare = make_settings(embedding_provider="none", qdrant_read_only=True)
+        without = wire(bare, services.client, open_encoders(bare))
+        page = await find(without, "roses", "notes")
+
+    assert texts(page) == ["roses need sun"]
+    assert page.statuses[0].reason == NO_MODEL
+
+
+async def no_refill(name: str) -> None:
+    """No collection is upgraded here."""
+
+
+async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened, stub):
+    async with opened() as services:
+        await remember(services, "notes", "roses need sun")
+        stub.replies = [(401, {}, b"")] * 9
+        (stored,) = await remember(services, "notes", "moss likes shade")
+        page = await find(services, "moss", "notes")
+        stub.replies = []
+        encoder = services.encoders.of(None)
+        back = await encoder.ready(5)
+        target = await services.catalog.target("notes")
+        points = services.store._points
+        sweep = Leftovers(points).sweep
+        backfill = Backfill(services.catalog, points, services.encoders, no_refill, sweep)
+        filled = await backfill._fill(target)
+        found = await find(services, "moss likes shade", "notes", algorithm="semantic")
+
+    assert stored.pending
+    assert texts(page)[0] == "moss likes shade"
+    assert states(page) == {"notes": "degraded"}
+    assert page.statuses[0].reason == (
+        "keywords only: The embedding service refused access (HTTP 401): its API key is missing or "
+        "may not do this."
+    )
+    assert (back, filled) == (True, 1)
+    assert texts(found)[0] == "moss likes shade"
+
+
+async def test_collections_of_several_models_are_searched_with_one_request_each(opened, stub):
+    small = FakeEncoder(size=8)
+
+    def embed(given):
+        model = stub.bodies[-1]["model"]
+        return [small._vector(text) for text in given] if model == "small" else words(given)
+
+    stub.embed = embed
+    mapping = "docs-*=openai:small"
+    async with opened(collection_models=mapping, embedding_dimensions=None) as services:
+        await remember(services, "notes", "roses need sun")
+        await remember(services, "docs-a", "roses need sun")
+        await remember(services, "docs-b", "moss likes shade")
+        stub.requests.clear()
+        page = await find(services, "roses sun", "*")
+        infos = {info.name: info.model for info in await services.catalog.describe()}
+
+    assert sorted(body["model"] for body in stub.bodies) == ["acme/Bag", "small"]
+    assert set(states(page).values()) == {"ok"}
+    assert infos == {"notes": "acme/Bag", "docs-a": "small", "docs-b": "small"}
+
+
+async def test_a_model_of_another_size_is_explained_and_never_searched(opened, stub):
+    async with opened() as services:
+        await foreign(
+            services.client,
+            "theirs",
+            {1: {"text": "roses need sun"}},
+            vectors={"v": COSINE.model_copy(update={"size": 8})},
+            values=lambda _: {"v": dense("roses need sun", 8)},
+        )
+        await remember(services, "notes", "roses need sun")
+        services.catalog.forget("theirs")
+        page = await find(services, "roses", "*")
+
+    assert states(page) == {"notes": "ok", "theirs": "skipped"}
+    (reason,) = [status.reason for status in page.statuses if status.collection == "theirs"]
+    assert reason == (
+        "its dense vectors do not fit the model: it has v (8), acme/Bag makes 64 dimensions"
+    )
+
+
+async def test_a_size_that_only_the_answer_tells_is_compared_before_the_search(opened, stub):
+    """Nothing was encoded yet when the collection is looked up."""
+    async with opened() as services:
+        await foreign(
+            services.client,
+            "theirs",
+            {1: {"text": "roses need sun"}},
+            vectors={"v": COSINE.model_copy(update={"size": 8})},
+            sparse={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            values=lambda _: {"v": dense("roses need sun", 8)},
+        )
+        page = await find(services, "roses", "theirs")
+
+    assert states(page) == {"theirs": "degraded"}
+    assert page.statuses[0].reason == (
+        "keywords only: its dense vectors do not fit the model: v has 8 dimensions, acme/Bag "
+        "makes 64"
+    )

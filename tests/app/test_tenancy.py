@@ -1,0 +1,473 @@
+"""Tenants kept apart through the whole server side, on both engines."""
+
+import itertools
+import json
+import random
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.app.services import Services, assemble, wire
+from mcp_server_qdrant.app.tenants import KEPT, Tenants
+from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import (
+    CheckUnavailable,
+    ConfigError,
+    InvalidFilter,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.core.notation import point_ids_of
+from mcp_server_qdrant.core.writes import Stored
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from tests.fakes import FakeEncoder
+from tests.rerank_stub import as_json, served
+from tests.support import find, make_settings, memory_engine, registry, remember, texts
+
+
+def by(tenant, **claims):
+    """A call of this tenant's."""
+    return calling(Caller("someone", frozenset({"read", "write"}), {"tenant": tenant, **claims}))
+
+
+class House:
+    """Tenants over one engine."""
+
+    def __init__(self, engine, encoder, **values) -> None:
+        self.engine = engine
+        self.encoder = encoder
+        self.values = {"tenant_field": "tenant", "qdrant_read_only": True} | values
+        self.tenants = self.anew()
+
+    def anew(self) -> Tenants:
+        """Another server over the same engine, which remembers nothing."""
+        return assemble(make_settings(**self.values), self.engine, registry(self.encoder))
+
+    def of(self, tenant: str) -> Services:
+        with by(tenant):
+            return self.tenants.mine()
+
+
+@pytest.fixture(params=["memory", "edge"])
+async def house(request, tmp_path) -> AsyncIterator[House]:
+    if request.param == "edge":
+        client = await EdgeClient.open(tmp_path / "engine")
+        values = {"qdrant_url": None}
+    else:
+        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        values = {}
+    made = House(client, FakeEncoder(), cache_dir=tmp_path / "cache", **values)
+    yield made
+    await made.tenants.close()
+
+
+def prose(count: int, seed: int) -> list[str]:
+    """Texts no two of which are alike to a query: which of equal hits come first is chance."""
+    words = ["alpha", "copper", "bridge", "ember", "falcon", "delta", "garden", "piano", "river"]
+    chance = random.Random(seed)
+    return [" ".join(chance.choices(words, k=chance.randint(4, 40))) for _ in range(count)]
+
+
+def ids(pages):
+    return [[result.document.id for result in page.results] for page in pages]
+
+
+def relevances(pages):
+    return [result.relevance for page in pages for result in page.results]
+
+
+async def test_what_others_insert_changes_nothing_in_my_results(house):
+    """Same ids, same relevance: not the idf, nor N, nor the bound, nor the candidates."""
+    queries = ("copper bridge", "alpha ember", "falcon river delta", "piano")
+    red = house.of("red")
+    await remember(red, "notes", *prose(60, 1))
+    before = [await find(red, query, "notes", limit=20) for query in queries]
+
+    blue = house.of("blue")
+    await remember(blue, "notes", *prose(60, 2), *(f"copper bridge secret {n}" for n in range(90)))
+
+    afterwards = [await find(red, query, "notes", limit=20) for query in queries]
+    with by("red"):
+        anew = house.anew().mine()
+    fresh = [await find(anew, query, "notes", limit=20) for query in queries]
+    for pages in (afterwards, fresh):
+        assert ids(pages) == ids(before)
+        assert relevances(pages) == pytest.approx(relevances(before), abs=1e-6)
+    assert len(relevances(before)) == 80
+
+
+async def test_a_tenant_searches_as_if_its_points_were_a_collection_of_their_own(house):
+    red, blue = house.of("red"), house.of("blue")
+    await remember(blue, "notes", *(f"alpha copper n{n} n{n + 1}" for n in range(80)))
+    await remember(red, "notes", *prose(40, 3))
+
+    async with memory_engine() as engine:
+        alone = wire(make_settings(qdrant_read_only=True), engine, registry(FakeEncoder()))
+        await remember(alone, "notes", *prose(40, 3))
+        for query in ("copper bridge", "alpha ember river"):
+            mine = await find(red, query, "notes", limit=5)
+            own = await find(alone, query, "notes", limit=5)
+            assert [r.relevance for r in mine.results] == pytest.approx(
+                [r.relevance for r in own.results], abs=1e-6
+            )
+        await alone.close()
+
+
+async def test_the_same_text_and_the_same_id_are_two_memories(house):
+    red, blue = house.of("red"), house.of("blue")
+    (mine,) = await remember(red, "notes", "The key is under the pot.")
+    (theirs,) = await remember(blue, "notes", "The key is under the pot.")
+    (a,) = await remember(red, "notes", "red's plan", id="plan")
+    (b,) = await remember(blue, "notes", "blue's plan", id="plan")
+
+    assert mine.document == theirs.document
+    assert not set(mine.ids) & set(theirs.ids)
+    assert not set(a.ids) & set(b.ids)
+    assert not b.updated
+    assert [d.text for d in (await red.lookup.get(["plan"]))[0]] == ["red's plan"]
+    assert [d.text for d in (await blue.lookup.get(["plan"]))[0]] == ["blue's plan"]
+
+
+async def test_anothers_id_is_as_one_that_does_not_exist(house):
+    red, blue = house.of("red"), house.of("blue")
+    (theirs,) = await remember(blue, "notes", "blue's text")
+    await remember(red, "notes", "red's text")
+
+    assert (await red.lookup.get([theirs.ids[0]]))[0] == []
+    new = NewDocument("red's own", id=theirs.ids[0])
+    done = await red.store.store(new, "notes")
+
+    assert not done.updated
+    assert done.document == theirs.ids[0]
+    assert done.ids != theirs.ids
+    assert [d.text for d in (await blue.lookup.get([theirs.ids[0]]))[0]] == ["blue's text"]
+
+
+async def test_a_collection_without_own_points_does_not_exist(house):
+    red, blue = house.of("red"), house.of("blue")
+    await remember(blue, "blues", "a text")
+
+    assert await red.catalog.names() == ()
+    assert await red.catalog.describe() == []
+    with pytest.raises(UnknownCollection, match="Call qdrant-collections for the names"):
+        await find(red, "text", "bluess")
+    (done,) = await remember(red, "blues", "another text")
+
+    assert done.created_collection
+    assert [(one.name, one.points) for one in await red.catalog.describe()] == [("blues", 1)]
+    assert [(one.name, one.points) for one in await blue.catalog.describe()] == [("blues", 1)]
+
+
+async def test_tags_and_spelling_are_of_own_texts(house):
+    red, blue = house.of("red"), house.of("blue")
+    await remember(blue, "notes", "zebrafish budget", "quixotic plan", tags=("obsidian",))
+    await remember(red, "notes", "the garden plan", "lettuce first", tags=("green",))
+
+    page = await find(red, "zebrafsh obsidian letuce", "notes", explain=True)
+    await red.lexicon.settled()
+    again = await find(red, "zebrafsh obsidian letuce", "notes", explain=True)
+
+    assert [one.to for one in again.corrections] == ["lettuce"]
+    assert set(texts(page)) | set(texts(again)) == {"the garden plan", "lettuce first"}
+    assert "obsidian" not in str(again.results)
+    assert (await red.pipeline.tags._facets.tags("notes", 9)) in (
+        [("tags", "green")],
+        [("tags", "green"), ("metadata.tags", "green")],
+    )
+
+
+async def test_what_is_shared_is_read_and_neither_changed_nor_deleted(house):
+    red, blue = house.of("red"), house.of("blue")
+    (handbook,) = await remember(blue, "notes", "the handbook of holidays", id="handbook")
+    await remember(red, "notes", "red's list of holidays", id="handbook")
+    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
+
+    page = await find(red, "holidays handbook", "notes")
+    (seen,) = (await red.lookup.get([handbook.ids[0]], neighbours=3))[0]
+    (own,) = (await red.lookup.get(["handbook"]))[0]
+
+    assert set(texts(page)) == {"the handbook of holidays", "red's list of holidays"}
+    assert seen.text == "the handbook of holidays"
+    assert seen.document != "handbook"
+    assert "blue" not in str(seen)
+    assert own.text == "red's list of holidays"
+    done = await red.store.store(NewDocument("mine now", id=handbook.ids[0]), "notes")
+    assert not done.updated
+    await red.store._points.delete_points("notes", list(handbook.ids))
+    assert [d.text for d in (await blue.lookup.get(["handbook"]))[0]] == [seen.text]
+
+
+TEXT = {"match": {"text": "hand"}}
+HIDDEN = (
+    {"key": "doc.id"} | TEXT,
+    {"key": '"doc"[0].id'} | TEXT,
+    {"key": "doc.file.source"} | TEXT,
+    {"key": "doc.chunk", "range": {"gte": 0}},
+    {"key": "doc", "values_count": {"gte": 1}},
+    {"is_empty": {"key": "doc.id"}},
+    {"is_null": {"key": "doc.pending"}},
+    {"nested": {"key": "doc", "filter": {"must": [{"key": "id"} | TEXT]}}},
+    {"nested": {"key": "doc.file", "filter": {"must_not": [{"key": "path"} | TEXT]}}},
+    {"should": [{"min_should": {"conditions": [{"key": "doc.id"} | TEXT], "min_count": 1}}]},
+    {"key": "tenant"} | TEXT,
+    {"key": "shared_with", "match": {"except": ["red"]}},
+)
+
+
+@pytest.mark.parametrize("before", ["this version", "before there were versions"])
+async def test_an_update_of_a_text_of_many_parts_keeps_with_whom_each_part_is_shared(house, before):
+    red, blue = house.of("red"), house.of("blue")
+    old, new = (" ".join(f"{word} {n} of the holidays." for n in range(400)) for word in "ab")
+    (handbook,) = await remember(blue, "notes", old, id="handbook")
+    if before != "this version":
+        handbook = await _as_before(house.engine, handbook, "blue")
+    shared = [*handbook.ids[:2], handbook.ids[-1]]
+    await house.engine.set_payload("notes", {"shared_with": ["red"]}, shared)
+    (after,) = await remember(blue, "notes", new, id="handbook")
+    seen = {d.chunk for d in await red.lookup._points.by_id("notes", list(after.ids))}
+
+    assert len(handbook.ids) == len(after.ids) > 4
+    assert seen == {0, 1, len(after.ids) - 1}
+    assert (await blue.lookup.get(["handbook"]))[0][0].text == new
+
+
+async def _as_before(engine: Any, done: Stored, tenant: str) -> Stored:
+    """The points with the ids that the version before this one gave them."""
+    ids = [point_ids_of(tenant)("notes", done.document, n) for n in range(len(done.ids))]
+    records = await engine.retrieve("notes", list(done.ids), with_vectors=True)
+    by_id = {record.id: record for record in records}
+    points = []
+    for old, point in zip(done.ids, ids, strict=True):
+        record = by_id[old]
+        del record.payload["doc"]["version"]
+        points.append(models.PointStruct(id=point, payload=record.payload, vector=record.vector))
+    await engine.delete("notes", list(done.ids))
+    await engine.upsert("notes", points)
+    return replace(done, ids=tuple(ids))
+
+
+async def test_what_is_hidden_of_a_shared_text_cannot_be_found_out_by_a_filter(house):
+    red = house.of("red")
+    (handbook,) = await remember(house.of("blue"), "notes", "the handbook", id="handbook")
+    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
+
+    for condition, clause in itertools.product(HIDDEN, ("must", "should", "must_not")):
+        for where in ({clause: [condition]}, {clause: condition}):
+            with pytest.raises(InvalidFilter, match="query_filter may not ask about the field"):
+                await find(red, "handbook", "notes", query_filter=where)
+
+
+async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
+    async with memory_engine() as engine:
+        alone = wire(make_settings(), engine, registry(FakeEncoder()))
+        await remember(alone, "notes", "the handbook", id="handbook")
+        await remember(alone, "notes", "another handbook")
+
+        where = {"must": [{"key": "doc.id", "match": {"value": "handbook"}}]}
+        page = await find(alone, "handbook", "notes", query_filter=where)
+
+    assert texts(page) == ["the handbook"]
+
+
+async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
+    red, blue = house.of("red"), house.of("blue")
+
+    if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
+        assert red.lexicon._disk.path("notes") != blue.lexicon._disk.path("notes")
+    assert red.encoders.default.inner is blue.encoders.default.inner
+    assert await red.encoders.default._space() != await blue.encoders.default._space()
+
+
+async def test_new_collections_index_whose_a_point_is(house):
+    await remember(house.of("red"), "notes", "a text")
+    if not isinstance(house.engine, EdgeClient):
+        pytest.skip("the local mode has no indexes")
+
+    schema = (await house.engine.get_collection("notes")).payload_schema
+
+    assert schema["tenant"].params.is_tenant
+    assert schema["shared_with"].data_type == models.PayloadSchemaType.KEYWORD
+
+
+async def test_pending_points_of_all_tenants_are_filled():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine:
+        house = House(engine, encoder)
+        encoder.be("failed")
+        for tenant in ("red", "blue"):
+            (done,) = await remember(house.of(tenant), "notes", f"{tenant}'s text")
+            assert done.pending
+        encoder.be("ready")
+
+        assert await house.of("red").shared._backfill.fill_all() == 2
+        assert (await engine.retrieve("notes", list(done.ids)))[0].payload["tenant"] == "blue"
+        await house.tenants.close()
+
+
+@pytest.mark.parametrize("claim", [None, 7, ["red"], "", "  ", "x" * 256, True])
+async def test_a_token_that_names_no_tenant_is_refused(claim):
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder(), tenant_id="red")
+        with pytest.raises(RequestError, match="needs the claim 'tenant', a text"):
+            house.of(claim)
+
+
+async def test_the_claim_has_the_name_that_the_settings_say():
+    async with memory_engine() as engine:
+        tenants = House(engine, FakeEncoder(), tenant_claim="https://x.example/org").tenants
+        with by("red", **{"https://x.example/org": "blue"}):
+            assert tenants.mine().store is not None
+        assert list(tenants._known) == ["blue"]
+
+
+async def test_without_a_caller_the_tenant_is_that_of_the_settings():
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder(), tenant_id="red")
+        await remember(house.of("red"), "notes", "red's text")
+        await remember(house.of("blue"), "notes", "blue's text")
+
+        assert texts(await find(house.tenants.mine(), "text")) == ["red's text"]
+
+
+async def test_without_caller_and_setting_every_call_is_refused():
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder())
+        with pytest.raises(RequestError, match="Tenants are kept apart here"):
+            house.tenants.mine()
+        with pytest.raises(ConfigError, match="set TENANT_ID too"):
+            wire(make_settings(tenant_field="tenant"), engine, registry(FakeEncoder()))
+
+
+async def test_the_tenants_not_used_for_longest_are_forgotten():
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder())
+        first = house.of("0")
+        for number in range(1, KEPT + 1):
+            house.of(str(number))
+
+        assert len(house.tenants._known) == KEPT
+        assert house.of("0") is not first
+
+
+@pytest.fixture
+async def checked(tmp_path):
+    """Two texts of red's, and the service that is asked about them."""
+    with served() as stub:
+        async with memory_engine() as engine:
+            values = {"tenant_check_url": f"{stub.url}/check", "tenant_check_key": "k" * 16}
+            house = House(engine, FakeEncoder(), tenant_check_timeout=0.5, **values)
+            red = house.of("red")
+            await remember(red, "notes", "open text", id="open")
+            await remember(red, "notes", "secret text", id="secret")
+            yield stub, red
+            await house.tenants.close()
+
+
+def allow(said):
+    return lambda body: as_json({"allow": said(body)})
+
+
+async def test_only_hits_that_the_check_allows_are_shown(checked):
+    stub, red = checked
+    stub.reply = allow(lambda body: [one["document"] == "open" for one in body["hits"]])
+
+    with by("red"):
+        page = await find(red, "text", "notes")
+        found, _ = await red.lookup.get(["open", "secret"])
+
+    assert texts(page) == ["open text"]
+    assert [one.text for one in found] == ["open text"]
+    path, headers, body = stub.requests[0]
+    assert path == "/check"
+    assert headers["Authorization"] == f"Bearer {'k' * 16}"
+    assert (body["tenant"], body["caller"]) == ("red", "someone")
+    assert "secret text" not in json.dumps(stub.bodies)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda _: None,
+        lambda _: as_json({"allow": [True]}),
+        lambda _: as_json({"allow": [1, 1]}),
+        lambda _: as_json({"allow": "all"}),
+        lambda _: as_json([True, True]),
+        lambda _: (200, {}, b"<html>"),
+        lambda _: as_json({"allow": [True, True]}, 201),
+        lambda _: as_json({}, 500),
+        lambda _: as_json({}, 401),
+        lambda _: (302, {"Location": "http://127.0.0.1/"}, b""),
+    ],
+)
+async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply):
+    stub, red = checked
+    stub.reply = reply
+
+    page = await find(red, "text", "notes")
+
+    assert page.results == ()
+    assert page.notes == (str(CheckUnavailable()),)
+    with pytest.raises(CheckUnavailable, match="Nothing is shown"):
+        await red.lookup.get(["open", "secret"])
+
+
+async def test_a_check_that_hangs_shows_nothing(checked):
+    stub, red = checked
+    over = threading.Event()
+    stub.reply = lambda _: over.wait(30) and None
+
+    page = await find(red, "text", "notes")
+    over.set()
+
+    assert page.results == ()
+    assert page.notes == (str(CheckUnavailable()),)
+
+
+async def test_a_check_that_was_never_there_shows_nothing():
+    async with memory_engine() as engine:
+        house = House(engine, FakeEncoder(), tenant_check_url="http://127.0.0.1:9/check")
+        red = house.of("red")
+        await remember(red, "notes", "open text")
+
+        page = await find(red, "text", "notes")
+        await house.tenants.close()
+
+    assert page.results == ()
+    assert page.notes == (str(CheckUnavailable()),)
+
+
+async def test_a_check_that_recovers_is_asked_again(checked):
+    stub, red = checked
+    stub.reply = lambda _: as_json({}, 500)
+    closed = await find(red, "text", "notes")
+    stub.reply = allow(lambda body: [True] * len(body["hits"]))
+    again = await find(red, "text", "notes")
+
+    assert texts(closed) == []
+    assert sorted(texts(again)) == ["open text", "secret text"]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"tenant_id": "red"}, "mean nothing without TENANT_FIELD"),
+        ({"tenant_field": "metadata"}, "is a field that this server writes"),
+        ({"tenant_field": "doc.id"}, "is a field that this server writes"),
+        ({"tenant_field": "a[].b"}, "must be a payload key"),
+        ({"tenant_field": "a", "tenant_shared_field": "a.b"}, "must not lie in each other"),
+        ({"tenant_field": "a", "tenant_shared_field": "a"}, "must not lie in each other"),
+        ({"tenant_field": "a", "tenant_id": " "}, "is blank"),
+        ({"tenant_field": "a", "tenant_check_url": "ftp://x"}, "must be a URL"),
+        ({"tenant_field": "a", "tenant_check_timeout": 0}, "must be more than 0"),
+    ],
+)
+def test_settings_that_keep_nobody_apart_are_refused(values, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make_settings(**values)

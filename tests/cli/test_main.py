@@ -1,0 +1,42 @@
+"""Commands: what is printed, and how the process ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mcp_server_qdrant.cli.main import main
+from tests.e2e.raw import clean_environment
+
+
+def test_help_shows_that_a_command_may_be_left_out():
+    shown = CliRunner().invoke(main, ["--help"], prog_name="mcp-server-qdrant").output
+
+    assert "mcp-server-qdrant [OPTIONS] [COMMAND] [ARGS]..." in shown
+    assert "Without a command it serves." in shown
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="watches /proc")
+def test_an_interrupt_while_the_libraries_are_imported_ends_the_process_without_a_traceback(
+    tmp_path,
+):
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant"],
+        env=clean_environment({"QDRANT_LOCAL_PATH": str(tmp_path / "engine")}),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    maps = Path(f"/proc/{process.pid}/maps")
+    while "pydantic_core" not in maps.read_text():
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+
+    assert (out, err) == (b"", b"")
+    assert process.returncode in (130, 0), "0 where it was already serving"

@@ -1,0 +1,92 @@
+"""--env-file, and what is said on stderr of settings, for every command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mcp_server_qdrant.cli import settings as cli_settings
+from mcp_server_qdrant.cli.main import main
+from tests.e2e.raw import clean_environment
+
+COMMANDS = {
+    "": [],
+    "accept-loss": ["notes"],
+    "copy": ["notes", "--to", "/nowhere"],
+    "eval": ["--queries", "queries.json"],
+    "ingest": [".", "--collection", "notes"],
+    "sync": [".", "--collection", "notes"],
+    "token": ["ana", "--scope", "read"],
+    "upgrade": ["notes"],
+    "viz": [],
+}
+
+
+def run(
+    folder: Path, *arguments: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", *arguments],
+        env=clean_environment(env or {}),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_every_command_is_known_here():
+    assert set(COMMANDS) == {"", *main.commands}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_the_option(command):
+    options = (main.commands[command] if command else main).params
+
+    assert "--env-file" in [name for option in options for name in option.opts]
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "token"])
+@pytest.mark.parametrize("before", [True, False])
+def test_the_file_is_read_wherever_the_option_stands(command, before, tmp_path):
+    (tmp_path / "queries.json").write_text('[{"query": "a", "expect": {"ids": ["a"]}}]')
+    (tmp_path / "any.env").write_text("FASTMCP_PORT=nonsense")
+    option, rest = ["--env-file", "any.env"], COMMANDS[command]
+    words = [*option, command, *rest] if before else [command, *option, *rest]
+    done = run(tmp_path, *(word for word in words if word))
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: Input should")
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "token"])
+def test_what_lies_in_the_folder_is_named_on_stderr_before_all_else(command, tmp_path):
+    (tmp_path / "queries.json").write_text('[{"query": "a", "expect": {"ids": ["a"]}}]')
+    (tmp_path / ".env").write_text("QDRANT_URL=http://s3cret.example")
+    words = [command, *COMMANDS[command]] if command else []
+    done = run(tmp_path, *words, env={"FASTMCP_PORT": "nonsense"})
+    first, second = done.stderr.splitlines()
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert first.startswith(f"mcp-server-qdrant: {tmp_path / '.env'} is not read, ")
+    assert second.startswith("mcp-server-qdrant: FASTMCP_PORT: ")
+    assert "s3cret" not in done.stderr
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_where_logs_are_json_what_is_said_is_too(style, tmp_path, monkeypatch, capsys, caplog):
+    (tmp_path / ".env").write_text("QDRANT_URL=x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOG_FORMAT", style)
+    with click.Context(main):
+        cli_settings.load(serving=True)
+    printed = capsys.readouterr().err
+
+    assert ("is not read" in printed) is (style == "text")
+    assert ("is not read" in caplog.text) is (style == "json")

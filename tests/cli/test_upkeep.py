@@ -1,0 +1,108 @@
+"""What `upgrade` and `copy` say; tests/e2e/test_upkeep.py runs them."""
+
+import pytest
+
+from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
+from mcp_server_qdrant.cli.upkeep import Progress
+from mcp_server_qdrant.cli.upkeep_text import accepted, copied, upgraded
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
+from tests.local_mode import leave
+from tests.support import Clock, make_settings
+
+
+def test_progress_is_a_line_per_tenth_with_rate_and_time_left(capsys):
+    clock = Clock()
+    progress = Progress(clock)
+    with progress:
+        for done in range(0, 2_001, 50):
+            progress("notes", done, 2_000)
+            clock.now += 0.5
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 11
+    assert lines[0] == "notes: 0 of 2,000 points, 0/s"
+    assert lines[1] == "notes: 200 of 2,000 points, 100/s, 18 s left"
+    assert lines[-1] == "notes: 2,000 of 2,000 points, 100/s"
+    assert progress.seconds == 20.5
+
+
+def test_progress_of_nothing_is_not_told(capsys):
+    progress = Progress(Clock())
+    with progress:
+        progress("empty", 0, 0)
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "model", "sentence"),
+    [
+        (Upgraded("n", "bm25", 0, 0), None, "n: all points had keywords already."),
+        (Upgraded("n", "bm25", 1234, 0), None, "n: 1,234 points got keywords in 2.0 s."),
+        (
+            Upgraded("n", "bm25", 5, 2),
+            None,
+            "n: 5 points got keywords in 2.0 s. 2 have no text to make them of.",
+        ),
+        (
+            Upgraded("n", "fast-new", 5, 0, kept=("fast-old", "")),
+            "org/New",
+            "n: 5 points got the vectors of org/New in 2.0 s. Kept for other programs: fast-old, "
+            "(unnamed); --drop-old removes what is old.",
+        ),
+        (
+            Upgraded("n", "fast-new", 0, 1, dropped=("fast-old", "")),
+            "org/New",
+            "n: all points had the vectors of org/New already. 1 has no text to make them of. "
+            "Removed: fast-old, (unnamed).",
+        ),
+        (
+            Upgraded("n", "bm25", 5, 0, copied="This Qdrant is old."),
+            None,
+            "n: 5 points got keywords in 2.0 s. This Qdrant is old. So it was copied, and its name "
+            "leads to the copy.",
+        ),
+    ],
+)
+def test_an_upgrade_is_told_in_sentences(done, model, sentence):
+    assert upgraded(done, model, 2.0) == sentence
+
+
+def test_a_copy_is_told_in_a_sentence():
+    assert copied("n", 0, 1234, 1.0) == "n: both hold the same 1,234 points."
+    assert copied("n", 34, 1234, 1.0) == "n: 34 points copied in 1.0 s; both hold 1,234."
+
+
+def test_an_accepted_loss_is_told_in_a_sentence():
+    assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
+    assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
+    assert accepted("n", 48, None) == "n: forgotten; its data (48 points) was gone."
+
+
+def test_an_unknown_name_is_answered_with_what_is_there():
+    assert str(unknown("note", ["notes", "x"])) == "There is no collection 'note'; there is notes."
+    assert str(unknown("a", ["y", "x"])) == "There is no collection 'a'; there is x, y."
+    assert str(unknown("a", [])) == "There is no collection 'a'."
+
+
+def test_what_the_allow_list_hides_is_refused():
+    settings = make_settings(qdrant_collections=("team-*", "notes"))
+
+    check_visible("team-a", settings)
+    check_visible("notes", settings)
+    check_visible("anything", make_settings())
+    with pytest.raises(RequestError, match="'secret' is not among QDRANT_COLLECTIONS"):
+        check_visible("secret", settings)
+
+
+async def test_places_are_told_apart(tmp_path):
+    await leave(tmp_path / "official")
+    (tmp_path / "ours" / "shards").mkdir(parents=True)
+
+    assert kind("https://host:6333") == "url"
+    assert kind(str(tmp_path / "official")) == "local mode"
+    assert kind(str(tmp_path / "ours")) == "ours"
+    assert kind(str(tmp_path)) == "nothing"
+    (tmp_path / "official" / "shards").mkdir()  # imported
+    assert kind(str(tmp_path / "official")) == "ours"

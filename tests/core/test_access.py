@@ -1,0 +1,25 @@
+"""Who is calling."""
+
+import asyncio
+
+from mcp_server_qdrant.core.access import READ, Caller, caller, calling
+
+ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
+
+
+def test_nobody_calls_outside_of_a_call():
+    assert caller() is None
+
+
+def test_the_caller_is_known_inside_a_call_only():
+    with calling(ANA):
+        assert caller() is ANA
+
+    assert caller() is None
+
+
+async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
+    with calling(ANA):
+        task = asyncio.create_task(asyncio.to_thread(caller))
+
+    assert await task is ANA

@@ -1,0 +1,92 @@
+"""How names, ids and times are written."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.notation import impossible, iso, moment
+
+NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
+TIMES = {
+    "2024-01-01": NEW_YEAR,
+    "20240101": NEW_YEAR,
+    "2024-01-01T02:00:00+02:00": NEW_YEAR,
+    "2024-01-01T00:00:00Z": NEW_YEAR,
+    "2024-01-01 02:00:00 +0200": NEW_YEAR,
+    "9999-12-31T23:59:59Z": datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+    "0001-01-01": datetime(1, 1, 1, tzinfo=UTC),
+    1_704_067_200: NEW_YEAR,
+    1_704_067_200.5: NEW_YEAR.replace(microsecond=500_000),
+    1_704_067_200_000.0: NEW_YEAR,
+    -2_208_988_800_000: datetime(1900, 1, 1, tzinfo=UTC),
+    date(2024, 1, 1): NEW_YEAR,
+    datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))): NEW_YEAR,
+}
+IMPOSSIBLE = [
+    "9999-12-31T23:59:59-14:00",
+    "0001-01-01T00:00:00+14:00",
+    "0001-01-01 00:00:00.5+0001",
+    "2024-02-30",
+    "10000-01-01",
+    "-0044-03-15",
+    "2024-01-01T25:00",
+    "2024-01-01T00:00:00+99:00",
+    "2024-01-01 00:00:00 -99:00",
+    datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-14))),
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    1e300,
+    10**18,
+    10**5000,
+    -(10**5000),
+    -(10**13) * 7,
+    253_402_300_800_000,
+    True,
+    False,
+]
+NO_TIMES = ["", "yesterday", "May 2024", "2024-05", "2024-01-05 10:00 UTC", None, [], {}, b"2024"]
+
+
+@pytest.mark.parametrize("value", TIMES, ids=str)
+def test_a_time_is_read_in_utc(value):
+    assert moment(value) == TIMES[value]
+    assert moment(value).tzinfo is UTC
+    assert not impossible(value)
+
+
+@pytest.mark.parametrize("value", IMPOSSIBLE, ids=lambda value: type(value).__name__)
+def test_a_time_that_no_calendar_has_is_none_and_told_apart(value):
+    assert moment(value) is None
+    assert impossible(value)
+
+
+@pytest.mark.parametrize("value", NO_TIMES, ids=repr)
+def test_what_is_no_time_at_all_is_not_taken_for_one(value):
+    assert moment(value) is None
+    assert not impossible(value)
+
+
+zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(
+    st.one_of(
+        st.datetimes(timezones=zones),
+        st.datetimes(timezones=zones).map(datetime.isoformat),
+        st.dates(),
+        st.floats(),
+        st.integers(),
+        st.booleans(),
+        st.text(),
+        st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}"),
+    )
+)
+@example("\ud800")
+@example(10**400)
+def test_every_value_is_a_time_that_can_be_stored_or_none(value):
+    when = moment(value)
+
+    assert when is None or moment(iso(when)) == when.replace(microsecond=0)

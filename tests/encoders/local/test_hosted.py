@@ -1,0 +1,355 @@
+"""The model host, a real process: shared, restarted when it dies, gone after its last client."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
+from mcp_server_qdrant.encoders.local import hosted
+from mcp_server_qdrant.encoders.local.hosted import (
+    HostedEncoder,
+    ModelHost,
+    Spec,
+    host_name,
+    service,
+)
+from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
+from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.ingest.chunk import split
+from tests.cross_encoder import MODEL as RERANKER
+from tests.cross_encoder import build_cross_encoder
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
+IDLE = 0.5
+
+
+@pytest.fixture
+def spec(model_dir: Path) -> Spec:
+    return Spec("dense", MODEL, model_path=str(model_dir))
+
+
+@pytest.fixture
+def place(tmp_path: Path):
+    return service(tmp_path / "hosts", host_name("test"), IDLE)
+
+
+@contextlib.asynccontextmanager
+async def line(place):
+    host = ModelHost(place)
+    try:
+        yield host
+    finally:
+        await host.close()
+
+
+@contextlib.asynccontextmanager
+async def loaded(place, spec: Spec):
+    """A model as one server has it."""
+    async with line(place) as host:
+        encoder = HostedEncoder(host, spec, 16)
+        encoder.start()
+        assert await encoder.ready(60), encoder.reason
+        yield encoder
+        encoder.close()
+
+
+def pid_of(place) -> int:
+    found = Rendezvous.read(place.rendezvous)
+    assert found is not None
+    return found.pid
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def until(condition, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.02)
+
+
+# What it can do
+
+
+async def test_vectors_are_those_that_the_model_makes_anywhere(place, spec):
+    async with loaded(place, spec) as encoder:
+        query = await encoder.encode_query("hello world")
+        texts = [f"{'many words ' * (7 * n % 23)}text number {n}" for n in range(150)]
+        vectors = await encoder.encode_documents([*texts, "hello world"])
+
+        assert query[:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
+        assert type(query) is tuple
+        assert vectors[-1] == pytest.approx(query, abs=1e-5)
+        for place_, text in ((0, texts[0]), (77, texts[77])):
+            assert vectors[place_] == pytest.approx(await encoder.encode_query(text), abs=1e-5)
+        assert await encoder.encode_documents([]) == []
+
+
+async def test_texts_are_cut_in_the_host_as_they_are_here(place, spec):
+    text = "A sentence of some words, and more.\n\n" * 60 + "\ud800 lone"
+    async with loaded(place, spec) as encoder:
+        tokenizer = await encoder.tokenizer_json()
+        spans = await encoder.split(text, 64, 9)
+
+        here = split(text, limit=64, tokenizer_json=tokenizer, overlap=9)
+        assert spans == [(chunk.start, chunk.end) for chunk in here]
+        assert len(spans) > 5
+        assert await encoder.common(["broken", "brokn"]) == ["broken"]
+        assert (encoder.token_limit(), await encoder.size()) == (128, 384)
+
+
+async def test_the_size_of_a_listed_model_is_known_without_it(place):
+    async with line(place) as host:
+        encoder = HostedEncoder(host, Spec("dense", MODEL), 16)
+
+        assert await encoder.size() == 384
+        assert encoder.state == "idle"
+        assert encoder.token_limit() is None
+        assert await encoder.tokenizer_json() is None
+        assert await encoder.split("text", 10, 0) is None
+        assert await encoder.common(["broken"]) == ()
+        assert host_is_not_started(place)
+
+
+def host_is_not_started(place) -> bool:
+    return not place.rendezvous.exists()
+
+
+def test_the_table_of_models_is_fastembeds():
+    from fastembed import TextEmbedding
+
+    listed = {one["model"]: one["dim"] for one in TextEmbedding.list_supported_models()}
+    assert listed == SIZES
+
+
+async def test_overlapping_equal_queries_are_one_vector(place, spec):
+    async with loaded(place, spec) as encoder:
+        one, other = await asyncio.gather(
+            encoder.encode_query("twice"), encoder.encode_query("twice")
+        )
+
+        assert one is other
+        assert await encoder.encode_query("twice") == one
+
+
+async def test_a_query_overtakes_the_documents_of_another_client(place, spec):
+    async with loaded(place, spec) as encoder, loaded(place, spec) as other:
+        documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 60))
+        await asyncio.sleep(0.05)
+        for number in range(5):
+            await other.encode_query(f"a query in between {number}")
+
+        assert not documents.done()
+        assert len(await documents) == 60
+
+
+async def test_the_reranker_lives_there_too(place, tmp_path):
+    folder = build_cross_encoder(tmp_path / "model")
+    async with line(place) as host:
+        spec = Spec("rerank", RERANKER, model_path=str(folder))
+        reranker = HostedReranker(host, spec)
+        reranker.start()
+
+        assert await reranker.ready(60)
+        assert await reranker.score("red roses", ["moss", "red roses in the sun"], 5) == [-3.0, 1.0]
+        missing = HostedReranker(host, replace(spec, model="acme/none"))
+        with pytest.raises(RerankerUnavailable, match="fastembed has no reranker 'acme/none'"):
+            await missing.score("red", ["a", "b"], 20)
+        await reranker.close()
+
+
+# One for all
+
+
+async def test_two_servers_share_one_host_and_one_model(place, spec):
+    async with loaded(place, spec) as first:
+        pid = pid_of(place)
+        async with loaded(place, spec) as second:
+            await asyncio.gather(first.encode_query("a"), second.encode_query("b"))
+            assert pid_of(place) == pid
+        assert len(await first.encode_query("c")) == 384
+    await until(lambda: not alive(pid))
+    assert not place.rendezvous.exists()
+
+
+async def test_servers_that_start_together_find_one_host(place, spec):
+    async with contextlib.AsyncExitStack() as stack:
+        several = await asyncio.gather(
+            *(stack.enter_async_context(loaded(place, spec)) for _ in range(4))
+        )
+        made = [await encoder.encode_query("hello world") for encoder in several]
+
+    assert len(set(made)) == 1
+
+
+async def test_other_settings_are_another_model_in_the_same_host(place, spec):
+    async with loaded(place, spec) as one, loaded(place, replace(spec, threads=1)) as other:
+        assert await one.encode_query("a") == pytest.approx(await other.encode_query("a"), abs=1e-5)
+
+
+def test_another_version_or_environment_has_a_host_of_its_own():
+    assert host_name("1.0", "{}") == host_name("1.0", "{}")
+    assert len({host_name("1.0", "{}"), host_name("1.1", "{}"), host_name("1.0", "{1}")}) == 3
+
+
+async def test_a_model_is_let_go_after_its_last_client_though_the_host_goes_on(place, spec):
+    async with loaded(place, spec) as stays:
+        pid = pid_of(place)
+        async with loaded(place, replace(spec, threads=1)):
+            both = memory(pid)
+        await until(lambda: memory(pid) < both - 20_000)
+        assert len(await stays.encode_query("still there")) == 384
+
+
+def memory(pid: int) -> int:
+    """Anonymous kilobytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+
+async def test_what_the_host_makes_is_for_its_user_only(place, spec):
+    async with loaded(place, spec):
+        found = Rendezvous.read(place.rendezvous)
+        modes = [path.stat().st_mode & 0o077 for path in place.folder.iterdir()]
+        assert place.folder.stat().st_mode & 0o077 == 0
+        assert Path(found.address).stat().st_mode & 0o077 == 0
+
+    assert len(modes) == 3
+    assert set(modes) == {0}
+
+
+# Faults
+
+
+async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spec):
+    async with loaded(place, spec) as encoder:
+        pid = pid_of(place)
+        documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 40))
+        queries = [asyncio.create_task(encoder.encode_query(f"query {n}")) for n in range(9)]
+        await asyncio.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+
+        assert all(len(vector) == 384 for vector in await asyncio.gather(*queries))
+        assert len(await documents) == 40
+        assert pid_of(place) != pid
+
+
+async def test_a_host_that_hangs_is_ended_and_its_calls_go_to_the_next(place, spec, monkeypatch):
+    monkeypatch.setattr(hosted, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(hosted, "PING_SECONDS", 0.5)
+    async with loaded(place, spec) as encoder:
+        pid = pid_of(place)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert len(await encoder.encode_query("asked of a host that hangs")) == 384
+            assert not alive(pid)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_new_server_ends_a_host_that_hangs(place, spec, monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.hosting.connect._HELLO_SECONDS", 0.5)
+    async with loaded(place, spec):
+        pid = pid_of(place)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            async with loaded(place, spec) as second:
+                assert len(await second.encode_query("a")) == 384
+            assert not alive(pid)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+async def test_a_broken_rendezvous_is_passed_over(place, spec, text):
+    place.folder.mkdir(parents=True)
+    place.rendezvous.write_text(text)
+    async with loaded(place, spec) as encoder:
+        assert len(await encoder.encode_query("a")) == 384
+
+
+async def test_a_stale_socket_is_passed_over(place, spec, tmp_path):
+    place.folder.mkdir(parents=True)
+    stale = Rendezvous(str(tmp_path / "gone.sock"), b"k" * 32, os.getpid(), hosted.WIRE)
+    stale.write(place.rendezvous)
+    async with loaded(place, spec) as encoder:
+        assert len(await encoder.encode_query("a")) == 384
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+async def test_a_folder_that_goes_away_under_the_host_is_begun_anew(place, spec, tmp_path, how):
+    async with loaded(place, spec) as encoder:
+        pid = pid_of(place)
+        if how == "moved":
+            place.folder.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(place.folder)
+        await until(lambda: not alive(pid))
+
+        assert len(await encoder.encode_query("a")) == 384
+        assert pid_of(place) != pid
+
+
+async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
+    (tmp_path / "file").write_text("")
+    async with line(service(tmp_path / "file" / "hosts", "m", IDLE)) as host:
+        encoder = HostedEncoder(host, spec, 16)
+        encoder.start()
+
+        assert not await encoder.ready(20)
+        assert encoder.reason == "The model host could not be started: Not a directory."
+        with pytest.raises(EncoderUnavailable, match="could not be started"):
+            await encoder.encode_query("a")
+
+
+async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, spec, tmp_path):
+    async with line(place) as host:
+        encoder = HostedEncoder(host, replace(spec, model_path=str(tmp_path / "model")), 16)
+        encoder.start()
+        assert not await encoder.ready(30)
+        assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."
+
+        encoder.start()
+        assert encoder.state == "failed", "tried again too soon"
+        encoder.retry_after = 0
+        encoder.start()
+        assert not await encoder.ready(30), "the host tries again in a minute, for whoever asks"
+
+
+async def test_a_host_that_cannot_load_the_model_again_is_told(place, model_dir, tmp_path):
+    folder = tmp_path / "model"
+    folder.symlink_to(model_dir.resolve(), target_is_directory=True)
+    async with loaded(place, Spec("dense", MODEL, model_path=str(folder))) as encoder:
+        folder.unlink()
+        os.kill(pid_of(place), signal.SIGKILL)
+
+        with pytest.raises(EncoderUnavailable, match="EMBEDDING_MODEL_PATH is not a folder"):
+            await encoder.encode_query("a")
+        await until(lambda: encoder.state == "failed")
+        assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."
+
+
+async def test_a_closed_encoder_encodes_nothing_and_does_not_start(place, spec):
+    async with loaded(place, spec) as encoder:
+        encoder.close()
+        encoder.start()
+
+        assert encoder.state == "idle"
+        with pytest.raises(EncoderUnavailable, match="has been closed"):
+            await encoder.encode_query("x")

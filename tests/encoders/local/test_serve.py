@@ -1,0 +1,71 @@
+"""Inside the model host: callers take turns, and what comes too late is not done."""
+
+import math
+
+import pytest
+
+from mcp_server_qdrant.encoders.local import serve
+from mcp_server_qdrant.encoders.local.serve import Session
+from mcp_server_qdrant.hosting import wire
+
+
+class Line:
+    """A client's line of which every frame is there before it is asked for; ends after the last."""
+
+    def __init__(self, *frames) -> None:
+        self.frames = [wire.pack([tuple(call) for call in frame]) for frame in frames]
+        self.replies = []
+
+    def recv_bytes(self) -> bytes:
+        if not self.frames:
+            raise EOFError
+        return self.frames.pop(0)
+
+    def poll(self) -> bool:
+        return bool(self.frames)
+
+    def send_bytes(self, frame: bytes) -> None:
+        self.replies += wire.unpack(frame)
+
+
+def query(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
+    return wire.Call(number, "query", ("model", f"text {number}", 6.0), until, caller)
+
+
+def served(line: Line, monkeypatch) -> list[str]:
+    """The texts that are encoded, in their order; each takes a second."""
+    now, texts = 0.0, []
+    monkeypatch.setattr(serve.time, "monotonic", lambda: now)
+    session = Session(line, None)
+
+    def encode(_, text, __) -> bytes:
+        nonlocal now
+        now += 1.0
+        texts.append(text)
+        return b""
+
+    session._slow = {"query": encode}
+    monkeypatch.setattr(session, "_there", lambda _: True)
+    with pytest.raises(EOFError):
+        session.run()
+    return texts
+
+
+def test_queries_of_one_caller_leave_room_for_anothers(monkeypatch):
+    line = Line([query(n, "red") for n in range(4)], [query(9, "blue")])
+
+    assert served(line, monkeypatch)[:2] == ["text 0", "text 9"]
+
+
+def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded(monkeypatch):
+    line = Line([query(1), query(2, until=0.5), query(3)])
+
+    assert served(line, monkeypatch) == ["text 1", "text 3"]
+    assert line.replies == [(1, True, b""), (2, False, None), (3, True, b"")]
+
+
+def test_a_ping_between_queries_is_answered_at_once(monkeypatch):
+    line = Line([query(1), query(2)], [wire.Call(3, "ping", (), math.inf, "")])
+    served(line, monkeypatch)
+
+    assert [number for number, *_ in line.replies] == [1, 3, 2]

@@ -1,0 +1,276 @@
+"""Scores from reranking services of every shape, and from such as are broken."""
+
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.errors import ConfigError, RerankerUnavailable
+from mcp_server_qdrant.encoders.remote.http import retry_after
+from mcp_server_qdrant.encoders.remote.rerank import LARGEST, HttpReranker, scores
+from tests.rerank_stub import Stub, as_json, cohere, jina, served, tei
+
+KEY = "s3cr3t-key"
+TEXTS = ["moss and shade", "red roses in the sun", "red paint"]
+EXPECTED = [0.0, 1.0, 0.5]
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with served() as one:
+        yield one
+
+
+@asynccontextmanager
+async def opened(url: str, **options) -> AsyncIterator[HttpReranker]:
+    reranker = HttpReranker(url, **options)
+    try:
+        yield reranker
+    finally:
+        await reranker.close()
+
+
+async def scored(url: str, **options) -> list[float]:
+    async with opened(url, **options) as reranker:
+        return await reranker.score("red roses", TEXTS, 5)
+
+
+async def failure(url: str, seconds: float = 5, **options) -> RerankerUnavailable:
+    async with opened(url, **options) as reranker:
+        with pytest.raises(RerankerUnavailable) as caught:
+            await reranker.score("red roses", TEXTS, seconds)
+    return caught.value
+
+
+@pytest.mark.parametrize("path", ["/v2/rerank", "/v1/rerank", "/rerank/", "/v1", ""])
+async def test_cohere_is_asked_for_a_score_of_every_text(stub, path):
+    found = await scored(stub.url + path, speech="cohere", model="rerank-x", api_key=KEY)
+
+    ((asked, headers, body),) = stub.requests
+    assert found == EXPECTED
+    assert asked.endswith("/rerank")
+    assert asked.count("rerank") == 1
+    assert body == {"query": "red roses", "documents": TEXTS, "top_n": 3, "model": "rerank-x"}
+    assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_jina_is_asked_not_to_send_the_texts_back(stub):
+    stub.reply = jina
+
+    assert await scored(stub.url, speech="jina", api_key=KEY) == EXPECTED
+    assert stub.bodies[0]["return_documents"] is False
+    assert stub.bodies[0]["model"] == "jina-reranker-v2-base-multilingual"
+
+
+async def test_infinity_needs_neither_key_nor_model(stub):
+    assert await scored(stub.url, speech="infinity") == EXPECTED
+    assert "model" not in stub.bodies[0]
+    assert "Authorization" not in stub.requests[0][1]
+
+
+async def test_text_embeddings_inference_takes_texts_and_gives_a_list(stub):
+    stub.reply = tei
+
+    assert await scored(stub.url, speech="tei") == EXPECTED
+    assert stub.bodies == [{"query": "red roses", "texts": TEXTS, "truncate": True}]
+
+
+@pytest.mark.parametrize(("service", "tries"), [(cohere, 1), (tei, 2)])
+async def test_what_an_unnamed_service_speaks_is_found_out_once(stub, service, tries):
+    stub.reply = service
+    async with opened(stub.url) as reranker:
+        assert await reranker.score("red roses", TEXTS, 5) == EXPECTED
+        assert len(stub.requests) == tries
+        assert await reranker.score("red roses", TEXTS, 5) == EXPECTED
+        assert len(stub.requests) == tries + 1
+
+
+def test_the_known_services_have_their_addresses_and_models():
+    assert (
+        str(HttpReranker(None, speech="cohere")._endpoint.url) == "https://api.cohere.com/v2/rerank"
+    )
+    assert str(HttpReranker(None, speech="jina")._endpoint.url) == "https://api.jina.ai/v1/rerank"
+    assert HttpReranker("https://api.cohere.com/v1").name == "rerank-v3.5"
+    assert HttpReranker("https://eu.api.jina.ai/v1")._speech == "jina"
+    assert HttpReranker("http://localhost/").name == "the reranker"
+
+
+async def test_other_names_for_the_rows_are_understood(stub):
+    rows = [{"index": n, "relevance_score": s} for n, s in enumerate(EXPECTED)]
+    stub.reply = lambda _: as_json({"object": "list", "data": rows})
+
+    assert await scored(stub.url) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (500, "The reranker failed (HTTP 500)."),
+        (503, "The reranker failed (HTTP 503)."),
+        (429, "The reranker has had too many requests (HTTP 429)."),
+        (401, "The reranker refused access: RERANK_API_KEY is missing or may not do this."),
+        (403, "The reranker refused access: RERANK_API_KEY is missing or may not do this."),
+        (404, "RERANK_URL has no such endpoint or model (HTTP 404)."),
+        (413, "The reranker did not take the request (HTTP 413): is RERANK_MODEL right?"),
+        (422, "The reranker did not take the request (HTTP 422): is RERANK_MODEL right?"),
+        (204, "The reranker did not take the request (HTTP 204): is RERANK_MODEL right?"),
+    ],
+)
+async def test_a_status_that_is_no_answer_is_a_sentence(stub, status, expected):
+    stub.reply = lambda _: (status, {}, b"")
+
+    error = await failure(stub.url, api_key=KEY)
+
+    assert str(error) == expected
+    assert error.tried
+
+
+async def test_a_service_that_asks_for_patience_is_heard(stub):
+    stub.reply = lambda _: (429, {"Retry-After": "120"}, b"")
+
+    assert (await failure(stub.url)).retry_after == 120.0
+
+
+async def test_a_redirect_is_not_followed_and_the_key_stays_here(stub):
+    with served() as elsewhere:
+        stub.reply = lambda _: (307, {"Location": f"{elsewhere.url}/rerank"}, b"")
+        error = await failure(stub.url, api_key=KEY)
+
+        assert str(error) == ("The reranker answered with a redirect (HTTP 307): mend RERANK_URL.")
+        assert elsewhere.requests == []
+
+
+async def test_a_service_that_hangs_is_left(stub):
+    stub.reply = lambda _: None
+
+    assert str(await failure(stub.url, 0.05)) == "The reranker did not answer in time."
+
+
+async def test_a_service_that_is_not_there_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    assert str(await failure(f"http://127.0.0.1:{port}")) == "The reranker cannot be reached."
+
+
+def rows(*pairs):
+    return {"results": [{"index": i, "relevance_score": s} for i, s in pairs]}
+
+
+GARBAGE = [
+    b"",
+    b"<html>busy</html>",
+    b"\xff\xfe\x00",
+    b"[" * 100_000,
+    b"null",
+    b"3",
+    b'"results"',
+    json.dumps({"results": None}).encode(),
+    json.dumps({"results": {"0": 1}}).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (1, 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (3, 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (-1, 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), ("2", 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (True, 0.2), (2, 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2.0, 0.3))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, "0.3"))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, True))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, None))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, float("nan")))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, float("inf")))).encode(),
+    json.dumps(rows((0, 0.1), (1, 0.2), (2, 10**400))).encode(),
+    b'[{"index": 0, "score": 1}, {"index": 1, "score": 1e999}, {"index": 2, "score": 0}]',
+    json.dumps([0.1, 0.2, 0.3]).encode(),
+]
+
+
+@pytest.mark.parametrize("answer", GARBAGE)
+async def test_garbage_is_no_answer(stub, answer):
+    stub.reply = lambda _: (200, {}, answer)
+
+    assert str(await failure(stub.url)) in (
+        "The reranker's answer is not JSON.",
+        "The reranker's answer does not hold one score for each text.",
+    )
+
+
+async def test_an_answer_that_does_not_end_is_cut_off(stub):
+    stub.reply = lambda _: (200, {}, b" " * (LARGEST + 1))
+
+    assert str(await failure(stub.url)) == "The reranker's answer is too large."
+
+
+async def test_an_answer_that_swells_is_not_unpacked(stub):
+    import gzip
+
+    stub.reply = lambda _: (200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * 10_000_000))
+
+    assert str(await failure(stub.url)) == "The reranker's answer is not JSON."
+    assert stub.requests[0][1]["Accept-Encoding"] == "identity"
+
+
+async def test_broken_unicode_reaches_the_service_mended(stub):
+    async with opened(stub.url) as reranker:
+        await reranker.score("a \ud800 b", ["c \udc00 d", "é"], 5)
+
+    assert stub.bodies[0]["query"] == "a \ufffd b"
+    assert stub.bodies[0]["documents"] == ["c \ufffd d", "é"]
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
+async def test_neither_key_nor_credentials_of_the_address_are_logged(stub, caplog, level):
+    caplog.set_level(level)
+    address = stub.url.replace("http://", f"http://someone:{KEY}@") + f"/rerank?key={KEY}"
+    await scored(address)
+    stub.reply = lambda _: (500, {}, b"")
+    await failure(address)
+    await failure(stub.url, api_key=KEY)
+
+    assert stub.requests[0][0] == f"/rerank?key={KEY}"
+    assert stub.requests[0][1]["Authorization"].startswith("Basic ")
+    assert stub.requests[2][1]["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in caplog.text
+
+
+async def test_a_key_with_a_line_end_in_it_is_refused_without_being_told(stub):
+    error = await failure(stub.url, api_key=f"{KEY}\r\nX-Other: 1")
+
+    assert str(error) == "The reranker cannot be reached."
+    assert stub.requests == []
+
+
+def test_an_address_that_is_none_is_refused_without_being_told():
+    with pytest.raises(ConfigError, match=r"^RERANK_URL: it is not a URL\.$"):
+        HttpReranker(f"http://someone:{KEY}@host:port/")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("Thu, 01 Jan 2026 00:01:00 GMT", 60.0),
+        ("Wed, 31 Dec 2025 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("-5", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value, expected):
+    assert retry_after(value, datetime(2026, 1, 1, tzinfo=UTC)) == expected
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=9), st.randoms())
+def test_scores_are_those_of_their_texts_in_whatever_order_they_come(values, random):
+    found = list(enumerate(values))
+    random.shuffle(found)
+
+    assert scores(json.dumps(rows(*found)).encode(), len(values)) == values

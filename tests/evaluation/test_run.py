@@ -1,0 +1,290 @@
+"""Labelled queries go through the pipeline of the tool, over both engines."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage, SearchRequest, Status
+from mcp_server_qdrant.core.errors import (
+    BackendError,
+    EncoderUnavailable,
+    EngineFailure,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.evaluation.labels import Label, read
+from mcp_server_qdrant.evaluation.metrics import score
+from mcp_server_qdrant.evaluation.run import Measured, measure
+from mcp_server_qdrant.evaluation.sweep import Configuration, configurations
+from mcp_server_qdrant.evaluation.text import report, tables
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.fakes import FakeEncoder
+from tests.support import COSINE, IDF, foreign, memory_services, remember
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+HYBRID = [Configuration("hybrid")]
+NOTES = {
+    "pot": ("The key is under the flower pot.", ("house", "key")),
+    "shed": ("The spare key of the shed hangs in the kitchen.", ("garden", "key")),
+    "lock": ("The lock of the shed sticks in the cold.", ("garden",)),
+}
+
+
+async def fill(services: Services) -> None:
+    for name, (text, tags) in NOTES.items():
+        new = NewDocument(text, id=name, title=name.title(), tags=tags, metadata={"n": len(text)})
+        await services.store.store(new, "notes", create=True)
+    await remember(services, "mail", "Your parcel with the flower pot is late.", id="parcel")
+
+
+on_both_engines = pytest.mark.parametrize("services", ["memory", "edge"], indirect=True)
+
+
+@pytest.fixture
+async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Services]:
+    """Two small collections."""
+    engine = None
+    if getattr(request, "param", "memory") == "edge":
+        engine = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    async with memory_services(engine=engine) as services:
+        await fill(services)
+        yield services
+
+
+def expected(measured: Measured) -> list[set[str]]:
+    return [{name for _, name in query.grades} for query in measured.queries]
+
+
+@on_both_engines
+async def test_what_is_found_is_what_the_tool_would_show(services):
+    done = await measure(services, [Label("key flower pot", {"pot": 1})], HYBRID)
+
+    (run,) = done.runs
+    assert run.found[0][0] == ("notes", "pot")
+    assert run.found == run.deep
+    assert len(run.milliseconds) == 1
+    assert done.warnings == []
+    assert done.queries[0].collections == ("mail", "notes")
+
+
+@on_both_engines
+async def test_labels_name_documents_by_tags_titles_and_metadata(services, tmp_path):
+    path = tmp_path / "queries.jsonl"
+    path.write_text(
+        '{"query": "key", "expect": {"tags": ["key"]}}\n'
+        '{"query": "key", "expect": {"tags": ["key", "garden"]}}\n'
+        '{"query": "key", "expect": {"titles": ["Pot", "Lock"]}}\n'
+        f'{{"query": "key", "expect": {{"metadata": {{"n": {len(NOTES["lock"][0])}}}}}}}\n'
+    )
+    done = await measure(services, read(path), HYBRID)
+
+    assert expected(done) == [{"pot", "shed"}, {"shed"}, {"pot", "lock"}, {"lock"}]
+
+
+@on_both_engines
+async def test_the_id_of_a_point_and_of_its_document_are_as_good(services):
+    ((point,), _) = await services.lookup.get(["shed"])
+    done = await measure(services, [Label("shed key", {str(point.id): 1})], HYBRID)
+
+    assert expected(done) == [{"shed"}]
+    assert score(done)[0].mean("hit@1") == 1
+
+
+@on_both_engines
+async def test_a_copy_that_a_result_stands_for_is_found(services):
+    for name in ("first", "second"):
+        await remember(services, "mail", "A barometer hangs in the hall.", id=name, title=name)
+        await remember(services, "copies", "A barometer hangs in the hall.", id=name)
+    labels = [Label("barometer hall", {"first": 1}, collections=("copies",))]
+    labels += [Label("barometer hall", {"second": 1}, collections=("copies",))]
+    done = await measure(services, labels, HYBRID)
+
+    assert score(done)[0].mean("hit@1") == 1
+
+
+@on_both_engines
+async def test_points_of_other_tools_are_labelled_by_their_ids(services):
+    engine = services.client
+    payloads = {7: {"text": "A parrot on the pier."}, 8: {"text": "Rain.", "tags": "weather"}}
+    encoder = FakeEncoder()
+    await foreign(
+        engine,
+        "other",
+        payloads,
+        vectors={encoder.vector_name: COSINE},
+        sparse={"bm25": IDF},
+        values=lambda n: {encoder.vector_name: list(encoder._vector(payloads[n]["text"]))},
+    )
+    labels = [
+        Label("parrot", {"7": 1}, collections=("other",)),
+        Label("rain", where={"must": [{"key": "tags", "match": {"value": "weather"}}]}),
+    ]
+    done = await measure(services, labels, HYBRID)
+
+    assert expected(done) == [{"7"}, {"8"}]
+    assert score(done)[0].mean("hit@1") == 1
+
+
+@on_both_engines
+async def test_many_documents_of_one_tag_are_all_expected(services, monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.points.PAGE", 2)
+    where = {"must": [{"key": "metadata.n", "range": {"gt": 0}}]}
+    done = await measure(services, [Label("key", where=where)], HYBRID)
+
+    assert expected(done) == [set(NOTES)]
+
+
+async def test_an_id_that_is_nowhere_is_missed_and_that_is_said(services):
+    labels = [Label("flower pot", {"pot": 1, "vase": 1}), Label("gnome", {"gnome": 1})]
+    done = await measure(services, labels, HYBRID)
+
+    assert done.warnings == [
+        "2 expected ids are in none of the collections, and count as missed",
+        "1 queries expect nothing that the collections they search hold, and count as missed; "
+        "the first: 'gnome'",
+    ]
+    assert score(done)[0].per_query["recall@100"] == [0.5, 0]
+
+
+async def test_a_tag_that_is_nowhere_is_missed_and_that_is_said(services):
+    where = {"must": [{"key": "tags", "match": {"value": "moon"}}]}
+    done = await measure(services, [Label("key", {"pot": 1}), Label("moon", where=where)], HYBRID)
+
+    assert done.warnings[0].endswith("the first: 'moon'")
+
+
+async def test_labels_that_fit_nothing_at_all_are_an_error(services):
+    with pytest.raises(RequestError, match="are the collections and the ids right"):
+        await measure(services, [Label("key", {"gnome": 1})], HYBRID)
+
+
+async def test_collections_that_do_not_exist_are_an_error(services):
+    with pytest.raises(UnknownCollection, match="'notes'"):
+        await measure(services, [Label("key", {"pot": 1}, collections=("nots",))], HYBRID)
+    with pytest.raises(RequestError, match=r"No collection matches x\*\."):
+        await measure(services, [Label("key", {"pot": 1}, collections=("x*",))], HYBRID)
+
+
+async def test_an_engine_without_collections_is_an_error():
+    async with memory_services() as services:
+        with pytest.raises(RequestError, match="no collection yet"):
+            await measure(services, [Label("key", {"pot": 1})], HYBRID)
+
+
+async def test_combinations_against_the_sum_rule_are_left_out_and_that_is_said(services):
+    ways = configurations([], ["semantic_weight=0.4,0.8,0.9", "keyword_weight=0.5"])
+    done = await measure(services, [Label("key", {"pot": 1})], ways)
+
+    assert [run.configuration.name for run in done.runs] == [
+        "hybrid",
+        "hybrid semantic_weight=0.4 keyword_weight=0.5",
+    ]
+    assert done.warnings == [
+        "hybrid semantic_weight=0.8 keyword_weight=0.5 and 1 more are left out: "
+        "Weights must not add up to more than 1."
+    ]
+
+
+async def test_only_impossible_combinations_are_an_error(services):
+    both = Configuration("hybrid", {"semantic_weight": 1.0, "keyword_weight": 1.0})
+
+    with pytest.raises(RequestError, match="add up to more than 1"):
+        await measure(services, [Label("key", {"pot": 1})], [both])
+
+
+async def test_progress_is_told_after_each_query(services):
+    told: list[int] = []
+    labels = [Label("key", {"pot": 1}), Label("shed", {"shed": 1})]
+    await measure(services, labels, configurations([], []), searching=told.append)
+
+    assert told == [4, 8]
+
+
+async def test_without_its_model_nothing_but_keyword_search_is_measured():
+    encoder = FakeEncoder()
+    async with memory_services(encoder) as services:
+        await fill(services)
+        encoder.be("failed")
+        labels = [Label("flower pot", {"pot": 1})]
+        with pytest.raises(EncoderUnavailable, match=r"failed\. --algorithms keyword needs none"):
+            await measure(services, labels, HYBRID)
+        done = await measure(services, labels, [Configuration("keyword")])
+
+    assert score(done)[0].mean("hit@1") == 1
+
+
+class Flaky:
+    """A pipeline that fails for one query, and reaches one collection too late."""
+
+    def __init__(self, pipeline, failing: str, late: Status | None = None) -> None:
+        self.pipeline, self.failing, self.late = pipeline, failing, late
+
+    async def search(self, request: SearchRequest) -> SearchPage:
+        if request.query == self.failing:
+            raise EngineFailure("The disk is gone.")
+        page = await self.pipeline.search(request)
+        return replace(page, statuses=[self.late]) if self.late else page
+
+
+async def test_a_search_that_fails_is_missed_and_counted(services):
+    labels = [Label("flower pot", {"pot": 1}), Label("lock", {"lock": 1})]
+    flaky = replace(services, pipeline=Flaky(services.pipeline, "flower pot"))
+    done = await measure(flaky, labels, HYBRID)
+
+    assert done.warnings == ["hybrid: 1 searches failed and count as missed: The disk is gone."]
+    assert score(done)[0].per_query["hit@1"] == [0, 1]
+    assert len(done.runs[0].milliseconds) == 1
+
+
+async def test_only_failing_searches_are_an_error(services):
+    flaky = replace(services, pipeline=Flaky(services.pipeline, "lock"))
+
+    with pytest.raises(BackendError, match="disk is gone"):
+        await measure(flaky, [Label("lock", {"lock": 1})], HYBRID)
+
+
+async def test_a_collection_that_is_not_searched_as_it_should_is_named(services):
+    late = Status("mail", "timeout", "It did not answer in time.")
+    flaky = replace(services, pipeline=Flaky(services.pipeline, "", late))
+    done = await measure(flaky, [Label("lock", {"lock": 1})] * 2, HYBRID)
+
+    assert done.warnings == ["hybrid: in 2 searches mail was timeout: It did not answer in time."]
+
+
+async def test_the_report_holds_every_figure_and_each_query(services):
+    labels = [
+        Label("flower pot", {"pot": 2, "shed": 1}, category="plain"),
+        Label("shed lock", {"lock": 1}, collections=("notes",)),
+    ]
+    done = await measure(services, labels, configurations(["hybrid", "keyword"], []), limit=20)
+    told = report(done, score(done))
+
+    assert told["limit"] == 20
+    assert told["queries"][0]["expected"] == [
+        {"collection": "notes", "id": "pot", "grade": 2},
+        {"collection": "notes", "id": "shed", "grade": 1},
+    ]
+    hybrid, keyword = told["runs"]
+    assert hybrid["metrics"]["best@1"] == 1
+    assert hybrid["categories"]["plain"]["hit@1"] == 1
+    assert hybrid["queries"][1]["first"][0] == {"collection": "notes", "id": "lock"}
+    assert set(keyword["p_values"]) == set(hybrid["metrics"])
+    assert set(keyword["latency_ms"]) == {"p50", "p95"}
+    assert keyword["algorithm"] == "keyword"
+
+
+async def test_the_tables_have_a_row_per_configuration_and_a_column_per_category(services):
+    labels = [Label("flower pot", {"pot": 1}, category="plain") for _ in range(3)]
+    done = await measure(services, labels, configurations(["hybrid", "keyword"], []))
+    lines = tables(done, score(done)).splitlines()
+
+    assert lines[0] == "3 queries on mail, notes; 10 results each"
+    assert lines[2].split()[:5] == ["hit@1", "hit@5", "hit@10", "MRR@10", "nDCG@10"]
+    assert lines[3].split()[:3] == ["hybrid", "1.000", "1.000"]
+    assert "nDCG@10  plain (3)" in lines
+    assert max(map(len, lines)) < 120

@@ -1,0 +1,107 @@
+"""Which ways of searching are compared."""
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.evaluation.sweep import (
+    ALGORITHMS,
+    NAMES,
+    NOT_RANKING,
+    Configuration,
+    configurations,
+)
+
+
+def names(algorithms: list[str], *sweeps: str) -> list[str]:
+    return [one.name for one in configurations(algorithms, sweeps)]
+
+
+def test_without_a_sweep_all_algorithms_are_compared():
+    assert names([]) == list(ALGORITHMS)
+
+
+def test_a_sweep_begins_with_the_settings_as_they_are_and_counts_both_ends():
+    assert names([], "semantic_weight=0:1:0.25") == [
+        "hybrid",
+        "hybrid semantic_weight=0",
+        "hybrid semantic_weight=0.25",
+        "hybrid semantic_weight=0.5",
+        "hybrid semantic_weight=0.75",
+        "hybrid semantic_weight=1",
+    ]
+
+
+def test_ten_steps_of_a_tenth_are_the_numbers_that_people_mean():
+    found = configurations([], ["semantic_weight=0:1:0.1"])[1:]
+
+    assert [one.fields["semantic_weight"] for one in found] == [n / 10 for n in range(11)]
+
+
+def test_several_sweeps_are_combined():
+    assert names([], "keyword_weight=0.2,0.4", "recency_decay=0,1")[1:] == [
+        "hybrid keyword_weight=0.2 recency_decay=0",
+        "hybrid keyword_weight=0.2 recency_decay=1",
+        "hybrid keyword_weight=0.4 recency_decay=0",
+        "hybrid keyword_weight=0.4 recency_decay=1",
+    ]
+
+
+def test_a_parameter_may_be_one_of_a_few_words():
+    assert names([], "priority=natural,hard")[1:] == [
+        "hybrid priority=natural",
+        "hybrid priority=hard",
+    ]
+
+
+def test_an_algorithm_of_one_leg_is_not_searched_again_for_each_weight():
+    assert names(["keyword", "hybrid"], "semantic_weight=0,1", "recency_decay=0.5") == [
+        "keyword",
+        "keyword recency_decay=0.5",
+        "hybrid",
+        "hybrid semantic_weight=0 recency_decay=0.5",
+        "hybrid semantic_weight=1 recency_decay=0.5",
+    ]
+
+
+def test_a_configuration_makes_the_request_that_qdrant_find_would():
+    one = Configuration("hybrid", {"recency": 0.5, "keyword_weight": 1.0})
+
+    assert one.request("words", ("notes",), 10) == SearchRequest(
+        "words", ("notes",), limit=10, recency=0.5, keyword_weight=1.0
+    )
+
+
+def test_every_field_that_is_named_here_is_one_of_a_request():
+    assert NOT_RANKING | set(NAMES) <= set(SearchRequest.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "sentence"),
+    [
+        ("semantic=0:1:0.1", "the names are score_threshold, semantic_weight"),
+        ("limit=1:5:1", "--sweep wants"),
+        ("semantic_weight", "--sweep wants"),
+        ("semantic_weight=", "neither first:last:step nor values"),
+        ("semantic_weight=a:b:c", "neither"),
+        ("semantic_weight=0:1", "neither"),
+        ("semantic_weight=nan", "neither"),
+        ("semantic_weight=0:inf:0.1", "neither"),
+        ("semantic_weight=0:1:0", "must go up, with a step above 0"),
+        ("semantic_weight=1:0:0.1", "must go up"),
+        ("semantic_weight=-1,0", "semantic_weight goes from 0 to 1"),
+        ("recency_decay=0:2:0.5", "recency_decay goes from 0 to 1"),
+        ("semantic_weight=0:1:0.000000001", "more than 200 ways"),
+        ("priority=high", "priority is one of natural, soft, medium, hard"),
+    ],
+)
+def test_what_is_wrong_with_a_sweep_is_said(sweep, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        configurations([], [sweep])
+
+
+def test_an_unknown_algorithm_and_a_parameter_swept_twice_are_refused():
+    with pytest.raises(RequestError, match="no algorithm 'fast': hybrid, semantic"):
+        configurations(["fast"], [])
+    with pytest.raises(RequestError, match="swept once only"):
+        configurations([], ["semantic_weight=0", "semantic_weight=1"])

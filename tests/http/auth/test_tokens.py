@@ -1,0 +1,358 @@
+"""Named tokens and their file."""
+
+import contextlib
+import json
+import logging
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable
+from mcp_server_qdrant.http.auth import tokens
+from mcp_server_qdrant.http.auth.tokens import (
+    STALE_SECONDS,
+    NamedTokens,
+    add,
+    digest,
+    line,
+    new_token,
+    parse,
+)
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+ANA, BEN = "mqd_" + "a" * 43, "mqd_" + "b" * 43
+
+
+def entry(token, name="ana", **fields):
+    return {"name": name, "sha256": digest(token), "scopes": ["read"]} | fields
+
+
+class Clock:
+    """A time that passes when a test says so."""
+
+    def __init__(self):
+        self.at = NOW
+
+    def now(self):
+        return self.at
+
+    def pass_(self, seconds):
+        self.at += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "tokens.yaml"
+    path.write_text(line(entry(ANA, claims={"team": "blue"})) + line(entry(BEN, "ben")))
+    return path
+
+
+def verifier(path, single=None):
+    return NamedTokens(path, single, lambda: NOW)
+
+
+async def refused(known, token):
+    with pytest.raises(Unauthorized) as caught:
+        await known.caller(token)
+    assert token not in str(caught.value)
+    return str(caught.value)
+
+
+async def test_each_token_has_its_name_scopes_and_claims(file):
+    known = verifier(file)
+
+    assert await known.caller(ANA) == Caller("ana", frozenset({"read"}), {"team": "blue"})
+    assert await known.caller(BEN) == Caller("ben", frozenset({"read"}), {})
+
+
+async def test_another_token_is_not_known_nor_is_a_hash_a_token(file):
+    known = verifier(file)
+
+    for wrong in (ANA[:-1], ANA + "a", ANA.upper(), digest(ANA), new_token()):
+        assert await refused(known, wrong) == "The token is not known here."
+
+
+async def test_the_token_of_the_environment_may_do_everything(file):
+    known = verifier(file, "a-single-long-token")
+
+    assert (await known.caller("a-single-long-token")).scopes == {"read", "write", "admin"}
+    assert (await known.caller(ANA)).name == "ana"
+    assert (await verifier(None, "a-single-long-token").caller("a-single-long-token")).claims == {}
+
+
+@pytest.mark.parametrize(
+    ("expires", "over"),
+    [
+        ("2026-05-01T12:00:01", False),
+        ("2026-05-01T12:00:00", True),
+        ("2026-05-01", True),
+        ("2026-05-02", False),
+        ("2026-05-01T13:30:00+02:00", True),
+        ("2026-05-01T13:30:00+01:00", False),
+    ],
+)
+async def test_a_token_ends_when_it_says_in_utc_unless_it_names_a_zone(tmp_path, expires, over):
+    for name in ("t.json", "t.yaml"):
+        path = tmp_path / name
+        path.write_text(json.dumps([entry(ANA, expires=expires)]))
+        known = verifier(path)
+        if over:
+            assert await refused(known, ANA) == "The token has expired."
+        else:
+            assert (await known.caller(ANA)).name == "ana"
+
+
+async def test_dates_of_yaml_need_no_quotes(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        f"- name: ana\n  sha256: {digest(ANA)}\n  scopes: [read]\n  expires: 2026-05-01\n"
+    )
+
+    assert await refused(verifier(path), ANA) == "The token has expired."
+
+
+async def test_a_changed_file_counts_at_once(file):
+    known = verifier(file)
+    assert (await known.caller(ANA)).name == "ana"
+
+    file.write_text(line(entry(BEN, "ben", scopes=["admin"])))
+
+    await refused(known, ANA)
+    assert "write" in (await known.caller(BEN)).scopes
+
+
+async def test_a_replaced_file_counts_at_once(file, tmp_path):
+    known = verifier(file)
+    other = tmp_path / "other"
+    other.write_text(line(entry(BEN, "ben")))
+    os.utime(other, ns=(file.stat().st_mtime_ns,) * 2)
+    other.replace(file)
+
+    await refused(known, ANA)
+
+
+async def test_a_file_of_the_same_size_and_time_counts_at_once(file):
+    before = file.stat()
+    known = verifier(file)
+    changed = file.read_text().replace(digest(ANA), digest(new_token()))
+
+    file.write_text(changed)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    after = file.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    await refused(known, ANA)
+
+
+@pytest.mark.parametrize("lost", ["- {", "open", None])
+async def test_the_tokens_of_a_file_that_is_lost_go_on_for_minutes_and_no_longer(
+    file, caplog, lost
+):
+    sound, clock = file.read_bytes(), Clock()
+    known = NamedTokens(file, "a-single-long-token", clock.now)
+    stands = known.standing(ANA, await known.caller(ANA))
+    if lost == "open":
+        file.chmod(0o666)
+    elif lost is None:
+        file.unlink()
+    else:
+        file.write_text(lost)
+
+    for _ in range(5):
+        assert (await known.caller(ANA)).name == "ana"
+        assert stands()
+        clock.pass_(STALE_SECONDS / 5 - 0.001)
+    clock.pass_(1)
+
+    for token in (ANA, new_token()):
+        with pytest.raises(VerifierUnavailable, match="the operator has to mend the file"):
+            await known.caller(token)
+    assert not stands()
+    assert (await known.caller("a-single-long-token")).name == "(AUTH_TOKEN)"
+    assert [one.levelname for one in caplog.records] == ["WARNING", "ERROR"]
+
+    file.write_bytes(sound)
+    file.chmod(0o600)
+    assert (await known.caller(ANA)).name == "ana"
+    assert stands()
+
+
+async def test_a_file_that_is_mended_from_outside_is_looked_at_again(file):
+    clock = Clock()
+    known = NamedTokens(file, None, clock.now)
+    file.parent.chmod(0o777)
+    file.write_text(line(entry(BEN, "ben")))
+    assert (await known.caller(ANA)).name == "ana"
+
+    file.parent.chmod(0o700)
+    clock.pass_(tokens.RETRY_SECONDS)
+
+    await refused(known, ANA)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_may_write_is_refused(file, mode):
+    file.chmod(mode)
+
+    with pytest.raises(ConfigError, match=r"^AUTH_TOKENS_FILE is not read: others may write to it"):
+        verifier(file)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [],
+        [entry(BEN)],
+        [entry(ANA, scopes=["admin"])],
+        [entry(ANA, claims={"team": "red"})],
+        [entry(ANA, claims={"team": "blue"}, expires="2026-05-01T12:00:00")],
+    ],
+)
+async def test_what_a_token_began_stands_until_the_token_changes(file, changed):
+    known = verifier(file)
+    stands = known.standing(ANA, await known.caller(ANA))
+
+    file.write_text(line(entry(ANA, claims={"team": "blue"})) + line(entry(BEN, "ben2")))
+    assert stands()
+    file.write_text("".join(map(line, changed)))
+
+    assert not stands()
+
+
+@pytest.mark.parametrize("broken", ["- {", "- name: mqd_secret\n", "42", "\xff", None])
+async def test_a_broken_file_changes_nothing_and_is_said_once_without_its_contents(
+    file, caplog, broken
+):
+    known = verifier(file)
+    if broken is None:
+        file.unlink()
+    else:
+        file.write_bytes(broken.encode("latin-1"))
+
+    with caplog.at_level(logging.DEBUG):
+        assert (await known.caller(ANA)).name == "ana"
+        assert (await known.caller(BEN)).name == "ben"
+
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("AUTH_TOKENS_FILE")
+    assert caplog.messages[0].endswith("The tokens read before go on for 5 minutes.")
+    assert "mqd_" not in caplog.text
+
+    file.write_text(line(entry(BEN, "ben")))
+    await refused(known, ANA)
+
+
+ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
+TIMES_OF_NO_CALENDAR = {
+    "true": "token 1: expires: Input should be a valid datetime",
+    ".inf": "token 1: expires: Input should be a valid datetime, dates after 9999",
+    ".nan": "token 1: expires: Input should be a valid datetime, NaN values",
+    "99999999999999999999": "token 1: expires: Input should be a valid datetime, dates after 9999",
+    "2026-02-30": "is not sound YAML.",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- [", "is not sound YAML."),
+        *((f"- {scalar}", "is not sound YAML.") for scalar in ODD_SCALARS),
+        ("[" * 50_000, "is not sound YAML."),
+        ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
+        *(
+            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), fault)
+            for when, fault in TIMES_OF_NO_CALENDAR.items()
+        ),
+        ("tokens: 1", "it must be a list of tokens."),
+        (ANA, "it must be a list of tokens."),
+        (f"- {ANA}", "token 1: another field: Input should be a valid dictionary"),
+        (line({"name": "ana"}), "token 1: sha256: Field required."),
+        (line(entry(ANA, name="a b")), "token 1: name: String should match pattern"),
+        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: String should match pattern"),
+        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: String should match pattern"),
+        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: Tuple should have"),
+        (line(entry(ANA, scopes=["root"])), "token 1: scopes: Input should be 'read', 'write' or"),
+        (
+            line(entry(ANA) | {"token": ANA}),
+            "token 1: another field: Extra inputs are not permitted.",
+        ),
+        (line(entry(ANA) | {ANA: 1}), "token 1: another field: Extra inputs are not permitted."),
+        (line(entry(ANA, expires="soon")), "token 1: expires: Input should be a valid datetime"),
+        (line(entry(ANA)) + line(entry(BEN)), "two tokens have the same name."),
+        (line(entry(ANA)) + line(entry(ANA, "b")), "two tokens have the same sha256."),
+    ],
+)
+def test_a_wrong_file_is_one_sentence_without_its_contents(text, fault):
+    with pytest.raises(ConfigError) as caught:
+        parse(text, as_json=False)
+
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "mqd_" not in str(caught.value)
+
+
+@given(st.text(alphabet="-{}[]:, \n'\"&*!?|>%@#0123456789name:sha256", max_size=60), st.booleans())
+def test_what_stands_in_a_file_by_chance_is_no_token_and_no_crash(text, as_json):
+    found = "()"
+    with contextlib.suppress(ConfigError):
+        found = str(parse(text, as_json=as_json))
+
+    assert found == "()"
+
+
+def test_an_empty_file_holds_no_tokens():
+    assert parse("", as_json=False) == parse("[]", as_json=True) == ()
+
+
+def test_a_missing_file_is_an_error_at_start(tmp_path):
+    with pytest.raises(ConfigError, match=r"^AUTH_TOKENS_FILE cannot be read: No such file"):
+        NamedTokens(tmp_path / "none.yaml", None)
+
+
+@pytest.mark.parametrize("name", ["t.yaml", "t.json"])
+async def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path, name):
+    path = tmp_path / name
+    add(path, entry(ANA))
+    add(path, entry(BEN, "ben"))
+
+    assert [one.name for one in tokens.read(path)] == ["ana", "ben"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert ANA not in path.read_text()
+
+
+def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        f"# the team\n- name: ana  # in Oslo\n  sha256: {digest(ANA)}\n  scopes: [read]"
+    )
+    before = path.read_text()
+
+    add(path, entry(BEN, "ben"))
+
+    assert path.read_text() == f"{before}\n{line(entry(BEN, 'ben'))}"
+
+
+@pytest.mark.parametrize("name", ["t.yaml", "t.json"])
+@pytest.mark.parametrize("text", ["[{", None])
+def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, name, text):
+    path = tmp_path / name
+    if text is None:
+        add(path, entry(ANA))
+        text = path.read_text()
+    path.write_text(text)
+
+    with pytest.raises(ConfigError):
+        add(path, entry(BEN))
+
+    assert path.read_text() == text
+
+
+def test_new_tokens_are_long_and_never_the_same():
+    made = {new_token() for _ in range(100)}
+
+    assert len(made) == 100
+    assert {len(token) for token in made} == {47}

@@ -1,0 +1,446 @@
+"""The page's server side: what it answers to whom, and that it answers as the tools do."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.http.page.desk import Desk, compared, tagged
+from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER, WEB, calls, files, pages
+from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.fakes import FakeEncoder
+from tests.support import Engine, corpus, make_settings, memory_engine, registry
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+ADDRESS = "http://127.0.0.1:8000"
+HEADERS = {CLIENT_HEADER: CLIENT, "content-type": "application/json"}
+D3 = "f2094bbf6141b359722c4fe454eb6c4b0f0e42cc10cc7af921fc158fceb86539"
+ASKED = [
+    {},
+    {"algorithm": "semantic"},
+    {"algorithm": "keyword", "limit": 3},
+    {"algorithm": "fuzzy"},
+    {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_weight": 0.1},
+    {"recency_decay": 1.0, "priority": "hard"},
+    {"collections": ["letters"], "correct": False},
+]
+
+
+class Page:
+    """The page's side of the wire, and the tools' on the same services."""
+
+    def __init__(self, client: httpx.AsyncClient, mcp, engine: Engine) -> None:
+        self.client = client
+        self.mcp = mcp
+        self.engine = engine
+
+    async def post(self, name: str, asked=None, **headers: str) -> httpx.Response:
+        return await self.client.post(
+            f"/viz/api/{name}", content=json.dumps(asked or {}), headers=HEADERS | headers
+        )
+
+    async def ask(self, name: str, **asked) -> dict:
+        response = await self.post(name, asked)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def refused(self, name: str, **asked) -> str:
+        response = await self.post(name, asked)
+        assert response.status_code == 422
+        (sentence,) = response.json().values()
+        assert "\n" not in sentence
+        return sentence
+
+    async def tool(self, **arguments) -> dict:
+        result = await self.mcp.call_tool("qdrant-find", arguments)
+        return result.structured_content
+
+
+async def fill(services: Services) -> None:
+    for number, text in enumerate(corpus(24)):
+        where = "letters" if number % 3 else "notes"
+        new = NewDocument(text, title=f"No. {number}", tags=("even",) if number % 2 == 0 else ())
+        await services.store.store(new, where, create=True)
+
+
+@asynccontextmanager
+async def page_over(client, **values) -> AsyncIterator[Page]:
+    engine = Engine(client)
+    settings = make_settings(**{"priority_order": ("letters",)} | values)
+
+    async def opened() -> Services:
+        return wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+
+    mcp = make_server(settings, opened, page=True)
+    served = app(mcp, "streamable-http", settings)
+    async with (
+        mcp.session_manager.run(),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=served), base_url=ADDRESS
+        ) as connection,
+    ):
+        yield Page(connection, mcp, engine)
+
+
+@asynccontextmanager
+async def in_a_task(opened) -> AsyncIterator[Page]:
+    """What `opened` opens, entered and left by one task, as the SDK's lifespan wants it."""
+    ready: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+    over = asyncio.Event()
+
+    async def own() -> None:
+        async with opened as page:
+            ready.set_result(page)
+            await over.wait()
+
+    task = asyncio.ensure_future(own())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if not task.done():
+            yield ready.result()
+    finally:
+        over.set()
+        await task
+
+
+@pytest.fixture(params=["memory", "edge"])
+async def page(request, tmp_path: Path) -> AsyncIterator[Page]:
+    """Two small collections, on both engines."""
+    async with in_a_task(on_edge(tmp_path) if request.param == "edge" else in_memory()) as page:
+        yield page
+
+
+@asynccontextmanager
+async def on_edge(folder: Path) -> AsyncIterator[Page]:
+    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+    try:
+        async with filled(client) as page:
+            yield page
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def in_memory() -> AsyncIterator[Page]:
+    async with memory_engine() as engine, filled(engine.client) as page:
+        yield page
+
+
+@asynccontextmanager
+async def filled(client, **values) -> AsyncIterator[Page]:
+    services = wire(make_settings(), Engine(client), registry(FakeEncoder()))  # type: ignore[arg-type]
+    await fill(services)
+    await services.close()
+    async with page_over(client, **values) as page:
+        yield page
+
+
+@pytest.fixture
+async def one() -> AsyncIterator[Page]:
+    """The same on the trial engine alone."""
+    async with in_a_task(in_memory()) as page:
+        yield page
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+async def test_a_search_gives_the_hits_of_qdrant_find_in_its_order(page, asked):
+    asked = {"query": "bridge copper", "collections": ["*"]} | asked
+    tool = await page.tool(**asked)
+    answer = await page.ask("search", **asked)
+
+    def hits(found):
+        return [(one["id"], one["collection"], one["relevance"]) for one in found["results"]]
+
+    assert hits(answer) == hits(tool)
+    assert hits(answer)
+    assert all("why" in one for one in answer["results"])
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+async def test_the_map_marks_the_hits_of_the_same_search(page, asked):
+    asked = {"query": "bridge copper", "collections": ["*"]} | asked
+    found = await page.ask("search", **asked)
+    drawn = await page.ask("map", collections=["*"], search=asked)
+
+    assert [one["id"] for one in drawn["hits"]] == [one["id"] for one in found["results"]]
+    assert all(one["at"] for one in drawn["hits"])
+
+
+async def test_tags_restrict_a_search_to_texts_that_carry_one(page):
+    asked = {"query": "alpha", "collections": ["*"], "limit": 50}
+    answer = await page.ask("search", **asked, tags=["even"])
+    tool = await page.tool(**asked, query_filter=tagged(["even"]))
+
+    assert len(answer["results"]) == 12
+    assert [one["id"] for one in answer["results"]] == [one["id"] for one in tool["results"]]
+
+
+async def test_the_tags_of_each_collection_are_told(page):
+    assert (await page.ask("tags"))["tags"] == {"letters": ["even"], "notes": ["even"]}
+
+
+async def test_the_setup_tells_the_collections_and_what_the_server_does_by_default(page):
+    setup = await page.ask("setup")
+
+    assert [(one["name"], one["points"]) for one in setup["collections"]] == [
+        ("letters", 16),
+        ("notes", 8),
+    ]
+    assert setup["defaults"]["priority_order"] == ["letters"]
+    assert setup["defaults"]["recency"] == 0.15
+
+
+async def test_only_coordinates_and_words_leave_the_server(one):
+    drawn = await one.ask("map", collections=["*"], points=10)
+    (panel,) = drawn["panels"]
+
+    assert sum(group["count"] for group in panel["groups"]) == 10
+    assert len(panel["explained"]) == 3
+    assert set(panel["groups"][0]) == {
+        *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
+    }
+
+
+async def test_places_alone_travel_without_the_points(one):
+    search = {"query": "copper", "limit": 2}
+    drawn = await one.ask("map", collections=["*"], search=search, places=True)
+
+    assert set(drawn["panels"][0]["groups"][0]) == {"collection", "total", "count"}
+    assert len(drawn["hits"]) == 2
+
+
+async def test_a_text_is_given_whole(one):
+    (found,) = (await one.ask("search", query="copper", limit=1))["results"]
+    answer = await one.ask("text", id=found["id"], collection=found["collection"])
+
+    assert answer["documents"][0]["id"] == found["id"]
+    assert answer["documents"][0]["text"].startswith("alpha")
+
+
+async def test_all_algorithms_are_compared(page):
+    answer = await page.ask("compare", query="bridge copper", collections=["*"], limit=5)
+    rows = {row["algorithm"]: row for row in answer["algorithms"]}
+    tool = await page.tool(query="bridge copper", collections=["*"], limit=5, algorithm="keyword")
+
+    assert list(rows) == ["hybrid", "semantic", "keyword", "fuzzy"]
+    assert rows["hybrid"]["overlap"] == 1.0
+    assert [one["id"] for one in rows["keyword"]["hits"]] == [o["id"] for o in tool["results"]]
+    assert all(row["ms"] > 0 and row["error"] is None for row in rows.values())
+
+
+def test_a_row_of_the_comparison_has_exact_figures():
+    results = [
+        {"id": "a", "collection": "x", "relevance": 0.5, "title": "A", "text": "..."},
+        {"id": "a", "collection": "y", "relevance": 0.2, "text": "..."},
+    ]
+    run = {"results": results, "ms": 1.5, "notes": []}
+
+    assert compared("keyword", run, {("x", "a"), ("x", "b")}) == {
+        "algorithm": "keyword",
+        "results": 2,
+        "mean_relevance": 0.35,
+        "ms": 1.5,
+        "overlap": 0.5,
+        "hits": [
+            {"id": "a", "collection": "x", "title": "A", "relevance": 0.5},
+            {"id": "a", "collection": "y", "title": None, "relevance": 0.2},
+        ],
+        "error": None,
+    }
+
+
+def test_without_results_nothing_is_averaged():
+    row = compared("fuzzy", {"results": [], "ms": None, "error": "No."}, set())
+
+    assert (row["mean_relevance"], row["overlap"], row["error"]) == (None, None, "No.")
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "sentence"),
+    [
+        ("search", {"query": " "}, "query is empty"),
+        ("search", {}, "query is required"),
+        ("search", {"query": "x", "limit": 0}, "limit must be at least 1"),
+        ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
+        ("search", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.9}, "add up to"),
+        ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
+        ("search", {"query": "x", "tags": [1]}, "tags must be a list of texts."),
+        ("compare", {"query": ""}, "query is empty"),
+        ("map", {"collections": []}, "collections must be a list of names, and not empty."),
+        ("map", {"points": 10_001}, "points must be a whole number from 1 to 10000."),
+        ("map", {"search": "x"}, "search must be an object."),
+        ("map", {"search": {"query": "\x00"}}, "NUL"),
+        ("map", {"vectors": True}, "There is no field 'vectors'."),
+        ("text", {"id": "nowhere"}, "Not found: 'nowhere'"),
+        ("text", {"ids": []}, "There is no field 'ids'."),
+    ],
+)
+async def test_what_cannot_be_done_is_one_sentence(one, name, asked, sentence):
+    assert sentence in await one.refused(name, **asked)
+
+
+async def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(one):
+    asked = {"query": "copper", "collections": ["*"]}
+    one.engine.down = EngineUnavailable("Qdrant cannot be reached.")
+    for name in ("search", "compare"):
+        assert "Qdrant cannot be reached." in await one.refused(name, **asked)
+    assert (await one.post("map", {"search": asked})).json()["error"]
+    one.engine.down = None
+
+    assert (await one.ask("search", **asked))["results"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({CLIENT_HEADER: "somebody"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"content-type": "text/plain"}, 415),
+    ],
+)
+async def test_no_other_site_can_ask(one, headers, status):
+    response = await one.post("setup", {}, **headers)
+
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+
+
+async def test_a_foreign_name_that_leads_here_gets_neither_page_nor_answer(one):
+    for host in ("evil.example", "127.0.0.1.evil.example:8000"):
+        assert (await one.post("setup", {}, host=host)).status_code == 421
+        assert (await one.client.get("/viz", headers={"host": host})).status_code == 421
+
+
+async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
+    token = "a-token-of-at-least-32-characters-in-all"
+    async with (
+        memory_engine() as engine,
+        filled(engine.client, auth_mode="token", auth_token=token) as page,
+    ):
+        assert (await page.client.get("/viz")).status_code == 200
+        assert (await page.client.get("/viz/app.js")).status_code == 200
+        for name in calls(Desk((), (), None, None)):
+            refused = await page.client.post(name, content="{}", headers=HEADERS)
+            assert refused.status_code == 401, name
+            assert refused.json()["error_description"]
+        answer = await page.post("setup", {}, authorization=f"Bearer {token}")
+        assert len(answer.json()["collections"]) == 2
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:99", "[::1]:8000", "localhost"])
+async def test_every_name_of_this_machine_is_answered_to(one, host):
+    assert (await one.post("setup", {}, host=host)).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'"x"', b"[" * 5000])
+async def test_what_is_no_json_object_is_refused(one, body):
+    response = await one.client.post("/viz/api/setup", content=body, headers=HEADERS)
+
+    assert response.status_code == 422
+    assert "JSON" in response.json()["error"]
+
+
+async def test_a_body_that_is_too_long_is_refused(one):
+    response = await one.client.post("/viz/api/search", content=b" " * 300_000, headers=HEADERS)
+
+    assert (response.status_code, "too long" in response.text) == (422, True)
+
+
+async def test_calls_are_posts(one):
+    assert (await one.client.get("/viz/api/setup")).status_code == 404
+    assert (await one.client.post("/viz", headers=HEADERS)).status_code == 405
+
+
+@pytest.mark.parametrize("name", ["", "/app.js", "/style.css", "/vendor/d3.min.js", "/nothing"])
+async def test_everything_is_sent_with_a_strict_policy(one, name):
+    response = await one.client.get(f"/viz{name}")
+
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in policy
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.status_code == (404 if name == "/nothing" else 200)
+
+
+async def test_answers_are_not_kept_by_the_browser_and_files_only_while_they_are_the_same(one):
+    answer = await one.post("setup")
+    first = await one.client.get("/viz/app.js")
+    again = await one.client.get("/viz/app.js", headers={"if-none-match": first.headers["etag"]})
+
+    assert answer.headers["cache-control"] == "no-store"
+    assert (first.headers["cache-control"], first.status_code) == ("no-cache", 200)
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["../routes.py", "%2e%2e/routes.py", "../mcp_app.html", "vendor/"])
+async def test_nothing_but_the_pages_files_can_be_got(one, path):
+    assert (await one.client.get(f"/viz/{path}")).status_code == 404
+
+
+async def test_the_page_has_one_address(one):
+    response = await one.client.get("/viz/")
+
+    assert response.status_code == 307
+    assert response.next_request.url == f"{ADDRESS}/viz"
+
+
+def test_the_page_names_no_other_host():
+    ours = {name: file for name, file in files().items() if not name.startswith("vendor/")}
+
+    assert {"index.html", "app.js", "style.css"} <= set(ours)
+    for name, file in ours.items():
+        text = file.content.decode().replace('xmlns="http://www.w3.org/2000/svg"', "")
+        text = text.replace('createElementNS("http://www.w3.org/2000/svg"', "")
+        assert "http://" not in text, name
+        assert "https://" not in text, name
+        assert "innerHTML" not in text, name
+
+
+def test_the_vendored_library_is_the_published_one_with_its_licence():
+    """d3 7.9.0 as npm has it: dist/d3.min.js."""
+    vendored = (WEB / "vendor" / "d3.min.js").read_bytes()
+
+    assert hashlib.sha256(vendored).hexdigest() == D3
+    assert b"https://d3js.org v7.9.0" in vendored[:60]
+    assert "Mike Bostock" in (WEB / "vendor" / "d3.LICENSE").read_text()
+
+
+def test_pages_are_got_and_calls_are_posted_below_one_path():
+    assert set(pages()) == {"/viz", "/viz/", "/viz/{name:path}"}
+    assert all(path.startswith("/viz/api/") for path in calls(Desk((), (), None, None)))
+
+
+async def test_without_the_page_there_is_none():
+    served = app(make_server(make_settings()), "sse", make_settings())
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=served), base_url=ADDRESS
+    ) as client:
+        assert (await client.get("/viz")).status_code == 404
+
+
+async def test_filters_that_the_operator_configured_are_those_of_the_tool():
+    field = {"name": "year", "description": "The year", "field_type": "integer", "condition": ">="}
+    async with (
+        memory_engine() as engine,
+        filled(
+            engine.client, filterable_fields=(field,), qdrant_allow_arbitrary_filter=False
+        ) as page,
+    ):
+        (told,) = (await page.ask("setup"))["defaults"]["filters"]
+        assert (told["name"], told["condition"]) == ("year", ">=")
+        answer = await page.ask("search", query="copper", collections=["*"], year=2020)
+        assert answer["results"] == []
+        assert (await page.ask("search", query="alpha", tags=["even"]))["results"]

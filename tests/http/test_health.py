@@ -1,0 +1,146 @@
+"""Whether the server can answer calls now, and what it says where it cannot."""
+
+import asyncio
+import json
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.http.health import Health
+from tests.fakes import FakeEncoder
+
+AWAY = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+
+
+class Services:
+    """A catalog that answers, fails or hangs, and an encoder."""
+
+    def __init__(self) -> None:
+        self.catalog = self
+        self.encoders = self
+        self.default = FakeEncoder()
+        self.failure: Exception | None = None
+        self.hangs = False
+
+    async def names(self) -> tuple[str, ...]:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.failure:
+            raise self.failure
+        return ("notes",)
+
+
+class Opening:
+    """Opens the services once `go` is set, or fails to."""
+
+    def __init__(self, *, go: bool = True) -> None:
+        self.services = Services()
+        self.failure: Exception | None = None
+        self.go = asyncio.Event()
+        self.task: asyncio.Task[Services] | None = None
+        if go:
+            self.go.set()
+
+    def __call__(self) -> "asyncio.Task[Services]":
+        if self.task is None or (self.task.done() and self.task.exception()):
+            self.task = asyncio.ensure_future(self._open())
+        return self.task
+
+    async def _open(self) -> Services:
+        await self.go.wait()
+        if self.failure:
+            raise self.failure
+        return self.services
+
+
+async def asked(opening: Opening, *, draining: bool = False) -> tuple[int, dict]:
+    health = Health(opening, lambda: draining, patience=0.05)
+    response = await health.readyz(None)
+    return response.status_code, json.loads(response.body)
+
+
+async def test_with_engine_and_model_it_is_ready():
+    status, told = await asked(Opening())
+
+    assert status == 200
+    assert told == {
+        "status": "ready",
+        "server": {"state": "up", "message": "The server takes calls."},
+        "engine": {"state": "up", "message": "The engine answers."},
+        "encoder": {"state": "ready", "message": "The model fake/Bag-of-Words is ready."},
+    }
+
+
+async def test_while_the_engine_is_opened_it_is_not():
+    opening = Opening(go=False)
+    status, told = await asked(opening)
+
+    assert status == 503
+    assert told["status"] == "not ready"
+    assert told["engine"] == {"state": "opening", "message": "The engine is being opened."}
+    assert told["encoder"]["state"] == "unknown"
+    opening.go.set()
+    assert (await asked(opening))[0] == 200
+
+
+async def test_an_engine_that_is_down_at_the_start_is_said_and_its_return_is_seen():
+    opening = Opening()
+    opening.failure = EngineUnavailable("The engine host cannot be started.")
+    status, told = await asked(opening)
+
+    assert status == 503
+    assert told["engine"] == {"state": "down", "message": "The engine host cannot be started."}
+    opening.failure = None
+    assert (await asked(opening))[0] == 200
+
+
+async def test_an_engine_that_dies_is_said_and_its_return_is_seen():
+    opening = Opening()
+    opening.services.failure = EngineUnavailable(AWAY)
+    status, told = await asked(opening)
+
+    assert status == 503
+    assert told["engine"] == {"state": "down", "message": AWAY}
+    assert told["encoder"]["state"] == "ready"
+    opening.services.failure = None
+    assert (await asked(opening))[0] == 200
+
+
+async def test_an_engine_that_hangs_is_not_waited_for():
+    opening = Opening()
+    opening.services.hangs = True
+    status, told = await asked(opening)
+
+    assert status == 503
+    assert told["engine"]["message"] == "The engine does not answer in time."
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "said"),
+    [
+        ("loading", 503, "not ready"),
+        ("downloading", 200, "degraded"),
+        ("failed", 200, "degraded"),
+        ("idle", 200, "degraded"),
+    ],
+)
+async def test_a_model_that_is_not_there_leaves_keywords_one_that_comes_is_awaited(
+    state, status, said
+):
+    opening = Opening()
+    opening.services.default.be(state)
+    code, told = await asked(opening)
+
+    assert (code, told["status"]) == (status, said)
+    assert told["encoder"] == {
+        "state": state,
+        "message": f"The model fake/Bag-of-Words is {state}.",
+    }
+
+
+async def test_a_server_that_ends_is_not_ready_whatever_the_rest():
+    status, told = await asked(Opening(), draining=True)
+
+    assert status == 503
+    assert told["server"]["state"] == "draining"
+    assert told["engine"]["state"] == "up"

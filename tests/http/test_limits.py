@@ -1,0 +1,548 @@
+"""How much a server takes on at once, and what it refuses in which words."""
+
+import json
+
+import pytest
+import uvicorn
+
+from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
+from mcp_server_qdrant.http.drain import Server
+from mcp_server_qdrant.http.limits import HEALTH, PATIENCE, Limits
+from mcp_server_qdrant.http.load import IDLE_SECONDS, Bounds, Load, Places, Sessions
+from tests.asgi import Exchange, Work, turn
+from tests.support import Clock
+
+
+def limited(
+    work: Work, load: Load | None = None, **limits: float
+) -> tuple[Limits, Load, list[str]]:
+    refused: list[str] = []
+    bounds = {"calls": 2, "streams": 1, "share": 1.0} | limits
+    load = load or Load(Bounds(**bounds))
+    return Limits(work, load, 1_000_000, refused=refused.append), load, refused
+
+
+def sentence(exchange: Exchange) -> str:
+    """What a refused client reads."""
+    answer = json.loads(exchange.body)
+    assert exchange.headers["content-type"] == "application/json"
+    assert exchange.headers["content-length"] == str(len(exchange.body))
+    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", None, -32000)
+    return answer["error"]["message"]
+
+
+def post(app, path: str = "/mcp", **headers: str) -> Exchange:
+    exchange = Exchange(app, "POST", path, **headers)
+    exchange.send(b"{}")
+    return exchange
+
+
+async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
+    work = Work()
+    app, load, refused = limited(work)
+    first, second = post(app), post(app)
+    await turn()
+    assert load.under_way == 2
+
+    third = await post(app).done()
+    work.go.set()
+
+    assert third.status == 429
+    assert third.headers["retry-after"] == "1"
+    assert "as many requests under way as one caller may" in sentence(third)
+    assert refused == ["own_calls"]
+    assert len(work.bodies) == 2
+    for one in (first, second):
+        assert (await one.done()).status == 200
+    assert load.under_way == 0
+
+
+ANSWER = b'{"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}'
+CANCELLED = b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}'
+REQUEST = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}'
+
+
+@pytest.mark.parametrize("draining", [False, True])
+@pytest.mark.parametrize(
+    ("body", "session", "passes"),
+    [
+        (ANSWER, True, True),
+        (CANCELLED, True, True),
+        (REQUEST, True, False),
+        (b"[1]", True, False),
+        (b"{", True, False),
+        (ANSWER, False, False),
+        (ANSWER + b" " * 70_000, True, False),
+    ],
+)
+async def test_what_ends_a_call_passes_where_no_call_would(body, session, passes, draining):
+    work = Work()
+    app, load, refused = limited(work, calls=1)
+    under_way = post(app)
+    await turn()
+    load.draining = draining
+
+    headers = {"content_length": str(len(body))} | ({"mcp_session_id": "s"} if session else {})
+    answering = Exchange(app, "POST", "/mcp", **headers)
+    answering.send(body[:10], more=True)
+    answering.send(body[10:])
+    await turn()
+    assert load.under_way == 1
+    work.go.set()
+
+    assert (await answering.done()).status == (200 if passes else 503 if draining else 429)
+    assert (work.bodies[1:], refused) == (
+        ([body], []) if passes else ([], ["draining" if draining else "own_calls"])
+    )
+    await under_way.done()
+
+
+async def test_once_a_call_is_done_there_is_room_again():
+    work = Work()
+    work.go.set()
+    app, _, refused = limited(work, calls=1)
+
+    for _ in range(5):
+        assert (await post(app).done()).status == 200
+    assert refused == []
+
+
+async def test_with_the_last_part_of_its_answer_a_call_is_over():
+    load = Load()
+    seen = []
+
+    async def lingering(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        seen.append(load.under_way)
+        await send({"type": "http.response.body", "body": b"b"})
+        seen.append(load.under_way)
+
+    app, _, _ = limited(lingering, load)
+    await post(app).done()
+
+    assert seen == [1, 0]
+    assert load.under_way == 0
+
+
+async def test_a_call_that_fails_makes_room_too():
+    async def failing(*_):
+        raise RuntimeError
+
+    app, load, _ = limited(failing)
+    with pytest.raises(RuntimeError):
+        await post(app).done()
+
+    assert load.under_way == 0
+
+
+async def test_health_metrics_preflights_and_farewells_are_never_refused():
+    work = Work()
+    app, load, _ = limited(work)
+    waiting = [post(app), post(app)]
+    await turn()
+    load.draining = True
+    work.go.set()
+
+    for path in HEALTH:
+        assert (await Exchange(app, "GET", path).done()).status == 200
+    for method in ("OPTIONS", "DELETE"):
+        bare = Exchange(app, method, "/mcp")
+        bare.send()
+        assert (await bare.done()).status == 200
+    for one in waiting:
+        await one.done()
+
+
+async def test_a_server_that_ends_takes_neither_calls_nor_streams():
+    app, load, refused = limited(Work())
+    load.draining = True
+
+    call, stream = await post(app).done(), await Exchange(app, "GET", "/mcp").done()
+
+    assert (call.status, stream.status) == (503, 503)
+    assert call.headers["retry-after"] == "1"
+    assert "The server is ending" in sentence(call)
+    assert refused == ["draining", "draining"]
+
+
+async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
+    work = Work()
+    app, load, refused = limited(work)
+    stream = Exchange(app, "GET", "/mcp")
+    await turn()
+    assert (load.streams.count, load.under_way) == (1, 0)
+
+    another = await post(app, mcp_method="subscriptions/listen").done()
+    call = post(app)
+    await turn()
+
+    assert another.status == 429
+    assert refused == ["own_streams"]
+    assert load.under_way == 1
+    work.go.set()
+    await call.done()
+    await stream.done()
+    assert load.streams.count == 0
+
+
+async def test_an_open_stream_is_ended_as_one_that_is_complete():
+    app, load, _ = limited(Work())
+    stream = Exchange(app, "GET", "/sse")
+    await turn()
+
+    load.end_streams()
+    await stream.done()
+
+    assert (stream.status, stream.ended, stream.body) == (200, True, b"")
+    assert load.streams.count == 0
+
+
+async def test_calls_whose_request_is_over_count_as_well():
+    under_way = {None: 2, "127.0.0.1": 1}
+    app, _, refused = limited(Work(), Load(Bounds(calls=2, share=1), under_way.get))
+
+    others = await post(app, "/messages/").done()
+    under_way["127.0.0.1"] = 2
+    own = await post(app, "/messages/").done()
+
+    assert (others.status, own.status) == (429, 429)
+    assert refused == ["busy", "own_calls"]
+
+
+async def test_a_get_beside_the_streams_counts_as_a_call():
+    work = Work()
+    app, load, _ = limited(work)
+    page = Exchange(app, "GET", "/viz")
+    await turn()
+
+    assert (load.streams.count, load.under_way) == (0, 1)
+    work.go.set()
+    await page.done()
+
+
+async def test_what_is_no_request_passes():
+    seen = []
+
+    async def lifespan(scope, *_):
+        seen.append(scope["type"])
+
+    app, load, refused = limited(lifespan)
+    load.draining = True
+    await app({"type": "lifespan"}, None, None)
+
+    assert seen == ["lifespan"]
+    assert refused == []
+
+
+def bounded(work: Work, seconds: float = 60.0) -> tuple[Limits, list[str]]:
+    work.go.set()
+    refused: list[str] = []
+    return Limits(work, Load(), 10, seconds=seconds, refused=refused.append), refused
+
+
+async def test_a_body_within_the_limit_arrives_whole():
+    work = Work()
+    app, refused = bounded(work)
+    exchange = Exchange(app, "POST", "/mcp", content_length="10")
+    exchange.send(b"01234", more=True)
+    exchange.send(b"56789")
+
+    assert (await exchange.done()).status == 200
+    assert work.bodies == [b"0123456789"]
+    assert refused == []
+
+
+async def test_a_body_that_says_it_is_too_large_is_refused_unread():
+    work = Work()
+    app, refused = bounded(work)
+    exchange = Exchange(app, "POST", "/mcp", content_length="11")
+
+    assert (await exchange.done()).status == 413
+    assert "larger than the server takes" in sentence(exchange)
+    assert "retry-after" not in exchange.headers
+    assert (work.bodies, refused) == ([], ["too_large"])
+
+
+@pytest.mark.parametrize("headers", [{}, {"content_length": "3"}, {"content_length": "x"}])
+async def test_a_body_that_does_not_say_so_is_refused_once_it_is_too_large(headers):
+    work = Work()
+    app, refused = bounded(work)
+    exchange = Exchange(app, "POST", "/mcp", **headers)
+    for _ in range(4):
+        exchange.send(b"012", more=True)
+
+    assert (await exchange.done()).status == 413
+    assert (work.bodies, refused) == ([], ["too_large"])
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for():
+    work = Work()
+    app, refused = bounded(work, seconds=0.01)
+    exchange = Exchange(app, "POST", "/mcp")
+    exchange.send(b"0", more=True)
+
+    assert (await exchange.done()).status == 408
+    assert (work.bodies, refused) == ([], ["too_slow"])
+
+
+async def test_a_client_that_leaves_is_told_of_to_the_application():
+    work = Work()
+    app, refused = bounded(work)
+    exchange = Exchange(app, "POST", "/mcp")
+    exchange.leave()
+
+    await exchange.done()
+    assert (work.bodies, refused) == ([b""], [])
+
+
+async def test_a_stream_is_not_read_ahead():
+    work = Work()
+    app, _ = bounded(work)
+
+    assert (await Exchange(app, "GET", "/mcp").done()).status == 200
+
+
+def by(app, name: str, method: str = "POST", path: str = "/mcp", **headers: str) -> Exchange:
+    """A request of the token of this name, its body not sent."""
+    who = Caller(name, frozenset({"read"}))
+
+    async def known(scope, receive, send):
+        await app({**scope, CALLER: who}, receive, send)
+
+    return Exchange(known, method, path, **headers)
+
+
+def call(app, name: str, path: str = "/mcp", **headers: str) -> Exchange:
+    exchange = by(app, name, path=path, **headers)
+    exchange.send(b"{}")
+    return exchange
+
+
+async def test_one_caller_cannot_take_the_place_of_others():
+    work = Work()
+    app, load, refused = limited(work, calls=4, share=0.5)
+    taken = [call(app, "red"), call(app, "red")]
+    await turn()
+
+    third = await call(app, "red").done()
+    taken += [call(app, "blue"), call(app, "blue")]
+    await turn()
+    fifth = await call(app, "green").done()
+
+    assert "You have as many requests under way as one caller may" in sentence(third)
+    assert "Others keep the server busy" in sentence(fifth)
+    assert (third.status, fifth.status, load.under_way) == (429, 429, 4)
+    assert refused == ["own_calls", "busy"]
+    work.go.set()
+    assert [(await one.done()).status for one in taken] == [200] * 4
+    assert (await call(app, "red").done()).status == 200
+    assert load.calls.of("token red") == 0
+
+
+async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
+    app, _, refused = limited(Work(), calls=2, share=0.5)
+
+    def from_(address: str) -> Exchange:
+        async def known(scope, receive, send):
+            await app({**scope, "client": (address, 7)}, receive, send)
+
+        return post(known)
+
+    waiting = [from_("10.0.0.1"), from_("10.0.0.2")]
+    await turn()
+    await from_("10.0.0.1").done()
+    await from_("10.0.0.3").done()
+
+    assert refused == ["own_calls", "busy"]
+    for one in waiting:
+        one.task.cancel()
+
+
+async def test_one_caller_cannot_take_the_streams_of_others():
+    work = Work()
+    app, load, refused = limited(work, streams=2, share=0.5)
+    waiting = [by(app, "red", "GET")]
+    await turn()
+
+    another = await by(app, "red", "GET").done()
+    waiting.append(by(app, "blue", "GET"))
+    await turn()
+    third = await by(app, "green", "GET").done()
+
+    assert "You keep open as many event streams as one caller may" in sentence(another)
+    assert "Others keep open as many event streams" in sentence(third)
+    assert refused == ["own_streams", "streams"]
+    work.go.set()
+    for one in waiting:
+        await one.done()
+    assert load.streams.count == 0
+
+
+async def test_bodies_that_do_not_come_hold_no_place_of_others():
+    work = Work()
+    work.go.set()
+    app, load, refused = limited(work, calls=4, share=0.5)
+    stalled = [by(app, "red") for _ in range(70)]
+    for one in stalled:
+        one.send(b"{", more=True)
+    await turn()
+
+    assert refused == ["own_calls"] * 68
+    assert load.under_way == 0
+    assert (await call(app, "blue").done()).status == 200
+    for one in stalled:
+        one.task.cancel()
+
+
+async def test_a_body_that_trickles_gives_way_where_there_is_no_room():
+    clock, work, refused = Clock(), Work(), []
+    work.go.set()
+    app = Limits(
+        *(work, Load(Bounds(calls=2, share=0.5)), 1000), refused=refused.append, clock=clock
+    )
+    first, second = by(app, "red"), by(app, "blue")
+    await turn()
+
+    assert (await call(app, "green").done()).status == 429  # both may be whole in a moment
+    assert (await call(app, "red").done()).status == 429
+    assert refused == ["busy", "own_calls"]
+    clock.now += PATIENCE
+    assert (await call(app, "blue").done()).status == 200
+    assert (await second.done()).status == 408
+    second = by(app, "blue")
+    await turn()
+    assert (await call(app, "green").done()).status == 200
+    assert (await first.done()).status == 408
+    assert refused[2:] == ["too_slow"] * 2
+    second.task.cancel()
+
+
+async def test_others_may_have_come_while_a_body_was_read():
+    work = Work()
+    app, _, refused = limited(work, calls=2)
+    slow = by(app, "red")
+    await turn()
+    quick = []
+    for name in ("blue", "green"):
+        quick.append(call(app, name))
+        await turn()
+    slow.send(b"{}")
+
+    assert (await slow.done()).status == 429
+    assert refused == ["busy"]
+    work.go.set()
+    for one in quick:
+        await one.done()
+
+
+async def test_the_stream_of_a_withdrawn_token_is_ended_as_one_that_is_complete():
+    app, load, _ = limited(Work(), streams=3)
+    valid = {"red", "blue"}
+
+    def stream(name: str) -> Exchange:
+        async def known(scope, receive, send):
+            await app({**scope, STANDS: lambda: name in valid}, receive, send)
+
+        return Exchange(known, "GET", "/mcp")
+
+    withdrawn, kept = stream("red"), stream("blue")
+    unasked = Exchange(app, "GET", "/mcp")
+    await turn()
+    load.standing.end_withdrawn()
+    await turn()
+    assert load.streams.count == 3
+
+    valid.remove("red")
+    load.standing.end_withdrawn()
+    await withdrawn.done()
+    await turn()
+
+    assert (withdrawn.status, withdrawn.ended, withdrawn.body) == (200, True, b"")
+    assert load.streams.count == 2
+    load.end_streams()
+    for one in (kept, unasked):
+        await one.done()
+
+
+async def test_every_second_the_server_looks_which_tokens_still_stand():
+    load, looks = Load(), []
+    server = Server(uvicorn.Config(Work()), load, 1.0)
+
+    with load.standing.watched({STANDS: lambda: looks.append("look") or True}):
+        for tick in range(1, 31):
+            await server.on_tick(tick)
+
+    assert looks == ["look"] * 3
+
+
+class Opening:
+    """Opens a session with each request that has none."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def __call__(self, scope, receive, send) -> None:
+        given = dict(scope["headers"]).get(b"mcp-session-id")
+        status = 404 if given == b"gone" else 200
+        self.made += given is None
+        session = given or f"s{self.made}".encode()
+        headers = [(b"mcp-session-id", session)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def test_one_caller_cannot_open_the_sessions_of_others():
+    app, _, refused = limited(Opening(), sessions=4, share=0.5)
+
+    for name, status in (("red", 200), ("red", 200), ("red", 429), ("blue", 200), ("blue", 200)):
+        last = await call(app, name).done()
+        assert last.status == status
+    others = await call(app, "green").done()
+    own = await call(app, "red").done()
+
+    assert "Others keep open as many sessions" in sentence(others)
+    assert "You keep open as many sessions as one caller may" in sentence(own)
+    assert refused == ["own_sessions", "sessions", "own_sessions"]
+    for name in ("red", "blue"):
+        assert (await call(app, name, mcp_session_id="s1").done()).status == 200
+    assert (await call(app, "red", mcp_protocol_version="2026-07-28").done()).status == 200
+
+
+@pytest.mark.parametrize("ends", ["DELETE", "POST"])
+async def test_a_session_that_is_over_makes_room(ends):
+    app, load, _ = limited(Opening(), sessions=1)
+    load.sessions.opened(b"gone", "token red")
+    assert (await call(app, "red").done()).status == 429
+
+    stranger, own = (by(app, name, ends, mcp_session_id="gone") for name in ("blue", "red"))
+    stranger.send()
+    await stranger.done()
+    assert (await call(app, "red").done()).status == 429
+    own.send()
+    await own.done()
+
+    assert (await call(app, "red").done()).status == 200
+
+
+def test_sessions_that_nobody_uses_are_forgotten():
+    clock = Clock()
+    sessions = Sessions(2, 1.0, clock)
+    sessions.opened(b"a", "red")
+    sessions.opened(b"b", "red")
+    clock.now += IDLE_SECONDS - 1
+    sessions.used(b"a", "red")
+    sessions.used(b"b", "blue")
+    assert sessions.full("red") == "own"
+    clock.now += 1
+
+    assert sessions.full("red") is None
+    sessions.opened(b"c", "red")
+    assert sessions.full("red") == "own"
+
+
+@pytest.mark.parametrize(
+    ("most", "share", "own"), [(64, 0.5, 32), (1, 0.5, 1), (3, 0.5, 2), (5, 1, 5)]
+)
+def test_a_share_is_never_nothing(most, share, own):
+    assert Places(most, share).own == own

@@ -1,0 +1,152 @@
+"""What stands beside /mcp, and who may connect."""
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.http.serving import address, app, check_exposure, is_loopback, listening
+from mcp_server_qdrant.http.watch import Watch
+from mcp_server_qdrant.settings.environment import environment_names
+from tests.support import make_settings
+
+LOCAL = ["localhost", "127.0.0.1", "127.8.8.8", "::1"]
+OPEN = ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "example.org", "", "127.0.0.1.example.org"]
+
+
+@pytest.mark.parametrize("host", LOCAL)
+def test_loopback_needs_no_word(host):
+    assert is_loopback(host)
+    check_exposure(host, None)
+
+
+@pytest.mark.parametrize("host", ["nosuch.invalid", "192.0.2.1"])
+def test_a_host_that_is_elsewhere_is_named(host):
+    with pytest.raises(ConfigError, match=f"^FASTMCP_HOST is {host}, no address of this machine"):
+        listening(host, 0)
+
+
+@pytest.mark.parametrize("host", OPEN)
+def test_beyond_loopback_somebody_must_say_that_all_may_connect(host):
+    assert not is_loopback(host)
+    with pytest.raises(ConfigError, match="set AUTH_MODE=none to let everyone"):
+        check_exposure(host, None)
+    check_exposure(host, "none")
+
+
+def test_the_refusal_names_the_address():
+    with pytest.raises(ConfigError, match=r"^FASTMCP_HOST is 0\.0\.0\.0, which others can reach"):
+        check_exposure("0.0.0.0", None)
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+async def test_healthz_answers_without_engine_or_model(transport):
+    async def opened():
+        raise AssertionError("a health check must not open the engine")
+
+    settings = make_settings()
+    watch = Watch(settings)
+    served = app(make_server(settings, opened, watch=watch), transport, settings, watch)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=served), base_url="http://127.0.0.1:8000"
+    ) as client:
+        response = await client.get("/healthz")
+        other = await client.post("/healthz")
+
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+    assert other.status_code == 405
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """Runs the console script with these variables; returns (exit code, what it said)."""
+    for names in environment_names().values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, **variables: str):
+        done = CliRunner().invoke(main, arguments, env=variables)
+        return done.exit_code, done.stderr, done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+def test_the_command_refuses_to_listen_beyond_loopback(command, transport):
+    code, said, printed = command("--transport", transport, FASTMCP_HOST="0.0.0.0")
+
+    assert code == 2
+    assert said.startswith("mcp-server-qdrant: FASTMCP_HOST is 0.0.0.0, which others can reach")
+    assert len(said.splitlines()) == 1
+    assert printed == ""
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+def test_a_port_that_is_taken_is_one_sentence(command, transport):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said, printed = command("--transport", transport, FASTMCP_PORT=str(port))
+
+    assert code == 2
+    assert f"Port {port} of 127.0.0.1 cannot be used (address already in use)" in said
+    assert "choose another FASTMCP_PORT" in said
+    assert len(said.splitlines()) == 1
+    assert printed == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", "http://127.0.0.1:{}/mcp"), ("::1", "http://[::1]:{}/mcp")]
+)
+def test_an_address_is_told_as_a_url(host, expected):
+    try:
+        listener = listening(host, 0)
+    except ConfigError:
+        pytest.skip(f"this machine has no {host}")
+    with listener:
+        assert address(listener, "/mcp") == expected.format(listener.getsockname()[1])
+
+
+async def test_an_answer_is_sent_without_nagles_delay():
+    accepted = asyncio.get_running_loop().create_future()
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport):
+            sock = transport.get_extra_info("socket")
+            accepted.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    loop = asyncio.get_running_loop()
+    listener = listening("127.0.0.1", 0)
+    async with await loop.create_server(Server, sock=listener):
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        assert await accepted != 0
+        writer.close()
+
+
+def test_a_wrong_setting_ends_the_command_with_one_sentence_on_stderr(command):
+    code, said, printed = command(FASTMCP_PORT="eighty")
+
+    assert code == 2
+    assert said.startswith("mcp-server-qdrant: FASTMCP_PORT: Input should be a valid integer")
+    assert len(said.splitlines()) == 1
+    assert printed == ""
+
+
+def test_an_unknown_transport_is_refused(command):
+    code, said, _ = command("--transport", "carrier-pigeon")
+
+    assert code == 2
+    assert "'stdio', 'sse', 'streamable-http'" in said
+
+
+def test_the_version_is_told(command):
+    code, _, printed = command("--version")
+
+    assert code == 0
+    assert "version" in printed

@@ -1,0 +1,276 @@
+"""What an operator sees of real calls: figures, lines, spans; and nothing of contents."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from mcp import Client
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+
+from mcp_server_qdrant.app.server import Calls, make_server
+from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.datatypes import Status
+from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
+from mcp_server_qdrant.http.limits import Load
+from mcp_server_qdrant.http.metrics import OTHER, Metrics
+from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.http.tracing import MISSING, Tracing, start
+from mcp_server_qdrant.http.watch import Watch
+from tests.fakes import FakeEncoder
+from tests.support import Engine, make_settings, memory_engine, registry
+
+SECRET = "platypus"
+
+
+@dataclass
+class Watched:
+    """A server over the local mode, an MCP client of it, and what its operator sees."""
+
+    client: Client
+    http: httpx.AsyncClient
+    engine: Engine
+    encoder: FakeEncoder
+    watch: Watch
+
+    async def figures(self) -> dict[tuple[str, ...], float]:
+        """(name, label values in the order of their names) -> value."""
+        response = await self.http.get("/metrics")
+        assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+        return figures(response.text)
+
+
+def figures(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name.removeprefix("mcp_qdrant_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@asynccontextmanager
+async def watched(**values) -> AsyncIterator[Watched]:
+    settings = make_settings(**values)
+    encoder = FakeEncoder()
+    calls = Calls()
+    watch = Watch(settings, calls.held)
+    async with memory_engine() as engine:
+
+        async def opened():
+            return wire(settings, engine, registry(encoder))
+
+        server = make_server(settings, opened, calls, watch=watch)
+        asgi = app(server, "streamable-http", settings, watch)
+        transport = httpx.ASGITransport(app=asgi)
+        async with (
+            Client(server) as client,
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http,
+        ):
+            yield Watched(client, http, engine, encoder, watch)
+
+
+async def store(one: Watched, text: str, collection: str = "notes") -> None:
+    done = await one.client.call_tool(
+        "qdrant-store", {"information": text, "collection_name": collection, "create": True}
+    )
+    assert not done.is_error
+
+
+async def test_calls_are_counted_by_tool_and_outcome():
+    async with watched() as one:
+        await store(one, "roses need sun")
+        await one.client.call_tool("qdrant-find", {"query": "roses"})
+        await one.client.call_tool("qdrant-find", {"query": ""})
+        await one.client.call_tool("qdrant-find", {"query": 5})
+        await one.client.call_tool("qdrant-find", {"query": "x", "collections": ["absent"]})
+        await one.client.call_tool(SECRET, {})
+        one.engine.down = EngineFailure("It is broken.")
+        await one.client.call_tool("qdrant-find", {"query": "roses"})
+        one.engine.down = None
+        told = await one.figures()
+
+    assert told["calls_total", "ok", "qdrant-store"] == 1
+    assert told["calls_total", "ok", "qdrant-find"] == 1
+    assert told["calls_total", "rejected", "qdrant-find"] == 3
+    assert told["calls_total", "failed", "qdrant-find"] == 1
+    assert told["calls_total", "rejected", OTHER] == 1
+    assert told["call_seconds_count", "qdrant-find"] == 5
+    assert told["calls_under_way",] == 0
+    assert told["work", "points_written"] == 1
+    assert SECRET not in str(told)
+
+
+async def test_the_phases_of_a_search_are_timed():
+    async with watched() as one:
+        await store(one, "roses need sun")
+        await one.client.call_tool("qdrant-find", {"query": "roses"})
+        await one.client.call_tool("qdrant-find", {"query": "roses", "rerank": True})
+        told = await one.figures()
+
+    counts = {name: told["phase_seconds_count", name] for name in ("embed", "probe", "retrieve")}
+    assert counts == {"embed": 2, "probe": 2, "retrieve": 2}
+    assert told["phase_seconds_count", "rank"] == 2
+    assert told["phase_seconds_count", "rerank"] == 1
+
+
+async def test_what_a_collection_fails_at_is_counted_by_its_name():
+    async with watched() as one:
+        await store(one, "roses need sun")
+        await store(one, "moss likes shade", "forest")
+        one.engine.broken["forest"] = EngineFailure("It is damaged.")
+        await one.client.call_tool("qdrant-find", {"query": "moss"})
+        one.engine.broken.clear()
+        told = await one.figures()
+
+    assert told["collection_errors_total", "forest", "failed"] == 1
+    assert ("collection_errors_total", "notes", "failed") not in told
+    assert told["degraded_searches_total",] == 1
+
+
+async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
+    async with watched() as one:
+        await store(one, "roses need sun")
+        one.encoder.be("failed")
+        await one.client.call_tool("qdrant-find", {"query": "roses"})
+        told = await one.figures()
+        ready = await one.http.get("/readyz")
+
+    assert told["collection_errors_total", "notes", "degraded"] == 1
+    assert (told["encoder", "failed"], told["encoder", "ready"]) == (1, 0)
+    assert (told["engine", "up"], told["engine", "down"]) == (1, 0)
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+
+
+async def test_refused_requests_are_counted_by_reason():
+    async with watched(max_body=100, max_calls=1) as one:
+        one.watch.load.calls.take("another")
+        busy = await one.http.post("/mcp", content=b"{}")
+        one.watch.load.calls.leave("another")
+        large = await one.http.post("/mcp", content=b"x" * 101)
+        one.watch.load.draining = True
+        draining = await one.http.post("/mcp", content=b"{}")
+        ready = await one.http.get("/readyz")
+        told = await one.figures()
+
+    assert (busy.status_code, large.status_code, draining.status_code) == (429, 413, 503)
+    assert ready.status_code == 503
+    reasons = {name: told["refused_requests_total", name] for name in ("busy", "streams")}
+    assert reasons == {"busy": 1, "streams": 0}
+    assert told["refused_requests_total", "too_large"] == 1
+    assert told["refused_requests_total", "draining"] == 1
+
+
+def test_no_more_collections_are_named_than_may_be():
+    metrics = Metrics(Load(), named=2)
+    metrics.fared(Status(f"c{number}", "timeout") for number in range(50))
+    metrics.fared([Status("c1", "failed"), Status("c40", "failed"), Status("fine", "ok")])
+    told = figures(metrics.text("up", "ready", {}).decode())
+
+    named = {key[1] for key in told if key[0] == "collection_errors_total"}
+    assert named == {"c0", "c1", OTHER}
+    assert told["collection_errors_total", OTHER, "timeout"] == 48
+    assert told["degraded_searches_total",] == 2
+
+
+def test_no_figure_has_a_second_one_for_when_it_began():
+    metrics = Metrics(Load())
+    metrics.refused("busy")
+
+    assert "_created" not in metrics.text("up", "ready", {}).decode()
+
+
+def test_two_servers_in_a_process_have_their_own_figures():
+    one, other = Metrics(Load()), Metrics(Load())
+    one.refused("busy")
+
+    assert figures(one.text("up", "ready", {}).decode())["refused_requests_total", "busy"] == 1
+    assert figures(other.text("up", "ready", {}).decode())["refused_requests_total", "busy"] == 0
+
+
+async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(caplog):
+    caplog.set_level(logging.DEBUG)
+    async with watched() as one:
+        await store(one, f"{SECRET} lays eggs")
+        await one.client.call_tool("qdrant-find", {"query": SECRET})
+        await one.client.call_tool("qdrant-find", {"query": [SECRET]})
+        await one.client.call_tool(SECRET, {SECRET: SECRET})
+
+    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.telemetry"]
+    assert [(r.fields["tool"], r.fields["outcome"]) for r in lines] == [
+        ("qdrant-store", "ok"),
+        ("qdrant-find", "ok"),
+        ("qdrant-find", "rejected"),
+        (OTHER, "rejected"),
+    ]
+    ours = [r for r in caplog.records if r.name.startswith("mcp_server_qdrant")]
+    assert SECRET not in str([record.__dict__ for record in ours])
+
+
+async def test_a_call_that_is_given_up_is_counted_as_that():
+    async with watched() as one:
+        await store(one, "roses need sun")
+        one.encoder.gate = asyncio.Event()
+        call = asyncio.ensure_future(one.client.call_tool("qdrant-find", {"query": "moss"}))
+        while not one.watch.load.under_way:
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        while one.watch.load.under_way:
+            await asyncio.sleep(0)
+        told = await one.figures()
+
+    assert told["calls_total", "cancelled", "qdrant-find"] == 1
+
+
+@pytest.fixture
+def spans(monkeypatch) -> InMemorySpanExporter:
+    """What is sent of spans, those of our own tracer."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", provider.get_tracer)
+    return exporter
+
+
+async def test_a_span_for_each_phase_tells_nothing_of_contents(spans):
+    async with watched(otel_traces_exporter="otlp") as one:
+        await store(one, f"{SECRET} lays eggs")
+        await one.client.call_tool("qdrant-find", {"query": SECRET})
+        figures = await one.figures()
+
+    names = [span.name for span in spans.get_finished_spans()]
+    for phase in ("embed", "probe", "retrieve", "rank"):
+        assert f"search {phase}" in names
+        assert figures["phase_seconds_count", phase] == 1
+    assert SECRET not in "".join(span.to_json() for span in spans.get_finished_spans())
+
+
+def test_what_fails_in_a_phase_is_not_quoted_in_its_span(spans):
+    with pytest.raises(ValueError), Tracing().phase("embed"):
+        raise ValueError(SECRET)
+
+    [span] = spans.get_finished_spans()
+    assert SECRET not in span.to_json()
+
+
+def test_without_the_sdk_the_setting_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk._configuration", None)
+
+    with pytest.raises(ConfigError, match="install mcp-server-qdrant"):
+        start()
+    assert "otel" in MISSING
+
+
+def test_an_exporter_that_is_not_installed_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
+
+    with pytest.raises(ConfigError, match="names an exporter that is not installed"):
+        start()

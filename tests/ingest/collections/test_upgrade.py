@@ -1,0 +1,422 @@
+"""Collections brought up to date in place, on both engines, while they are used."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from qdrant_client import models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.collections import upgrade
+from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
+from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    Engine,
+    corpus,
+    dense,
+    either_engine,
+    find,
+    foreign,
+    memory_engine,
+    memory_services,
+    remember,
+    texts,
+)
+
+VECTOR = "fast-bag-of-words"
+TEXTS = corpus(40)
+SAYS = {"embedding_model": "fake/Other", "embedding_provider": "fastembed"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """One folder, and so one engine host, for all tests here."""
+    return tmp_path_factory.mktemp("engine")
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request, folder) -> AsyncIterator[Engine]:
+    """Each engine, with `notes` in it as the official server leaves it."""
+    async with either_engine(request.param, folder) as engine:
+        await official(engine)
+        yield engine
+
+
+async def official(engine: Engine, name: str = "notes") -> None:
+    """A collection as 0.8.1 makes it: one named dense vector, document and metadata."""
+    await foreign(
+        engine,
+        name,
+        {n: {"document": text, "metadata": {"n": n}} for n, text in enumerate(TEXTS, 1)},
+        vectors={VECTOR: COSINE},
+        values=lambda n: {VECTOR: dense(TEXTS[n - 1])},
+    )
+
+
+def upgrades(engine: Engine, told=lambda *_: None) -> Upgrades:
+    return Upgrades(Bulk(engine, CONTENT_FIELDS), Bm25Encoder(), told=told)  # type: ignore[arg-type]
+
+
+async def stored(engine: Engine, name: str = "notes") -> dict:
+    records, _ = await engine.scroll(name, limit=1000, with_payload=True, with_vectors=True)
+    return {record.id: record for record in records}
+
+
+async def metadata(engine: Engine, name: str = "notes") -> dict:
+    return (await engine.get_collection(name)).config.metadata or {}
+
+
+async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
+    before = await stored(engine)
+    told = []
+
+    done = await upgrades(engine, lambda *line: told.append(line)).keywords("notes")
+    after = await stored(engine)
+
+    assert (done.points, done.textless, done.copied) == (len(TEXTS), 0, None)
+    assert told[-1] == ("notes", len(TEXTS), len(TEXTS))
+    assert after.keys() == before.keys()
+    for point, record in after.items():
+        expected = Bm25Encoder().encode_document(TEXTS[point - 1])
+        assert record.payload == before[point].payload
+        assert record.vector[VECTOR] == before[point].vector[VECTOR]
+        found = dict(zip(record.vector["bm25"].indices, record.vector["bm25"].values, strict=True))
+        assert found == pytest.approx(dict(zip(expected.indices, expected.values, strict=True)))
+
+
+async def test_the_upgraded_collection_is_searched_by_words(engine):
+    async with memory_services(engine=engine) as services:
+        assert (await services.catalog.target("notes")).sparse is None
+        await upgrades(engine).keywords("notes")
+        services.catalog.forget("notes")
+
+        page = await find(services, "n37", "notes", explain=True, recency=0.0)
+
+    assert texts(page)[0] == TEXTS[37]
+    assert page.results[0].why.words > 0
+
+
+async def test_upgrading_again_changes_nothing(engine):
+    await upgrades(engine).keywords("notes")
+    before = await stored(engine)
+
+    done = await upgrades(engine).keywords("notes")
+
+    assert done.points == 0
+    assert await stored(engine) == before
+
+
+async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine):
+    async with memory_services(engine=engine) as services:
+        expected = await find(services, TEXTS[30], "notes")
+        seen = []
+
+        async def give(name, vector, vectors):
+            await give.given(name, vector, vectors)
+            services.catalog.forget("notes")
+            seen.append(await find(services, TEXTS[30], "notes"))
+
+        bulk = Bulk(engine, CONTENT_FIELDS)
+        give.given, bulk.give = bulk.give, give
+        upgrading = Upgrades(bulk, Bm25Encoder())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(upgrade, "WORDS", 8)
+            await upgrading.keywords("notes")
+
+    assert len(seen) == 5
+    for page in seen:
+        assert [status.state for status in page.statuses] == ["ok"]
+        assert [(r.document.id, r.relevance) for r in page.results] == [
+            (r.document.id, r.relevance) for r in expected.results
+        ]
+
+
+async def test_what_was_cut_short_goes_on_and_is_not_searched_by_words_until_then(engine):
+    engine.broken_methods["update_vectors"] = EngineFailure("It broke.")
+    with pytest.raises(EngineFailure):
+        await upgrades(engine).keywords("notes")
+    engine.broken_methods.clear()
+    async with memory_services(engine=engine) as services:
+        target = await services.catalog.target("notes")
+        (info,) = await services.catalog.describe()
+    assert target.sparse is None
+    assert target.filling.vector == "bm25"
+    assert "run mcp-server-qdrant upgrade again" in info.note
+
+    done = await upgrades(engine).keywords("notes")
+
+    assert done.points == len(TEXTS)
+    assert (await metadata(engine))["filling"] == []
+
+
+async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its_keywords(engine):
+    async with memory_services(engine=engine) as services:
+        await services.catalog.target("notes")  # remembered as it was
+
+        async def words(documents):
+            if words.calls == 0:
+                await remember(services, "notes", "a zebra crossing")
+            words.calls += 1
+            return [Bm25Encoder().encode_document(one.text) for one in documents]
+
+        words.calls = 0
+        upgrading = upgrades(engine)
+        upgrading._words = words
+        done = await upgrading.keywords("notes")
+
+        assert done.points == len(TEXTS) + 1
+        assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
+
+
+async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one(engine):
+    async def words(documents):
+        if words.calls == 0:
+            payload = {"document": "a zebra crossing", "metadata": None}
+            await engine.set_payload("notes", payload, [7])
+        words.calls += 1
+        return [Bm25Encoder().encode_document(one.text) for one in documents]
+
+    words.calls = 0
+    upgrading = upgrades(engine)
+    upgrading._words = words
+    await upgrading.keywords("notes")
+
+    vector = (await stored(engine))[7].vector["bm25"]
+    expected = Bm25Encoder().encode_document("a zebra crossing")
+    assert sorted(vector.indices) == sorted(expected.indices)
+
+
+async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):
+    async def words(documents):
+        if words.calls == 0:
+            await engine.delete("notes", models.PointIdsList(points=[7]))
+        words.calls += 1
+        return [Bm25Encoder().encode_document(one.text) for one in documents]
+
+    words.calls = 0
+    upgrading = upgrades(engine)
+    upgrading._words = words
+    done = await upgrading.keywords("notes")
+
+    assert len(await stored(engine)) == len(TEXTS) - 1
+    assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
+    assert done.points in (len(TEXTS) - 1, len(TEXTS))
+
+
+async def test_points_without_text_are_left_as_they_are_and_counted(engine):
+    payloads = {91: {"n": 1}, 92: {"document": "..."}}
+    points = [
+        models.PointStruct(id=n, payload=payload, vector={VECTOR: dense("x")})
+        for n, payload in payloads.items()
+    ]
+    await engine.upsert("notes", points)
+
+    done = await upgrades(engine).keywords("notes")
+
+    assert (done.points, done.textless) == (len(TEXTS), 2)
+    assert (await metadata(engine))["filling"] == []
+
+
+async def test_an_unnamed_vector_and_keywords_live_together(engine):
+    await foreign(
+        engine,
+        "plain",
+        {1: {"text": "copper bridge"}},
+        vectors=COSINE,
+        values=lambda n: dense("copper bridge"),
+    )
+
+    await upgrades(engine).keywords("plain")
+    async with memory_services(engine=engine) as services:
+        target = await services.catalog.target("plain")
+        await remember(services, "plain", "ember falcon")
+        page = await find(services, "ember", "plain")
+
+    assert (target.dense.vector, target.sparse.vector) == ("", "bm25")
+    assert texts(page)[0] == "ember falcon"
+
+
+async def test_keyword_vectors_of_another_tool_are_left_alone(engine):
+    idf = {"splade": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    await foreign(engine, "theirs", {}, vectors={"d": COSINE}, sparse=idf)
+
+    with pytest.raises(RequestError, match="'splade'"):
+        await upgrades(engine).keywords("theirs")
+
+
+async def test_a_collection_that_is_not_there_is_an_error(engine):
+    with pytest.raises(UnknownCollection):
+        await upgrades(engine).keywords("nowhere")
+
+
+async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine):
+    new = FakeEncoder("fake/Other", size=32)
+    async with memory_services(FakeEncoder(), new, engine=engine) as services:
+        before = texts(await find(services, TEXTS[30], "notes", algorithm="semantic"))
+
+        done = await upgrades(engine).model("notes", new, SAYS)
+        stale = await find(services, TEXTS[30], "notes", algorithm="semantic")
+        services.catalog.forget("notes")
+        page = await find(services, TEXTS[30], "notes", algorithm="semantic")
+        target = await services.catalog.target("notes")
+
+    assert (done.vector, done.points, done.kept) == ("fast-other", len(TEXTS), (VECTOR,))
+    assert (target.dense.vector, target.dense.model) == ("fast-other", "fake/Other")
+    assert texts(stale) == before
+    assert texts(page)[0] == TEXTS[30]
+    assert new.queries == [TEXTS[30]]
+
+
+async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is_complete(engine):
+    new = FakeEncoder("fake/Other", size=32)
+    engine.broken_methods["update_vectors"] = EngineFailure("It broke.")
+    with pytest.raises(EngineFailure):
+        await upgrades(engine).model("notes", new, SAYS)
+
+    async with memory_services(new, engine=engine) as services:
+        assert (await services.catalog.target("notes")).dense is None
+
+        engine.broken_methods.clear()
+        await upgrades(engine).model("notes", new, SAYS)
+        services.catalog.forget("notes")
+        assert (await services.catalog.target("notes")).dense.vector == "fast-other"
+
+
+async def test_the_old_vectors_are_dropped_when_asked(engine):
+    new = FakeEncoder("fake/Other", size=32)
+
+    done = await upgrades(engine).model("notes", new, SAYS, drop=True)
+
+    assert (done.kept, done.dropped) == ((), (VECTOR,))
+    assert set((await stored(engine))[1].vector) == {"fast-other"}
+
+
+async def test_a_model_of_another_size_under_the_same_name_is_refused(engine):
+    with pytest.raises(RequestError, match="another size: 64, and fake/Bag-of-Words makes 32"):
+        await upgrades(engine).model("notes", FakeEncoder(size=32), SAYS)
+
+
+class Old:
+    """An engine whose server cannot add vectors, as Qdrant before 1.18."""
+
+    def __init__(self, engine: Engine, status: int = 404) -> None:
+        self._engine = engine
+        self._status = status
+
+    def __getattr__(self, name: str):
+        return getattr(self._engine, name)
+
+    async def create_vector_name(self, *args, **kwargs):
+        raise UnexpectedResponse(self._status, "Not Found", b"", httpx.Headers())
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+async def test_where_the_server_is_too_old_a_copy_takes_the_collections_name(status):
+    async with memory_engine() as engine:
+        await official(engine)
+        before = await stored(engine)
+
+        done = await upgrades(Old(engine, status)).keywords("notes")
+
+        after = await stored(engine)  # by its alias
+        async with memory_services(engine=engine) as services:
+            names = await services.catalog.names()
+            page = await find(services, "n37", "*")
+            await remember(services, "notes", "a zebra crossing")
+            again = await find(services, "zebra", "notes")
+        collections = [c.name for c in (await engine.get_collections()).collections]
+
+    assert "1.18" in done.copied
+    assert done.points == len(TEXTS)
+    assert collections == ["notes~1"]
+    assert names == ("notes",)
+    assert {k: v.payload for k, v in after.items()} == {k: v.payload for k, v in before.items()}
+    for point, record in after.items():
+        assert record.vector[VECTOR] == pytest.approx(before[point].vector[VECTOR])
+    assert texts(page)[0] == TEXTS[37]
+    assert [status.collection for status in page.statuses] == ["notes"]
+    assert texts(again)[0] == "a zebra crossing"
+
+
+async def test_a_second_copy_takes_over_from_the_first():
+    async with memory_engine() as engine:
+        await official(engine)
+        await upgrades(Old(engine)).keywords("notes")
+
+        await upgrades(Old(engine)).model("notes", FakeEncoder("fake/Other", size=32), SAYS)
+
+        assert [c.name for c in (await engine.get_collections()).collections] == ["notes~2"]
+        assert set((await stored(engine))[1].vector) == {VECTOR, "bm25", "fast-other"}
+
+
+@pytest.mark.parametrize("method", ["upsert", "update_vectors", "delete_collection"])
+async def test_a_copy_that_was_cut_short_is_completed(method):
+    async with memory_engine() as engine:
+        await official(engine)
+        engine.broken_methods[method] = EngineFailure("It broke.")
+        with pytest.raises(EngineFailure):
+            await upgrades(Old(engine)).keywords("notes")
+        engine.broken_methods.clear()
+        async with memory_services(engine=engine) as services:
+            assert await services.catalog.names() == ("notes",)  # nobody sees the half copy
+        await engine.delete("notes", models.PointIdsList(points=[1]))
+        await engine.set_payload("notes", {"document": "a zebra crossing"}, [2])
+
+        await upgrades(Old(engine)).keywords("notes")
+
+        after = await stored(engine)
+        assert set(after) == set(range(2, len(TEXTS) + 1))
+        assert after[2].payload["document"] == "a zebra crossing"
+        assert all("bm25" in record.vector for record in after.values())
+
+
+async def test_a_copy_whose_alias_is_missing_gets_it():
+    async with memory_engine() as engine:
+        await official(engine)
+        engine.broken_methods["update_collection_aliases"] = EngineFailure("It broke.")
+        with pytest.raises(EngineFailure):
+            await upgrades(Old(engine)).keywords("notes")
+        engine.broken_methods.clear()
+
+        done = await upgrades(Old(engine)).keywords("notes")
+
+        assert done.points == 0
+        assert len(await stored(engine)) == len(TEXTS)
+
+
+async def test_what_a_server_stores_before_it_notices_gets_its_keywords_when_it_does(
+    engine,
+):
+    async with memory_services(engine=engine, qdrant_read_only=False) as services:
+        await services.catalog.target("notes")  # remembered as it was
+        await upgrades(engine).keywords("notes")
+        await remember(services, "notes", "a zebra crossing")
+        assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 1
+
+        services.catalog._entries["notes"].expires = 0.0
+        await services.catalog._looking_up("notes")
+        while await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25"):
+            await asyncio.sleep(0)
+
+
+async def test_refilling_gives_keywords_and_the_new_models_vectors_to_points_without(engine):
+    new = FakeEncoder("fake/Other", size=32)
+    await upgrades(engine).keywords("notes")
+    await upgrades(engine).model("notes", new, SAYS)
+    late = models.PointStruct(
+        id=99, vector={VECTOR: dense("zebra")}, payload={"document": "a zebra crossing"}
+    )
+    await engine.upsert("notes", [late])
+
+    async with memory_services(FakeEncoder(), new, engine=engine) as services:
+        target = await services.catalog.target("notes")
+        await upgrades(engine).refill(target, services.encoders.of)
+
+    assert set((await stored(engine))[99].vector) == {VECTOR, "bm25", "fast-other"}

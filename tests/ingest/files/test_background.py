@@ -1,0 +1,279 @@
+"""Folders kept in step while the server runs."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.ingest.files import watch
+from mcp_server_qdrant.ingest.files.background import ATTEMPTS, Background, Folder, Pace, State
+from mcp_server_qdrant.ingest.files.state import KnownFile
+from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import Problem, Selection
+from tests.support import Clock
+
+
+class Slow:
+    """A model that takes three seconds for each call."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.calls: list[int] = []
+
+    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls.append(len(texts))
+        self.clock.now += 3
+        return [[float(len(text))] for text in texts]
+
+
+async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once():
+    clock, pauses = Clock(), []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    model = Slow(clock)
+    paced = Pace(0.25, sleep=sleep, clock=clock).of(model)
+    vectors = await paced.encode_documents(["a", "bb", "ccc", "dddd", "eeeee"])
+
+    assert vectors == [[1.0], [2.0], [3.0], [4.0], [5.0]]
+    assert model.calls == [2, 2, 1]
+    assert pauses == [9.0, 9.0, 9.0]
+
+
+async def test_all_models_of_a_pace_share_the_time():
+    clock, working, most = Clock(), 0, 0
+
+    class Model:
+        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+            nonlocal working, most
+            working += 1
+            most = max(most, working)
+            await asyncio.sleep(0)
+            working -= 1
+            return [[0.0] for _ in texts]
+
+    pace = Pace(0.5, clock=clock)
+    await asyncio.gather(*(pace.of(Model()).encode_documents(["x"] * 6) for _ in range(3)))
+
+    assert most == 1
+
+
+def report(*problems: Problem, files: int = 2, dead: Sequence[str] = ()) -> Report:
+    known = {f"n/{number}.md": KnownFile() for number in range(files)}
+    return Report(known=known, problems=list(problems), dead=list(dead))
+
+
+BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
+
+
+def test_a_file_that_fails_repeatedly_is_given_up_until_it_changes():
+    state = State()
+    for attempt in range(ATTEMPTS):
+        assert state.dead() == {}, f"after {attempt} attempts"
+        state.note(report(BAD))
+
+    assert state.dead() == {"n/bad.pdf": (5, 7)}
+    state.note(report(dead=["n/bad.pdf"]))
+    assert state.dead() == {"n/bad.pdf": (5, 7)}, "it is still there"
+    assert state.sentence("notes") == (
+        "in step with notes, 2 files, 1 not read (1 given up until changed): n/bad.pdf is locked"
+    )
+    state.note(report(Problem("n/bad.pdf", "is locked", stamp=(5, 8))))
+    assert state.dead() == {}, "it changed"
+    state.note(report())
+    assert state.failures == {}, "it can be read, or is gone"
+
+
+def test_a_person_is_told_how_it_goes():
+    state = State()
+    said = [state.sentence("notes")]
+    state.note(report(files=1200))
+    said.append(state.sentence("notes"))
+    state.note(report(*(Problem(f"n/{n}", "is binary") for n in range(5))))
+    said.append(state.sentence("notes"))
+    state.running = Report(sizes=200, size=50.0)
+    said.append(state.sentence("notes"))
+    state.running = None
+    state.failed(EngineUnavailable("Qdrant is away."))
+    said.append(state.sentence("notes"))
+
+    assert said == [
+        "not in step with notes: not looked at yet",
+        "in step with notes, 1,200 files",
+        "in step with notes, 2 files, 5 not read: n/0 is binary; n/1 is binary; n/2 is binary; and "
+        "2 more",
+        "syncing notes, 25%",
+        "not in step with notes: Qdrant is away",
+    ]
+
+
+class Syncing:
+    """Notes what it is asked for, and says when."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[SyncRequest] = asyncio.Queue()
+        self.error: Exception | None = None
+        self.problems: list[Problem] = []
+
+    async def run(
+        self, request: SyncRequest, report: Any = None, known: Known | None = None
+    ) -> Any:
+        self.asked.put_nowait(request)
+        if self.error:
+            raise self.error
+        report.known = {"n/a.md": KnownFile()}
+        report.problems += self.problems
+        return report
+
+    async def next(self) -> SyncRequest:
+        async with asyncio.timeout(30):
+            return await self.asked.get()
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    (tmp_path / "notes").mkdir()
+    return tmp_path / "notes"
+
+
+async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
+    syncing = Syncing()
+    background = Background(syncing, [Folder(notes, "things")], None)
+    background.start()
+    first = await syncing.next()
+    (notes / "new.md").write_text("new")
+    second = await syncing.next()
+    await background.close()
+
+    assert (first.collection, first.mirror, first.create) == ("things", True, True)
+    assert first.sources[0].path == notes
+    assert second == first
+    assert background.status() == {"things": "in step with notes, 1 file"}
+    assert background.counts() == {
+        "files_in_step": 1,
+        "files_not_read": 0,
+        "folders_not_in_step": 0,
+    }
+
+
+async def test_what_was_given_up_is_listed_by_collection(notes):
+    syncing = Syncing()
+    syncing.problems = [BAD]
+    background = Background(syncing, [Folder(notes, "things")], None)
+    background.start()
+    listed = []
+    for attempt in range(ATTEMPTS):
+        await syncing.next()
+        listed.append(background.dead_letters())
+        (notes / "new.md").write_text(f"new {attempt}")
+    await background.close()
+
+    assert listed == [{}, {}, {"things": {"n/bad.pdf": "is locked"}}]
+
+
+async def test_a_failure_is_told_and_does_not_end_it(notes):
+    syncing = Syncing()
+    syncing.error = EngineUnavailable("Qdrant is away.")
+    background = Background(syncing, [Folder(notes, "things")], None)
+    background.start()
+    await syncing.next()
+    syncing.error = None
+    told = background.status()
+    (notes / "new.md").write_text("new")
+    await syncing.next()
+    await background.close()
+
+    assert told == {"things": "not in step with notes: Qdrant is away"}
+    assert background.status() == {"things": "in step with notes, 1 file"}
+
+
+async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
+    syncing, other = Syncing(), Syncing()
+    folders = [Folder(notes, "things")]
+    one, two = (Background(each, folders, tmp_path / "locks") for each in (syncing, other))
+    one.start()
+    await syncing.next()
+    two.start()
+    await asyncio.sleep(0)
+    told = two.status()
+    await one.close()
+    await two.close()
+    three = Background(other, folders, tmp_path / "locks")
+    three.start()
+    await other.next()
+    await three.close()
+
+    assert told == {"things": "not in step with notes: another server does it"}
+
+
+async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
+    background = Background(Syncing(), [Folder(tmp_path / "gone", "things")], None)
+    background.start()
+    await asyncio.sleep(0)
+    told = background.status()
+    await background.close()
+
+    assert told == {"things": "not in step with gone: there is no such folder"}
+
+
+async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
+    syncing, pauses = Syncing(), []
+    background = Background(syncing, [Folder(notes, "things")], None)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append((seconds, background.status()["things"]))
+        if len(pauses) == 3:
+            syncing.error = None
+        await asyncio.sleep(0)
+
+    background._tasks = Tasks(sleep=sleep)
+    syncing.error = OverflowError("date value out of range")
+    background.start()
+    for _ in range(4):
+        await syncing.next()
+    while "not in step" in background.status()["things"]:
+        await asyncio.sleep(0)
+    await background.close()
+
+    died = "not in step with notes: The sync of notes stopped: an unexpected OverflowError; it "
+    assert pauses == [(n, f"{died}begins anew in {n} s") for n in (1, 2, 4)]
+    assert background.status() == {"things": "in step with notes, 1 file"}
+
+
+async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
+    syncing, told = Syncing(), asyncio.Event()
+    background = Background(syncing, [Folder(notes, "things")], None)
+
+    async def sleep(_: float) -> None:
+        told.set()
+        await asyncio.Event().wait()
+
+    def refuse(*places, **options):
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr(watch, "awatch", refuse)
+    background._tasks = Tasks(sleep=sleep)
+    background.start()
+    async with asyncio.timeout(30):
+        await told.wait()
+    status, counts = background.status()["things"], background.counts()
+    await background.close()
+
+    assert "The sync of notes stopped: Changes cannot be watched: OSError; it begins" in status
+    assert counts["folders_not_in_step"] == 1
+
+
+async def test_links_are_followed_where_the_folder_says_so(notes):
+    syncing = Syncing()
+    selection = Selection(follow_links=True)
+    background = Background(syncing, [Folder(notes, "things", selection=selection)], None)
+    background.start()
+    asked = await syncing.next()
+    await background.close()
+
+    assert asked.selection.follow_links

@@ -1,0 +1,284 @@
+"""Chunks of many files on their way to the engine, and what may go wrong there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import Document, Sparse, Target
+from mcp_server_qdrant.core.errors import (
+    DiskFull,
+    EncoderUnavailable,
+    EngineUnavailable,
+    InvalidPoint,
+    UnknownCollection,
+)
+from mcp_server_qdrant.ingest.files.flow import SLICE, WINDOW, Flow
+from mcp_server_qdrant.ingest.files.prepare import Job, Piece
+from mcp_server_qdrant.ingest.files.state import Contents, KnownFile
+from mcp_server_qdrant.ingest.files.walk import Found
+
+
+class Model:
+    """Vectors of one number, but not of texts that hold a poisonous word."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.poison = "\0"
+        self.down = False
+
+    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls.append(list(texts))
+        if self.down or any(self.poison in text for text in texts):
+            raise EncoderUnavailable("It cannot.")
+        return [[float(len(text))] for text in texts]
+
+
+class Words:
+    def encode_document(self, text: str) -> Sparse:
+        return Sparse((len(text),), (1.0,))
+
+
+class Disk:
+    """What was written; `errors` are raised by the next writes, `refused` by what holds a word."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, Any] = {}
+        self.settled: list[Any] = []
+        self.order: list[Any] = []
+        self.errors: list[Exception] = []
+        self.refused = "\0"
+
+    async def upsert(self, target: Target, points: Sequence[Any]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        if any(self.refused in point.payload["document"] for point in points):
+            raise InvalidPoint("It is refused.")
+        self.points |= {point.id: point for point in points}
+        self.order += [point.id for point in points]
+
+    async def settle(self, collection: str, ids: Sequence[Any]) -> None:
+        self.settled += ids
+
+
+class Trial:
+    def __init__(self, retries: Sequence[float] = (0.0,)) -> None:
+        self.model, self.disk = Model(), Disk()
+        self.finished: list[str] = []
+        self.failed: dict[str, str] = {}
+        self.wrote = 0
+        self.flow = Flow(
+            Target("c", 0, dense=None, sparse=None),
+            self.model,
+            Words(),
+            self.disk,
+            lambda chunk: {"document": chunk.text, "doc": {}},
+            wrote=self._wrote,
+            finished=self._finished,
+            failed=self._failed,
+            retries=retries,
+        )
+
+    def _wrote(self, items: Any) -> None:
+        self.wrote += len(items)
+
+    async def _finished(self, job: Job) -> None:
+        self.finished.append(job.found.path)
+
+    def _failed(self, job: Job, reason: str) -> None:
+        self.failed[job.found.path] = reason
+
+    async def run(self, *jobs: Job) -> None:
+        async def some() -> AsyncIterator[Job]:
+            for one in jobs:
+                yield one
+
+        await self.flow.run(some())
+
+
+def job(path: str, *given: str) -> Job:
+    pieces = [
+        Piece(
+            Document(id=f"{path}{n}", collection="c", text=text, document=f"{path}{n}"),
+            text,
+            len(text),
+        )
+        for n, text in enumerate(given)
+    ]
+    found = Found("n", path, Path(path), 1, 2)
+    return Job(found, Contents("h", "m"), pieces, 1, None)
+
+
+async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file():
+    trial = Trial()
+    await trial.run(job("a", "one", "three"), job("b", "seven"))
+
+    point = trial.disk.points["a1"]
+    assert sorted(trial.finished) == ["a", "b"]
+    assert set(trial.disk.points) == {"a0", "a1", "b0"}
+    assert (point.dense, point.sparse) == ([5.0], Sparse((5,), (1.0,)))
+    assert point.payload["doc"]["file"]["path"] == "a"
+
+
+async def test_texts_of_like_length_are_encoded_together():
+    trial = Trial()
+    await trial.run(*(job(f"j{n}", "x" * (1 + n * 7 % 400)) for n in range(3 * WINDOW)))
+
+    spread = [max(map(len, call)) - min(map(len, call)) for call in trial.model.calls]
+    assert max(map(len, trial.model.calls)) == SLICE
+    assert len(trial.finished) == 3 * WINDOW
+    assert sorted(spread)[len(spread) // 2] < 400 * SLICE / WINDOW * 1.5
+
+
+async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
+    trial = Trial()
+    trial.model.poison = "bad"
+    await trial.run(job("a", "good", "bad"), job("b", "good"))
+
+    assert trial.failed == {"a": "It cannot."}
+    assert trial.finished == ["b"]
+
+
+@pytest.mark.parametrize("encoder", ["words", "model"])
+async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(encoder):
+    def stumble(text: str) -> None:
+        if "bad" in text:
+            raise OverflowError
+
+    class Stumbling(Words):
+        def encode_document(self, text: str) -> Sparse:
+            stumble(text)
+            return super().encode_document(text)
+
+    class StumblingModel(Model):
+        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+            list(map(stumble, texts))
+            return await super().encode_documents(texts)
+
+    trial = Trial()
+    if encoder == "words":
+        trial.flow._bm25 = Stumbling()
+    else:
+        trial.flow._encoder = StumblingModel()
+    await trial.run(job("a", "good", "bad"), job("b", "good"))
+
+    assert trial.failed == {"a": "an unexpected OverflowError"}
+    assert trial.finished == ["b"]
+
+
+async def test_a_point_that_is_refused_costs_its_own_file_only():
+    trial = Trial()
+    trial.disk.refused = "bad"
+    await trial.run(job("a", *["bad"] * SLICE * 2), job("b", "good"))
+
+    assert trial.failed == {"a": "It is refused."}
+    assert trial.finished == ["b"]
+
+
+async def test_a_model_that_is_down_ends_it():
+    trial = Trial()
+    trial.model.down = True
+    with pytest.raises(EncoderUnavailable, match="It cannot"):
+        await trial.run(job("a", "one"), job("b", "two"))
+
+    assert trial.failed == {}
+
+
+async def test_an_engine_that_is_away_for_a_moment_is_asked_again():
+    trial = Trial(retries=(0.0, 0.0))
+    trial.disk.errors = [EngineUnavailable("away"), EngineUnavailable("away")]
+    await trial.run(job("a", "one"))
+
+    assert trial.finished == ["a"]
+
+
+@pytest.mark.parametrize(
+    "error", [EngineUnavailable("away"), DiskFull("full"), UnknownCollection("c")]
+)
+async def test_what_stops_everything_is_raised_as_it_is(error):
+    trial = Trial(retries=())
+    trial.disk.errors = [error]
+    with pytest.raises(type(error)):
+        await trial.run(job("a", "one"))
+
+
+async def test_writing_goes_on_while_the_next_texts_are_encoded():
+    trial = Trial()
+    writing, upsert = asyncio.Event(), trial.disk.upsert
+
+    async def slow(target: Target, points: Sequence[Any]) -> None:
+        if not trial.disk.points and len(trial.model.calls) < 2:
+            await writing.wait()
+        await upsert(target, points)
+
+    async def encode(texts: Sequence[str]) -> list[list[float]]:
+        made = await Model.encode_documents(trial.model, texts)
+        if len(trial.model.calls) > 1:
+            writing.set()
+        return made
+
+    trial.disk.upsert, trial.model.encode_documents = slow, encode
+    await trial.run(*(job(f"j{n}", "text") for n in range(2 * SLICE)))
+
+    assert trial.wrote == 2 * SLICE
+
+
+def long_job(path: str, parts: int, old: KnownFile | None = None) -> Job:
+    """One document of so many parts, the first the shortest: slices are sorted by length."""
+    pieces = [
+        Piece(
+            Document(
+                f"{path}{n}", "c", "x" * (n + 1), document=path, chunk=n, chunks=parts, version="v"
+            ),
+            "x" * (n + 1),
+            n + 1,
+        )
+        for n in range(parts)
+    ]
+    return Job(Found("n", path, Path(path), 1, 2), Contents("h", "m"), pieces, 1, old)
+
+
+@pytest.mark.parametrize("parts", [2, SLICE, 3 * WINDOW])
+async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
+    trial = Trial()
+    await trial.run(job("a", "one"), long_job("b", parts), long_job("c", 3))
+
+    for path in "bc":
+        assert [one for one in trial.disk.order if one[0] == path][-1] == f"{path}0"
+    assert len(trial.disk.points) == parts + 4
+    assert sorted(trial.finished) == ["a", "b", "c"]
+
+
+async def test_all_parts_are_marked_until_the_text_is_whole():
+    trial = Trial()
+    trial.flow._payload = lambda chunk: {"document": chunk.text, "doc": {"at": chunk.writing}}
+    await trial.run(job("a", "one"), long_job("b", 3))
+
+    marked = {point.id for point in trial.disk.points.values() if point.payload["doc"]["at"]}
+    assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
+
+
+async def test_the_first_part_stays_marked_until_what_it_replaces_is_removed():
+    trial = Trial()
+    seen = []
+
+    async def finished(job: Job) -> None:
+        seen.append(sorted(trial.disk.settled))
+
+    trial.flow._finished = finished
+    await trial.run(long_job("b", 3, KnownFile()))
+
+    assert seen == [["b1", "b2"]]
+    assert sorted(trial.disk.settled) == ["b0", "b1", "b2"]
+
+
+async def test_a_text_of_which_a_part_is_refused_does_not_appear():
+    trial = Trial()
+    trial.disk.refused = "x" * 200
+    await trial.run(long_job("b", 200), job("a", "one"))
+
+    assert "b0" not in trial.disk.points
+    assert trial.finished == ["a"]
+    assert list(trial.failed) == ["b"]

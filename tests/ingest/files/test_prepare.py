@@ -1,0 +1,224 @@
+"""One file made into chunks."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.files import prepare as prepare_module
+from mcp_server_qdrant.ingest.files.opening import OUTSIDE
+from mcp_server_qdrant.ingest.files.prepare import (
+    Job,
+    Measures,
+    Preparer,
+    Same,
+    sections,
+    sections_at,
+)
+from mcp_server_qdrant.ingest.files.state import Contents, known_files
+from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from mcp_server_qdrant.ingest.formats.load import Mark
+
+MEASURES = Measures(limit=64, tokenizer=None, count=tokens, split=split)
+
+
+def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    os.utime(path, ns=(mtime, mtime))
+    return Found("n", f"n/{path.name}", path, 0, 0)
+
+
+def prepare(file: Found, known: Any = None, **options: Any) -> Any:
+    given = {"owners": {}, "measures": MEASURES, "max_bytes": 10_000} | options
+    return Preparer("c", "m", **given).prepare(file, known)
+
+
+def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
+    text = "# Harbours of the north\n\n" + "\n\n".join(
+        f"## The long name of part {n}\n\n" + "Some words on this part. " * 9 for n in range(4)
+    )
+    job = prepare(found(tmp_path / "a.md", text))
+
+    assert isinstance(job, Job)
+    assert job.left == len(job.pieces) > 4
+    assert max(tokens(piece.text, None) for piece in job.pieces) <= 64 - 2
+    assert all(abs(tokens(one.text, None) - one.tokens) <= 2 for one in job.pieces), "rounded"
+    assert [piece.chunk.text for piece in job.pieces] == [
+        text[piece.chunk.start : piece.chunk.end] for piece in job.pieces
+    ]
+    headings = {piece.text.split("\n")[0] for piece in job.pieces}
+    assert "Harbours of the north > The long name of part 3" in headings
+
+
+def test_times_of_a_chunk_are_the_texts_own_else_the_files(tmp_path):
+    plain = prepare(found(tmp_path / "a.md", "text"))
+    dated = prepare(found(tmp_path / "b.md", "---\ndate: 2020-05-06\n---\ntext"))
+    absurd = prepare(found(tmp_path / "c.md", "text", 2**62))
+
+    assert plain.pieces[0].chunk.created_at == "2001-09-09T01:46:40Z"
+    assert dated.pieces[0].chunk.created_at == "2020-05-06T00:00:00Z"
+    assert dated.pieces[0].chunk.updated_at == "2001-09-09T01:46:40Z"
+    assert absurd.pieces[0].chunk.created_at.startswith("2116-")
+
+
+def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
+    job = prepare(found(tmp_path / "a.md", "four"))
+
+    assert (job.found.size, job.found.mtime) == (4, 10**18)
+    assert job.known.has(4, 10**18, "m")
+
+
+def test_contents_that_are_stored_are_not_cut_again(tmp_path):
+    file = found(tmp_path / "a.md", "text")
+    job = prepare(file)
+    owners: dict[str, str] = {}
+
+    again = prepare(file, job.known, owners=owners)
+
+    assert again == Same(job.found, job.contents)
+    assert owners == {"n/a.md": "n/a.md"}
+
+
+def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
+    file = found(tmp_path / "a.md", "text")
+    contents = prepare(file).contents
+    state = {"path": "n/a.md", "hash": contents.hash, "model": "m", "documents": 2}
+    known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
+
+    assert contents == Contents(contents.hash, "m")
+    assert isinstance(prepare(file, known["n/a.md"]), Job)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "reason"),
+    [
+        ("a.md", 10_001, "is larger than 0 MB: it has 0.0"),
+        ("a.jsonl", 200_001, "is larger than 0 MB: it has 0.2"),
+    ],
+)
+def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):
+    file = found(tmp_path / name, b" " * size)
+
+    assert prepare(file) == Problem(f"n/{name}", reason, stamp=file.stamp)
+
+
+def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
+    rows = b'{"text": "x"}' + b" " * 150_000
+
+    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), Job)
+
+
+def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
+    file = found(tmp_path / "a.md", "text")
+    file.file.unlink()
+
+    assert prepare(file) == Problem("n/a.md", "is gone", stamp=file.stamp)
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise."""
+
+
+@pytest.mark.parametrize("fault", [MemoryError, RecursionError, OverflowError, KeyError, Panic])
+def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
+    fault, tmp_path, monkeypatch
+):
+    def stumble(path: str, data: bytes) -> Any:
+        raise fault(f"{path} makes it stumble")
+
+    monkeypatch.setattr(prepare_module, "load", stumble)
+    file = found(tmp_path / "a.md", "text")
+
+    reason = f"cannot be read: an unexpected {fault.__name__}"
+    assert prepare(file) == Problem("n/a.md", reason, kept=True, stamp=file.stamp)
+
+
+def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
+    (tmp_path / "secret").write_text("the key")
+    (folder := tmp_path / "n").mkdir()
+    seen = replace(found(folder / "a.md", "text"), within=folder)
+    (folder / "a.md").unlink()
+    (folder / "a.md").symlink_to("../secret")
+
+    assert prepare(seen) == Problem("n/a.md", OUTSIDE, stamp=seen.stamp)
+    assert isinstance(prepare(replace(seen, within=None)), Job)
+
+
+def test_ids_of_another_file_are_left_out_and_named(tmp_path):
+    rows = "\n".join(f'{{"id": "{n}", "text": "t{n}"}}' for n in range(8))
+    owners = {str(n): "n/first.jsonl" for n in range(5)}
+
+    job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners)
+
+    assert [piece.chunk.document for piece in job.pieces] == ["5", "6", "7"]
+    assert job.documents == 3
+    assert job.notes == [
+        "'0' is left out: n/first.jsonl has that id",
+        "'1' is left out: n/first.jsonl has that id",
+        "'2' is left out: n/first.jsonl has that id",
+        "and 2 more ids",
+    ]
+
+
+def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
+    rows = '{"id": "a", "text": "x", "url": "http://x"}\n{"id": "b", "text": "y"}'
+    job = prepare(found(tmp_path / "a.jsonl", rows))
+
+    assert [piece.chunk.source for piece in job.pieces] == [None, "n/a.jsonl"]
+
+
+MARKS = (Mark(0, 1, "A"), Mark(10, 3, "B"), Mark(20, 2, "C"), Mark(30, 1, "D"))
+
+
+def test_a_part_is_named_with_those_around_it():
+    assert [name for _, name in sections(MARKS)] == ["A", "A > B", "A > C", "D"]
+
+
+def test_what_begins_at_a_place_is_not_yet_around_it():
+    places = [0, 1, 10, 11, 25, 30, 99]
+
+    assert list(sections_at(MARKS, places)) == [None, "A", "A", "A > B", "A > C", "A > C", "D"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6))),
+    st.lists(st.integers(0, 60)),
+)
+def test_the_part_around_a_place_is_the_last_that_began_before_it(given, places):
+    marks = [Mark(start, level, f"m{n}") for n, (start, level) in enumerate(sorted(given))]
+
+    for place, section in zip(sorted(places), sections_at(marks, sorted(places)), strict=True):
+        before = [mark for mark in marks if mark.start < place]
+        assert (section or "").split(" > ")[-1] == (before[-1].name if before else "")
+
+
+def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
+    many = "".join(f"- t{number}\n" for number in range(101))
+    tagged = prepare(found(tmp_path / "a.md", f"---\ntags:\n{many}---\ntext"))
+    heavy = prepare(found(tmp_path / "b.md", f"---\nx: {'y' * 99}\n---\ntext"), max_metadata=99)
+
+    assert isinstance(tagged, Problem)
+    assert tagged.reason.startswith("has 101 tags: at most 100 are stored")
+    assert heavy.reason.startswith("has metadata of 107 bytes as JSON: at most 99 are stored")
+
+
+def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):
+    lines = [{"id": "a", "text": "x", "tags": ["y" * 129]}, {"id": "b", "text": "x"}]
+    job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
+
+    assert [piece.chunk.document for piece in job.pieces] == ["b"]
+    assert job.notes == ["'a' is left out: it has a tag of more than 128 characters: shorten it"]
+
+
+def test_headings_as_long_as_texts_are_cut(tmp_path):
+    long = f"# {'a' * 4_000}\n\n## {'b' * 4_000}\n\ntext\n"
+    job = prepare(found(tmp_path / "a.md", long))
+
+    assert len(job.pieces[-1].chunk.title) == 1_000
+    assert len(job.pieces[-1].chunk.section) == 1_000

@@ -1,0 +1,66 @@
+"""What the points of a file tell of it."""
+
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.ingest.files.state import Contents, Point, known_files
+
+FILE = {"path": "n/a.md", "hash": "h", "model": "m", "mtime": 7, "size": 3, "documents": 1}
+
+
+def point(number: int, chunks: int, document: str = "n/a.md", **file: Any) -> Point:
+    doc = {"id": document, "chunk": number, "chunks": chunks, "file": FILE | file}
+    return f"{document}{number}{file}", doc
+
+
+def test_a_file_whose_points_are_all_there_needs_no_look():
+    known = known_files([point(1, 2), point(0, 2)])["n/a.md"]
+
+    assert known.has(3, 7, "m")
+    assert known.documents == {"n/a.md"}
+    assert known.hashes == {"h"}
+    assert [known.has(4, 7, "m"), known.has(3, 8, "m"), known.has(3, 7, "x")] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [point(0, 2)],
+        [point(1, 2)],
+        [point(0, 1), point(1, 2)],
+        [point(0, 1, "one", documents=2)],
+        [point(0, 1, documents=2)],
+    ],
+)
+def test_a_file_that_lacks_points_is_read_again(points):
+    (known,) = known_files(points).values()
+
+    assert not known.has(3, 7, "m")
+    assert not known.versions[Contents("h", "m")].complete
+
+
+def test_points_of_two_versions_are_kept_apart():
+    known = known_files([point(0, 1), point(1, 2, hash="old")])["n/a.md"]
+
+    assert known.versions[Contents("h", "m")].complete
+    assert not known.versions[Contents("old", "m")].complete
+    assert not known.has(3, 7, "m"), "what is left of the other has to be removed"
+    assert len(known.points) == 2
+
+
+def test_points_that_disagree_on_the_time_are_looked_at():
+    known = known_files([point(0, 2, mtime=7), point(1, 2, mtime=8)])["n/a.md"]
+
+    assert known.versions[Contents("h", "m")].complete
+    assert not known.has(3, 7, "m")
+
+
+def test_a_list_is_there_when_all_its_texts_are():
+    known = known_files([point(0, 1, "one", documents=2), point(0, 1, "two", documents=2)])
+
+    assert known["n/a.md"].has(3, 7, "m")
+
+
+def test_a_point_without_state_is_of_no_file_that_could_be_known():
+    assert not known_files([("x", {"file": {}})])["None"].has(0, 0, "m")

@@ -1,0 +1,448 @@
+"""Files and a collection kept in step, on both engines."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, RequestError
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import Selection, sources
+from tests.fakes import FakeEncoder
+from tests.ingest import bad_files
+from tests.support import find, memory_services, texts
+
+WORDS = "Harbour number {} has a crane and a lighthouse, seen from the north. "
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    """Six notes, one of them long, and a list."""
+    folder = tmp_path / "notes"
+    (folder / "sub").mkdir(parents=True)
+    for number in range(5):
+        (folder / f"n{number}.md").write_text(f"# Note {number}\n\nAbout thing{number}.\n")
+    long = "\n\n".join(f"## Part {n}\n\n" + WORDS.format(n) * 4 for n in range(6))
+    (folder / "sub/long.md").write_text(f"---\ntags: [sea]\n---\n# Harbours\n\n{long}\n")
+    (folder / "list.jsonl").write_text(
+        '{"id": "one", "text": "first lamp"}\n{"id": "two", "text": "second lamp"}\n'
+    )
+    return folder
+
+
+async def sync(services, folder: Path, *, known: Any = None, **options: Any) -> Report:
+    request = SyncRequest(
+        tuple(sources([folder])), "things", **{"mirror": True, "max_bytes": 1_000_000} | options
+    )
+    return await services.sync.run(request, known=known)
+
+
+async def stored(engine) -> dict[str, tuple[Any, Any]]:
+    """Id -> payload and vectors, of everything in the collection."""
+    records, _ = await engine.scroll("things", limit=10_000, with_payload=True, with_vectors=True)
+    return {record.id: (record.payload, vectors(record.vector)) for record in records}
+
+
+def vectors(given: Any) -> Any:
+    """Named vectors so that equal ones are equal.
+
+    The terms of a sparse one come in any order; local mode normalises, which costs a digit.
+    """
+    return {
+        name: [round(value, 5) for value in one]
+        if isinstance(one, list)
+        else dict(zip(one.indices, one.values, strict=True))
+        for name, one in given.items()
+    }
+
+
+def counts(report: Report) -> tuple[int, int, int, int, int]:
+    return (
+        len(report.new),
+        len(report.changed),
+        len(report.removed),
+        report.unchanged,
+        len(report.problems),
+    )
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Change a file; its time is another even where the clock is coarse."""
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    file.write_text(text)
+    os.utime(file, ns=(before + 10**9, before + 10**9))
+
+
+async def test_files_are_stored_with_title_section_tags_and_state(engine, notes):
+    async with memory_services(engine=engine) as services:
+        report = await sync(services, notes)
+        found = [payload for payload, _ in (await stored(engine)).values()]
+
+    by_id = {(one["doc"]["id"], one["doc"]["chunk"]): one for one in found}
+    note = by_id["notes/n3.md", 0]
+    part = by_id["notes/sub/long.md", 3]
+    assert counts(report) == (7, 0, 0, 0, 0)
+    assert (note["title"], note["source"]) == ("Note 3", "notes/n3.md")
+    assert note["doc"]["file"] == {
+        "source": "notes",
+        "path": "notes/n3.md",
+        "hash": note["doc"]["file"]["hash"],
+        "mtime": (notes / "n3.md").stat().st_mtime_ns,
+        "size": (notes / "n3.md").stat().st_size,
+        "documents": 1,
+        "model": "fake/Bag-of-Words",
+    }
+    assert note["created_at"] == note["updated_at"]
+    assert (part["title"], part["tags"]) == ("Harbours", ["sea"])
+    assert part["doc"]["section"].startswith("Part ")
+    whole = (notes / "sub/long.md").read_text()
+    assert whole[part["doc"]["start"] : part["doc"]["end"]] == part["document"]
+    assert by_id["two", 0]["document"] == "second lamp"
+
+
+async def test_the_encoders_read_title_and_section(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        page = await find(services, "thing3", "things")
+
+    assert "Note 3\n# Note 3\n\nAbout thing3.\n" in encoder.documents
+    assert any(text.startswith("Harbours > Part ") for text in encoder.documents)
+    assert texts(page)[0].endswith("About thing3.\n")
+
+
+async def test_what_is_unchanged_is_neither_read_nor_encoded(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        before, encoder.documents = await stored(engine), []
+        for file in notes.rglob("*.*"):
+            file.chmod(0o600)
+        engine.calls.clear()
+        report = await sync(services, notes)
+        after = await stored(engine)
+
+    assert counts(report) == (0, 0, 0, 7, 0)
+    assert (encoder.documents, report.texts) == ([], 0)
+    assert after == before
+    assert not {"upsert", "delete", "set_payload"} & {name for name, _ in engine.calls}
+
+
+async def test_what_changed_is_stored_and_what_is_gone_removed_exactly(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        encoder.documents = []
+        rewrite(notes / "n1.md", "# Note 1\n\nNow of a violin.\n")
+        rewrite(notes / "sub/long.md", "# Harbours\n\nOnly this is left.\n")
+        (notes / "n2.md").unlink()
+        rewrite(notes / "n9.md", "new")
+        report = await sync(services, notes)
+        found = await stored(engine)
+        again = await sync(services, notes)
+
+    assert (report.new, report.removed) == (["notes/n9.md"], ["notes/n2.md"])
+    assert sorted(report.changed) == ["notes/n1.md", "notes/sub/long.md"]
+    assert (report.unchanged, len(encoder.documents)) == (4, 3)
+    assert sorted(payload["document"] for payload, _ in found.values()) == [
+        "# Harbours\n\nOnly this is left.\n",
+        "# Note 0\n\nAbout thing0.\n",
+        "# Note 1\n\nNow of a violin.\n",
+        "# Note 3\n\nAbout thing3.\n",
+        "# Note 4\n\nAbout thing4.\n",
+        "first lamp",
+        "new",
+        "second lamp",
+    ]
+    assert counts(again) == (0, 0, 0, 7, 0)
+
+
+async def test_a_new_time_alone_embeds_nothing_and_is_noted(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        encoder.documents = []
+        file = notes / "sub/long.md"
+        rewrite(file, file.read_text())
+        report = await sync(services, notes)
+        engine.calls.clear()
+        await sync(services, notes)
+
+        assert (report.unchanged, encoder.documents) == (7, [])
+        times = {p["doc"]["file"]["mtime"] for p, _ in (await stored(engine)).values()}
+        assert file.stat().st_mtime_ns in times
+        assert "set_payload" not in {name for name, _ in engine.calls}, "it was noted"
+
+
+async def test_lines_of_a_list_come_and_go(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        rewrite(notes / "list.jsonl", '{"id": "two", "text": "second"}\n{"id": "x", "text": "y"}\n')
+        await sync(services, notes)
+        found = await stored(engine)
+
+    assert point_id("things", "one", 0) not in found
+    assert found[point_id("things", "two", 0)][0]["document"] == "second"
+    assert point_id("things", "x", 0) in found
+
+
+async def test_a_list_that_is_renamed_keeps_its_texts(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        (notes / "list.jsonl").rename(notes / "renamed.jsonl")
+        report = await sync(services, notes)
+        again = await sync(services, notes)
+        found = await stored(engine)
+
+    assert (report.new, report.removed) == (["notes/renamed.jsonl"], ["notes/list.jsonl"])
+    assert counts(again) == (0, 0, 0, 7, 0)
+    assert found[point_id("things", "one", 0)][0]["doc"]["file"]["path"] == "notes/renamed.jsonl"
+
+
+@pytest.mark.parametrize("first", ["a.jsonl", "z.jsonl"])
+async def test_a_text_that_moves_from_one_list_to_another_is_kept(first, engine, notes):
+    other = {"a.jsonl": "z.jsonl", "z.jsonl": "a.jsonl"}[first]
+    async with memory_services(engine=engine) as services:
+        rewrite(notes / first, '{"id": "m", "text": "moves"}\n{"id": "s", "text": "stays"}\n')
+        rewrite(notes / other, '{"id": "t", "text": "there"}\n')
+        await sync(services, notes)
+        rewrite(notes / first, '{"id": "s", "text": "stays"}\n')
+        rewrite(notes / other, '{"id": "t", "text": "there"}\n{"id": "m", "text": "moves"}\n')
+        report = await sync(services, notes)
+        found = await stored(engine)
+        again = await sync(services, notes)
+
+    assert report.problems == []
+    assert found[point_id("things", "m", 0)][0]["doc"]["file"]["path"] == f"notes/{other}"
+    assert counts(again) == (0, 0, 0, 9, 0)
+
+
+async def test_ingest_removes_no_file(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        (notes / "n2.md").unlink()
+        report = await sync(services, notes, mirror=False)
+        found = await stored(engine)
+
+    assert report.removed == []
+    assert point_id("things", "notes/n2.md", 0) in found
+
+
+async def test_a_mirror_leaves_alone_what_is_of_other_folders_and_tools(engine, notes, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(notes, other)
+    async with memory_services(engine=engine) as services:
+        await services.store.store(NewDocument("by hand", id="hand"), "things")
+        await sync(services, other)
+        await sync(services, notes)
+        (notes / "n2.md").unlink()
+        await sync(services, notes, selection=Selection(include=("*.md",)))
+        found = await stored(engine)
+
+    assert point_id("things", "hand", 0) in found
+    assert point_id("things", "other/n2.md", 0) in found
+    assert point_id("things", "notes/n2.md", 0) not in found
+
+
+async def test_a_single_file_is_mirrored_without_the_others_of_its_folder(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        rewrite(notes / "n1.md", "other")
+        report = await sync(services, notes / "n1.md")
+
+    assert (report.changed, report.removed) == (["notes/n1.md"], [])
+
+
+async def test_a_folder_that_holds_nothing_of_before_is_refused(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        shutil.rmtree(notes)
+        notes.mkdir()
+        (notes / "unlike.md").write_text("another folder")
+        with pytest.raises(RequestError, match="None of the 7 files of 'notes'"):
+            await sync(services, notes)
+        before = len(await stored(engine))
+        report = await sync(services, notes, empty=True)
+
+    assert before > 7
+    assert counts(report) == (1, 0, 7, 0, 0)
+
+
+async def test_a_folder_that_cannot_be_read_removes_nothing(engine, notes):
+    async with memory_services(engine=engine) as services:
+        first = await sync(services, notes)
+        request = SyncRequest(tuple(sources([notes])), "things", mirror=True)
+        shutil.rmtree(notes)
+        report = await services.sync.run(request, known=first.known)
+
+    assert counts(report) == (0, 0, 0, 0, 1)
+    assert report.problems[0].reason == "cannot be looked into: No such file or directory"
+
+
+async def test_a_dry_run_says_what_would_be_and_does_nothing(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        first = await sync(services, notes, dry_run=True)
+        assert not await engine.collection_exists("things")
+        await sync(services, notes)
+        encoder.documents = []
+        before = await stored(engine)
+        rewrite(notes / "n1.md", "other")
+        rewrite(notes / "n2.md", (notes / "n2.md").read_text())
+        (notes / "n3.md").unlink()
+        (notes / "bad.md").write_bytes(b"\0")
+        second = await sync(services, notes, dry_run=True)
+        after = await stored(engine)
+
+    assert counts(first) == (7, 0, 0, 0, 0)
+    assert (second.changed, second.removed) == (["notes/n1.md"], ["notes/n3.md"])
+    assert counts(second) == (0, 1, 1, 5, 1)
+    assert (encoder.documents, after) == ([], before)
+
+
+async def test_another_model_reads_everything_again(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        records = await stored(engine)
+        for point in records:
+            await engine.set_payload("things", {"model": "old"}, points=[point], key="doc.file")
+        report = await sync(services, notes)
+
+        assert counts(report) == (0, 7, 0, 0, 0)
+        assert await stored(engine) == records
+
+
+async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_path):
+    folder = tmp_path / "bad"
+    expected = bad_files.make(folder)
+    (folder / "good.md").write_text("# Lamp\n\nA good file.")
+    async with memory_services(engine=engine) as services:
+        report = await sync(services, folder)
+        again = await sync(services, folder)
+
+    said = {one.path.removeprefix("bad/").rstrip("/"): one.reason for one in report.problems}
+    files = {path.removeprefix("bad/") for path in report.new}
+    shown = {name.encode("utf-8", "replace").decode(): why for name, why in expected.items()}
+    assert len(expected) >= 30
+    assert files == {"good.md", *(name for name, why in shown.items() if not why)}
+    assert said.keys() == {name for name, why in shown.items() if why}
+    assert [name for name, why in said.items() if shown[name] not in why] == []
+    noted = ("some-lines.jsonl", "front-matter.md", "bomb.md", "deep.md", "date.md", "dates.jsonl")
+    assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
+    assert counts(again) == (0, 0, 0, len(files), len(said))
+
+
+async def test_a_file_that_has_gone_bad_is_removed_and_one_that_cannot_be_read_stays(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        (notes / "n1.md").write_bytes(b"now \0 binary")
+        (notes / "n2.md").unlink()
+        (notes / "n2.md").symlink_to("n2.md")
+        report = await sync(services, notes)
+        found = await stored(engine)
+
+    assert report.removed == ["notes/n1.md"]
+    assert {one.path: one.kept for one in report.problems} == {
+        "notes/n1.md": False,
+        "notes/n2.md": True,
+    }
+    assert point_id("things", "notes/n1.md", 0) not in found
+    assert point_id("things", "notes/n2.md", 0) in found
+
+
+async def test_two_runs_at_once_make_what_one_makes(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        expected = await stored(engine)
+        await engine.delete_collection("things")
+        services.catalog.forget("things")
+        await services.store.ensure("things", create=True)
+        await asyncio.gather(*(sync(services, notes) for _ in range(2)))
+
+        assert await stored(engine) == expected
+
+
+async def test_a_run_that_stopped_half_way_is_taken_up(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        expected = await stored(engine)
+        some = sorted(expected)[::2]
+        await engine.delete("things", some)
+        encoder.documents = []
+        report = await sync(services, notes)
+
+        assert await stored(engine) == expected
+        assert 0 < report.texts < len(expected)
+
+
+async def test_what_an_interrupted_update_left_is_removed_without_encoding(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        rewrite(notes / "sub/long.md", "short now")
+        engine.broken_methods["delete"] = EngineUnavailable("gone")
+        with pytest.raises(EngineUnavailable):
+            await sync(services, notes)
+        engine.broken_methods.clear()
+        encoder.documents = []
+        report = await sync(services, notes)
+        found = await stored(engine)
+
+    assert (report.unchanged, encoder.documents) == (7, [])
+    assert len(found) == 8
+
+
+async def test_a_model_that_is_not_there_ends_the_run_with_its_reason(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await services.store.ensure("things")
+        encoder.be("failed")
+        with pytest.raises(EncoderUnavailable, match="is failed"):
+            await sync(services, notes)
+
+
+async def test_a_collection_without_vectors_is_filled_for_keywords(engine, notes):
+    from tests.support import IDF
+
+    await engine.create_collection("things", vectors_config={}, sparse_vectors_config={"bm25": IDF})
+    async with memory_services(engine=engine) as services:
+        report = await sync(services, notes)
+        page = await find(services, "violin thing3", "things")
+        again = await sync(services, notes)
+
+    assert counts(report) == (7, 0, 0, 0, 0)
+    assert texts(page) == ["# Note 3\n\nAbout thing3.\n"]
+    assert counts(again) == (0, 0, 0, 7, 0)
+
+
+async def test_a_name_much_like_anothers_is_refused_unless_insisted_on(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await services.store.store(NewDocument("x"), "thing")
+        with pytest.raises(RequestError, match="There is no collection 'things'"):
+            await sync(services, notes)
+
+        assert counts(await sync(services, notes, create=True)) == (7, 0, 0, 0, 0)
+
+
+async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, notes):
+    async with memory_services(engine=engine) as services:
+        first = await sync(services, notes)
+        rewrite(notes / "n1.md", "other")
+        (notes / "n2.md").unlink()
+        engine.calls.clear()
+        second = await sync(services, notes, known=first.known)
+        rewrite(notes / "n1.md", "a third time")
+        third = await sync(services, notes, known=second.known)
+        scrolled = [name for name, _ in engine.calls if name == "scroll"]
+        fourth = await sync(services, notes)
+
+    assert scrolled == []
+    assert counts(second) == (0, 1, 1, 5, 0)
+    assert counts(third) == (0, 1, 0, 5, 0)
+    assert counts(fourth) == (0, 0, 0, 6, 0)

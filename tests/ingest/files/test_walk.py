@@ -1,0 +1,317 @@
+"""Which files are found below a path."""
+
+import os
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.ingest.files.opening import NO_FILE, OUTSIDE
+from mcp_server_qdrant.ingest.files.walk import Selection, Source, sources, walk, walk_all
+
+
+def put(folder: Path, *places: str, text: str = "text") -> None:
+    for place in places:
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+
+
+def found(folder: Path, **selection: Any) -> list[str]:
+    """What is found below a folder, without its name."""
+    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
+    return [one.path.removeprefix("notes/") for one in seen.files]
+
+
+def problems(folder: Path, **selection: Any) -> dict[str, str]:
+    seen = walk(Source("notes", folder, folder=True), Selection(**selection))
+    return {one.path.removeprefix("notes/"): one.reason for one in seen.problems}
+
+
+def test_files_are_found_in_the_same_order_whoever_made_them_first(tmp_path):
+    put(tmp_path, "b.md", "a/z.md", "a/b/c.md", "a.md", "C.md")
+
+    assert found(tmp_path) == ["C.md", "a.md", "b.md", "a/z.md", "a/b/c.md"]
+
+
+def test_a_file_is_told_of_with_its_size_and_time(tmp_path):
+    put(tmp_path, "sub/a.md", text="four")
+    os.utime(tmp_path / "sub/a.md", ns=(5, 1_700_000_000_123_456_789))
+
+    (one,) = walk(sources([tmp_path], "notes")[0], Selection()).files
+
+    assert (one.source, one.path, one.size) == ("notes", "notes/sub/a.md", 4)
+    assert one.mtime == 1_700_000_000_123_456_789
+
+
+def test_a_files_stamp_changes_with_who_may_read_it(tmp_path):
+    (file := tmp_path / "key.md").write_text("key")
+    os.utime(file, ns=(1, 1))
+    (before,) = (after,) = walk(sources([tmp_path])[0], Selection()).files
+    while after.stamp == before.stamp:  # a file system's clock ticks slowly
+        file.chmod(file.stat().st_mode ^ 0o044)
+        (after,) = walk(sources([tmp_path])[0], Selection()).files
+
+    assert (before.size, before.mtime) == (after.size, after.mtime)
+
+
+def test_hidden_files_and_what_tools_leave_behind_are_left_out(tmp_path):
+    put(tmp_path, ".env", ".git/config", "node_modules/x.js", "a/__pycache__/x.pyc", "a/x.py")
+
+    assert found(tmp_path) == ["a/x.py"]
+
+
+GITIGNORES = {
+    "*.log": ["a/keep.md", "a/x.md", "build/x.md", "top.md"],
+    "build/": ["a/keep.md", "a/x.md", "top.md"],
+    "/top.md": ["a/keep.md", "a/x.md", "build/x.md"],
+    "top.md\n*.md\n!keep.md": ["a/keep.md"],
+    "# top.md": ["a/keep.md", "a/x.md", "build/x.md", "top.md"],
+    "!\n\\\nbuild": ["a/keep.md", "a/x.md", "top.md"],
+}
+
+
+@pytest.mark.parametrize("rules", GITIGNORES)
+def test_a_gitignore_is_honoured(rules, tmp_path):
+    put(tmp_path, "a/keep.md", "a/x.md", "a/x.log", "build/x.md", "top.md")
+    if rules != "*.log":
+        (tmp_path / "a/x.log").unlink()
+    (tmp_path / ".gitignore").write_text(rules)
+
+    assert sorted(found(tmp_path)) == GITIGNORES[rules]
+
+
+def test_the_innermost_gitignore_has_the_last_word(tmp_path):
+    put(tmp_path, "a/x.md", "a/b/x.md", "x.md")
+    (tmp_path / ".gitignore").write_text("x.md")
+    (tmp_path / "a/b/.gitignore").write_text("!x.md")
+
+    assert found(tmp_path) == ["a/b/x.md"]
+
+
+def test_the_rules_of_the_repository_around_hold(tmp_path):
+    put(tmp_path, "docs/x.md", "docs/y.log", ".git/HEAD")
+    (tmp_path / ".gitignore").write_text("*.log")
+
+    assert found(tmp_path / "docs") == ["x.md"]
+
+
+def test_without_a_repository_the_rules_of_folders_around_mean_nothing(tmp_path):
+    put(tmp_path, "docs/y.log")
+    (tmp_path / ".gitignore").write_text("*.log")
+
+    assert found(tmp_path / "docs") == ["y.log"]
+
+
+def test_an_ignored_folder_that_is_named_is_wanted(tmp_path):
+    put(tmp_path, "build/x.md", ".git/HEAD")
+    (tmp_path / ".gitignore").write_text("build/")
+
+    assert found(tmp_path / "build") == ["x.md"]
+
+
+def test_only_what_is_included_and_not_excluded_is_wanted(tmp_path):
+    put(tmp_path, "a.md", "b.txt", "docs/c.md", "docs/old/d.md")
+
+    assert found(tmp_path, include=("*.md",)) == ["a.md", "docs/c.md", "docs/old/d.md"]
+    assert found(tmp_path, include=("/docs/",)) == ["docs/c.md", "docs/old/d.md"]
+    assert found(tmp_path, exclude=("old/", "*.txt")) == ["a.md", "docs/c.md"]
+    assert found(tmp_path, include=("*.md",), exclude=("docs",)) == ["a.md"]
+
+
+def test_a_pattern_that_is_none_is_refused(tmp_path):
+    with pytest.raises(RequestError, match=r"patterns are those of .gitignore"):
+        found(tmp_path, include=("!",))
+
+
+def test_what_is_no_file_is_told_of_by_name(tmp_path):
+    put(tmp_path, "a.md", "sub/b.md")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nothing").symlink_to("gone.md")
+    (tmp_path / "folder").symlink_to("sub", target_is_directory=True)
+    (tmp_path / "linked.md").symlink_to("a.md")
+    os.mkfifo(tmp_path / "pipe")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x")
+
+    assert problems(tmp_path) == {
+        "loop": "cannot be read: Too many levels of symbolic links",
+        "nothing": "is a link to nothing",
+        "folder": "is a link to a folder, which is not followed",
+        "pipe": "is not a regular file",
+        "?.md": "its name is not UTF-8",
+    }
+    assert found(tmp_path) == ["a.md", "linked.md", "sub/b.md"]
+
+
+def test_a_folder_that_cannot_be_looked_into_is_unseen(tmp_path):
+    put(tmp_path, "a.md")
+
+    seen = walk(Source("notes", tmp_path / "gone", folder=True), Selection())
+
+    assert seen.unseen == ["notes/"]
+    assert [one.kept for one in seen.problems] == [True]
+
+
+def test_one_name_spelt_in_two_ways_is_taken_once(tmp_path):
+    for form in ("NFC", "NFD"):
+        put(tmp_path, unicodedata.normalize(form, "é.md"))
+    seen = walk_all(sources([tmp_path], "notes"), Selection())
+
+    assert [one.path for one in seen.files] == [unicodedata.normalize("NFC", "notes/é.md")]
+    assert [one.reason for one in seen.problems] == ["is there twice, spelt differently"]
+
+
+def test_a_file_is_named_after_its_folder(tmp_path):
+    put(tmp_path, "docs/a.md", "docs/b.md")
+    named = sources([tmp_path / "docs/a.md", tmp_path / "docs/b.md"])
+
+    assert [one.only for one in named] == ["docs/a.md", "docs/b.md"]
+    assert [one.path for one in walk_all(named, Selection()).files] == ["docs/a.md", "docs/b.md"]
+
+
+def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
+    put(tmp_path, "docs/a.md")
+    monkeypatch.chdir(tmp_path / "docs")
+
+    assert sources([Path()])[0].name == "docs"
+    assert sources([Path()], "manual")[0].name == "manual"
+
+
+@pytest.mark.parametrize(
+    ("paths", "name", "sentence"),
+    [
+        (["none"], None, "There is no "),
+        (["a/docs", "b/docs"], None, "Two of the paths are named 'docs'"),
+        (["a", "b"], "x", "one path at a time"),
+        (["a"], "x/y", "must not hold a slash"),
+    ],
+)
+def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_path):
+    put(tmp_path, "a/docs/x.md", "b/docs/x.md")
+
+    with pytest.raises(RequestError, match=sentence):
+        sources([tmp_path / path for path in paths], name)
+
+
+def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(RequestError, match="loop cannot be looked at: Too many levels of symbolic"):
+        sources([tmp_path / "loop"])
+
+
+def test_the_same_path_twice_is_one(tmp_path):
+    assert len(sources([tmp_path, tmp_path])) == 1
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A folder with links of every kind that lead out of it, and some that do not."""
+    folder = tmp_path / "notes"
+    put(tmp_path, "secret/key.md", "secret/deep/more.md", "notes/sub/a.md")
+    for name, target in {
+        "key.md": "../secret/key.md",
+        "absolute.md": str(tmp_path / "secret" / "key.md"),
+        "dots.md": "sub/../../secret/key.md",
+        "second.md": "key.md",
+        "zero.md": "/dev/zero",
+        "folder": "../secret",
+        "all": "..",
+        "root": "/",
+        "sub/key.md": "../../secret/key.md",
+        "inside.md": "sub/a.md",
+        "inside": "sub",
+        "here": ".",
+    }.items():
+        (folder / name).symlink_to(target)
+    return folder
+
+
+OUT = ["key.md", "absolute.md", "dots.md", "second.md", "zero.md", "folder", "all", "root"]
+
+
+def test_links_out_of_the_folder_are_left_out_and_named(linked):
+    assert found(linked) == ["inside.md", "sub/a.md"]
+    assert problems(linked) == dict.fromkeys([*OUT, "sub/key.md"], OUTSIDE) | dict.fromkeys(
+        ["inside", "here"], "is a link to a folder, which is not followed"
+    )
+
+
+def test_to_include_a_link_does_not_follow_it(linked):
+    assert found(linked, include=("key.md", "/folder/", "folder/**")) == []
+    assert problems(linked, include=("key.md",)) == dict.fromkeys(["key.md", "sub/key.md"], OUTSIDE)
+
+
+def test_where_links_are_followed_each_folder_is_read_once(linked):
+    for name in ("all", "root"):
+        (linked / name).unlink()
+
+    assert found(linked, follow_links=True) == [
+        *("absolute.md", "dots.md", "inside.md", "key.md", "second.md"),
+        *("sub/a.md", "sub/key.md"),
+        *("folder/key.md", "folder/deep/more.md"),
+    ]
+    assert problems(linked, follow_links=True) == {
+        "zero.md": NO_FILE,
+        "inside": "is a link to a folder that is read already",
+        "here": "is a link to a folder that is read already",
+    }
+
+
+def test_links_in_a_circle_are_followed_to_an_end(tmp_path):
+    put(tmp_path, "notes/a.md", "other/b.md")
+    (tmp_path / "notes" / "other").symlink_to("../other")
+    (tmp_path / "other" / "back").symlink_to("../notes")
+    (tmp_path / "notes" / "loop").symlink_to("loop")
+
+    assert found(tmp_path / "notes", follow_links=True) == ["a.md", "other/b.md"]
+    assert problems(tmp_path / "notes", follow_links=True) == {
+        "loop": "cannot be read: Too many levels of symbolic links",
+        "other/back": "is a link to a folder that is read already",
+    }
+
+
+def test_a_link_that_is_named_is_what_the_person_means(tmp_path):
+    put(tmp_path, "real/a.md")
+    (tmp_path / "named").symlink_to("real")
+    (tmp_path / "named.md").symlink_to("real/a.md")
+
+    assert found(tmp_path / "named") == ["a.md"]
+    (file,) = walk_all(sources([tmp_path / "named.md"], "n"), Selection()).files
+    assert file.path == "n/named.md"
+
+
+@pytest.mark.parametrize("target", ["pipe", "../secret.txt", "/dev/zero"])
+def test_rules_that_are_elsewhere_or_no_file_are_named_and_not_heeded(target, tmp_path):
+    put(tmp_path, "notes/a.md")
+    put(tmp_path, "secret.txt", text="*.md")
+    os.mkfifo(tmp_path / "notes" / "pipe")
+    (tmp_path / "notes" / ".gitignore").symlink_to(target)
+
+    assert found(tmp_path / "notes", include=("*.md",)) == ["a.md"]
+    reason = NO_FILE if target == "pipe" else OUTSIDE
+    assert problems(tmp_path / "notes", include=("*.md",)) == {".gitignore": reason}
+
+
+def test_rules_of_the_folders_around_that_are_no_file_are_not_waited_for(tmp_path):
+    put(tmp_path, "notes/a.md", ".git/HEAD")
+    os.mkfifo(tmp_path / ".gitignore")
+
+    assert found(tmp_path / "notes") == ["a.md"]
+
+
+def test_rules_that_are_too_many_are_named_and_not_heeded(tmp_path):
+    put(tmp_path, "a.md")
+    (tmp_path / ".gitignore").write_text("*.md\n" * 300_000)
+
+    assert found(tmp_path) == ["a.md"]
+    assert problems(tmp_path) == {".gitignore": "is larger than 1 MB and not heeded"}
+
+
+def test_a_rule_that_is_no_regular_expression_ends_nothing(tmp_path):
+    put(tmp_path, "a.md", "b.md")
+    (tmp_path / ".gitignore").write_text("[{\\-*a]\n[z-a]\nb.md\n" + "*a" * 30 + "b\n")
+
+    assert found(tmp_path) == ["a.md"]

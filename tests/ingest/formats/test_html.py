@@ -1,0 +1,93 @@
+"""HTML: what a reader sees."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats import html as load_html
+from mcp_server_qdrant.ingest.formats.html import declared, read
+from mcp_server_qdrant.ingest.formats.load import load
+
+PAGE = """<!doctype html><html><head><title>The &amp; shed</title><style>p{}</style></head>
+<body><nav><a>Home</a></nav><h1>The &amp; shed</h1><p>The <b>key</b>
+is   here.</p><ul><li>one<li>two</ul><h2>Winter</h2><pre>a  b
+c</pre><script>alert(1)</script><table><tr><td>x</td><td>y</td></tr></table></body></html>"""
+
+
+def test_a_page_is_read_as_it_is_seen():
+    (one,) = read("n/p.html", PAGE).texts
+
+    assert one.title == "The & shed"
+    words = " ".join(one.text.split())
+    assert words == "# The & shed The key is here. - one - two ## Winter a b c x y"
+    assert "a  b\nc" in one.text
+    assert "\n\n\n" not in one.text
+
+
+def test_headings_are_where_they_are_said_to_be():
+    (one,) = read("n/p.html", PAGE).texts
+
+    ((start, level, name),) = [(mark.start, mark.level, mark.name) for mark in one.marks]
+    assert (level, name) == (2, "Winter")
+    assert one.text[start:].startswith("## Winter")
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [("<h2>First</h2>x", "First"), ("x", "p"), ("<title></title><h1> a <i>b</i></h1>", "a b")],
+)
+def test_without_a_title_the_first_heading_is_it(text, title):
+    assert read("n/p.html", text).texts[0].title == title
+
+
+def test_the_declared_encoding_is_heeded():
+    page = "<meta charset='windows-1252'><p>grüße".encode("windows-1252")
+
+    assert load("n/p.html", page).texts[0].text == "grüße"
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b'<meta http-equiv="Content-Type" content="text/html; charset=ISO-8859-1">', "iso8859-1"),
+        (b"<meta charset=nonsense>", None),
+        (b"<meta charset=utf-16>", None),
+        (b"<p>", None),
+    ],
+)
+def test_a_declaration_counts_where_it_can_be_true(head, encoding):
+    assert declared(head) == encoding
+
+
+@given(st.text("<>/!-abscriptyle h1\"'=&;\n", max_size=80))
+def test_any_soup_is_read(text):
+    (one,) = read("n/p.html", text).texts
+
+    assert all(0 <= mark.start <= len(one.text) for mark in one.marks)
+
+
+@pytest.mark.parametrize("text", ["<script>never closed", "<svg><svg></svg>still", "</script>seen"])
+def test_elements_left_open_do_no_harm(text):
+    assert read("n/p.html", text).texts[0].text in ("", "seen")
+
+
+@pytest.mark.parametrize("tag", ["<a ", "<!--", "<svg>", "<title>a<b>", "&#1", "<a b='"])
+def test_a_page_that_takes_too_long_is_given_up(tag, monkeypatch):
+    """The parser's time grows with the square of what is never closed: days for 10 MB."""
+    monkeypatch.setattr(load_html, "SECONDS", 0)
+
+    with pytest.raises(UnusableFile, match="takes longer than 0 s to read"):
+        read("n/p.html", tag * 20_000)
+
+
+def test_what_is_never_closed_inside_ends_with_what_is_around_it():
+    (one,) = read("n/p.html", "<nav><svg><svg>unseen</nav>seen</svg></svg> too").texts
+
+    assert one.text == "seen too"
+
+
+def test_many_parts_that_are_never_closed_are_passed_over():
+    (one,) = read("n/p.html", "lamp" + "<svg>" * 200_000 + "</nav>" * 200_000).texts
+
+    assert one.text == "lamp"

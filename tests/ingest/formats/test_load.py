@@ -1,0 +1,127 @@
+"""From bytes to texts: which reader, which encoding, and metadata that every engine can hold."""
+
+import json
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats.load import decode, load, plain, tags_of
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "grüße 😀".encode(),
+        "grüße 😀".encode("utf-8-sig"),
+        "grüße 😀".encode("utf-16"),
+        b"\xfe\xff" + "grüße 😀".encode("utf-16-be"),
+        "grüße 😀".encode("utf-32"),
+    ],
+)
+def test_unicode_is_read_in_every_form_that_says_which_it_is(data):
+    assert decode(data) == "grüße 😀"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("grüße, in Latin-1".encode("latin-1"), "is not UTF-8: byte 2 is 0xfc"),
+        ("grüße".encode("utf-16-le"), "is binary"),
+        (b"text\0text", "is binary"),
+        (b"gr" + "ü".encode()[:1], "ends in the middle of a character: is it complete?"),
+        (b"\xff\xfe" + "gr".encode("utf-16-le") + b"\xd8", "is not UTF-16-LE: byte 4 is 0xd8"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused_with_the_reason(data, reason):
+    with pytest.raises(UnusableFile) as caught:
+        decode(data)
+
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "title"),
+    [
+        ("n/a/notes.txt", "hello", "notes.txt"),
+        ("n/README", "hello", "README"),
+        ("n/a/x.py", "def f(): ...", "a/x.py"),
+        ("n/a.MD", "# Hello", "Hello"),
+        ("n/a.html", "<title>Hello</title>x", "Hello"),
+        ("n/a.jsonl", '{"text": "x", "title": "Hello"}', "Hello"),
+    ],
+)
+def test_a_file_is_read_as_its_name_says(path, data, title):
+    assert load(path, data.encode()).texts[0].title == title
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "reason"),
+    [
+        ("n/a.txt", b"", "is empty"),
+        ("n/a.txt", b" \n\t ", "has no text"),
+        ("n/a.md", b"---\ntitle: only this\n---\n", "has no text"),
+        ("n/a.html", b"<script>x</script>", "has no text"),
+        ("n/a.jsonl", b"oops", "line 1 is not JSON"),
+        ("n/a.dat", b"\x89PNG\r\n\x1a\n\0\0", "is binary"),
+    ],
+)
+def test_a_file_without_text_is_refused_with_the_reason(path, data, reason):
+    with pytest.raises(UnusableFile) as caught:
+        load(path, data)
+
+    assert str(caught.value) == reason
+
+
+def test_dates_large_numbers_and_odd_keys_become_text():
+    made = plain({1: date(2026, 1, 2), "big": 2**70, "nan": float("nan"), "s": {"x"}, "b": True})
+
+    assert made == {"1": "2026-01-02", "big": str(2**70), "nan": "nan", "s": ["x"], "b": True}
+
+
+def test_half_a_surrogate_pair_is_replaced():
+    assert plain({"\ud800": ["a\udfff"]}) == {"\ufffd": ["a\ufffd"]}
+
+
+def test_metadata_that_grows_out_of_little_is_refused():
+    level = ["lol"] * 10
+    for _ in range(9):
+        level = [level] * 10
+
+    with pytest.raises(UnusableFile, match="more than 10,000 values"):
+        plain(level)
+
+
+def test_metadata_nested_too_deep_is_refused():
+    deep: object = 1
+    for _ in range(40):
+        deep = [deep]
+
+    with pytest.raises(UnusableFile, match="nested deeper than 32 levels"):
+        plain(deep)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
+        max_leaves=20,
+    )
+)
+def test_whatever_json_can_say_can_be_stored(value):
+    json.dumps(plain(value), allow_nan=False).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "tags"),
+    [
+        (["a", " b ", 3, "a", None], ("a", "b", "3")),
+        ("a, b,,", ("a", "b")),
+        (None, ()),
+        ({"a": 1}, ()),
+    ],
+)
+def test_tags_are_a_list_or_names_by_comma(given, tags):
+    assert tags_of(given) == tags

@@ -1,0 +1,129 @@
+"""The JSON that a browser reads."""
+
+import base64
+import json
+import uuid
+
+import numpy as np
+import pytest
+
+from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.maps import Group, Map, Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.projection.encode import SNIPPETS, encode
+
+UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
+
+
+def group(name: str, ids, positions) -> Group:
+    return Group(
+        collection=name,
+        total=100,
+        ids=tuple(ids),
+        titles=tuple(f"title {one}" for one in range(len(ids))),
+        snippets=tuple("s" * 200 for _ in ids),
+        positions=np.array(positions, np.float32),
+        centre=(0.0, 0.0, 0.0),
+        spread=0.5,
+        near={},
+        middle=np.zeros(4, np.float32),
+    )
+
+
+def panel(*groups: Group) -> Panel:
+    return Panel("model", groups, (0.5, 0.25, 0.12345), (), basis=None)
+
+
+def positions(encoded: dict, at: int = 0) -> np.ndarray:
+    one = encoded["panels"][0]
+    raw = np.frombuffer(base64.b64decode(one["groups"][at]["xyz"]), "<i2")
+    return raw.reshape(-1, one["axes"]) * one["scale"]
+
+
+def test_positions_come_back_to_a_thirty_thousandth():
+    spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
+    encoded = encode(View(Map((panel(group("a", [1, 2], spots)),))))
+
+    assert positions(encoded) == pytest.approx(np.array(spots), abs=1.5 / 32_767)
+    assert encoded["panels"][0]["explained"] == [0.5, 0.25, 0.1235]
+    flat = encode(View(Map((panel(group("a", [1, 2], spots)),))), 2)
+    assert positions(flat) == pytest.approx(np.array(spots)[:, :2], abs=1.5 / 32_767)
+
+
+def test_a_map_of_one_place_has_a_scale_all_the_same():
+    encoded = encode(View(Map((panel(group("a", [1], [[0, 0, 0]])),))))
+
+    assert positions(encoded).tolist() == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"), [(UUIDS, "uuid"), ((1, 2**64 - 1, 0), "int"), ((5, *UUIDS[:2]), "mixed")]
+)
+def test_ids_come_back(ids, kind):
+    (one,) = encode(View(Map((panel(group("a", ids, np.zeros((3, 3)))),))))["panels"][0]["groups"]
+
+    assert one["id_kind"] == kind
+    if kind == "mixed":
+        assert one["ids"] == list(map(str, ids))
+        return
+    raw = base64.b64decode(one["ids"])
+    numbers = [int.from_bytes(raw[at : at + 16], "big") for at in range(0, len(raw), 16)]
+    assert tuple(str(uuid.UUID(int=n)) if kind == "uuid" else n for n in numbers) == ids
+
+
+def test_under_forty_bytes_per_point_beside_the_titles():
+    count = 10_000
+    ids = [str(uuid.UUID(int=number**9 + 1)) for number in range(count)]
+    big = group("a", ids, np.random.default_rng(0).normal(size=(count, 3)))
+    encoded = encode(View(Map((panel(big),))))
+    titles = sum(len(title) for title in big.titles)
+
+    assert "snippets" not in encoded["panels"][0]["groups"][0]
+    size = len(json.dumps(encoded, separators=(",", ":")))
+    assert (size - titles) / count < 40
+
+
+def test_snippets_come_along_where_there_are_few():
+    few = panel(group("a", range(SNIPPETS), np.zeros((SNIPPETS, 3))))
+    more = panel(group("a", range(SNIPPETS + 1), np.zeros((SNIPPETS + 1, 3))))
+
+    assert encode(View(Map((few,))))["panels"][0]["groups"][0]["snippets"][0] == "s" * 100
+    assert "snippets" not in encode(View(Map((more,))))["panels"][0]["groups"][0]
+
+
+def test_a_search_is_told_with_places_and_none():
+    view = View(
+        Map((panel(group("a", [1], [[0, 0, 0]])),), ("b: keywords only",)),
+        SearchPage("words", (), ()),
+        (PlacedQuery(0, (0.1234567, 0.2, 0.3), {"a": 0.98765}),),
+        (
+            PlacedHit(1, "a", 1, 0.87654, "t" * 90, "text", 0, (1.0, 2.0, 3.0)),
+            PlacedHit(2, "b", UUIDS[0], 0.5, "t", "text", None, None),
+        ),
+        ("One result lies elsewhere.",),
+    )
+    encoded = encode(view, 2)
+
+    assert encoded["query"] == "words"
+    assert encoded["queries"] == [{"panel": 0, "at": [0.12346, 0.2], "near": {"a": 0.988}}]
+    assert encoded["hits"][0] == {
+        "rank": 1,
+        "collection": "a",
+        "id": "1",
+        "relevance": 0.877,
+        "title": "t" * 60,
+        "snippet": "text",
+        "panel": 0,
+        "at": [1.0, 2.0],
+    }
+    assert (encoded["hits"][1]["panel"], encoded["hits"][1]["at"]) == (None, None)
+    assert encoded["notes"] == ["b: keywords only", "One result lies elsewhere."]
+
+
+def test_no_vector_leaves():
+    encoded = encode(View(Map((panel(group("a", [1], [[0, 0, 0]])),))))
+
+    assert set(encoded) == {"panels", "query", "queries", "hits", "notes"}
+    assert set(encoded["panels"][0]) == {"model", "axes", "explained", "scale", "groups"}
+    assert set(encoded["panels"][0]["groups"][0]) == {
+        *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
+    }

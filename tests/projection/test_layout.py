@@ -1,0 +1,112 @@
+"""Panels of drawn points, in exact numbers."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
+from mcp_server_qdrant.core.maps import Drawn, Map
+from mcp_server_qdrant.projection.layout import lay_out, near
+
+NAN = float("nan")
+
+
+def target(name: str, model: str = "m", size: int = 2, points: int = 0) -> Target:
+    return Target(name, points, DenseLeg("d", size, "cosine", model), None)
+
+
+def drawn(*vectors: list[float], without: int = 0) -> Drawn:
+    names = tuple(f"t{number}" for number in range(len(vectors)))
+    made = np.array(vectors, np.float32) if vectors else np.zeros((0, 2), np.float32)
+    return Drawn(tuple(range(len(vectors))), names, names, made, without)
+
+
+def test_two_groups_lie_apart_with_their_middles_and_spreads():
+    found = lay_out(
+        [(target("a", points=9), drawn([2, 0], [2, 0])), (target("b"), drawn([0, 3], [0, -3]))]
+    )
+
+    (panel,) = found.panels
+    a, b = panel.groups
+    assert (panel.model, panel.count, found.notes) == ("m", 4, ())
+    assert (a.collection, a.total, b.total) == ("a", 9, 2)
+    assert panel.explained == pytest.approx((2 / 3, 1 / 3, 0))  # 2 and 1 of 3
+    assert (a.spread, b.spread) == pytest.approx((0, 1))
+    assert a.positions == pytest.approx(np.array([[0, 0.5, 0], [0, 0.5, 0]]))
+    assert b.positions[:, 0] == pytest.approx([1, -1])
+    assert a.centre == pytest.approx((0, 0.5, 0))
+    assert a.near == {"b": 0}  # the middle of b is no direction
+
+
+def test_collections_of_different_models_are_never_on_one_panel():
+    found = lay_out(
+        [
+            (target("a", "one"), drawn([1, 0], [0, 1])),
+            (target("b", "two", 3), drawn([1, 0, 0], [0, 1, 0])),
+            (target("c", "one"), drawn([0, 1])),
+            (target("d", "one", 3), drawn([1, 0, 0])),
+        ]
+    )
+
+    names = [(panel.model, [group.collection for group in panel.groups]) for panel in found.panels]
+    assert names == [("one", ["a", "c"]), ("two", ["b"]), ("one", ["d"])]
+
+
+def test_one_point_and_equal_points_lie_in_the_middle():
+    for vectors in ([[3, 4]], [[1, 1]] * 5):
+        (panel,) = lay_out([(target("a"), drawn(*vectors))]).panels
+
+        assert panel.explained == (0, 0, 0)
+        assert not panel.groups[0].positions.any()
+        assert panel.groups[0].spread == pytest.approx(0, abs=1e-6)
+
+
+def test_two_points_lie_apart():
+    (panel,) = lay_out([(target("a"), drawn([1, 0], [0, 1]))]).panels
+
+    assert panel.explained == pytest.approx((1, 0, 0))
+    assert sorted(panel.groups[0].positions[:, 0]) == pytest.approx(
+        [-math.sqrt(0.5), math.sqrt(0.5)]
+    )
+
+
+def test_what_is_not_finite_is_left_out_with_a_note():
+    found = lay_out([(target("a"), drawn([1, 0], [NAN, 1], [0, 1], without=2))])
+
+    assert found.panels[0].groups[0].ids == (0, 2)
+    assert found.notes == (
+        "a: 2 of the points drawn have no vector",
+        "a: 1 of the points drawn have a vector that is not finite",
+    )
+
+
+def test_nothing_drawn_is_no_panel():
+    assert lay_out([], ["a: keywords only"]).notes == ("a: keywords only",)
+    assert lay_out([(target("a"), drawn())]).notes == ("a: it is empty",)
+    assert lay_out([(target("a"), drawn([NAN, 1]))]).panels == ()
+
+
+def test_the_farthest_points_are_told():
+    vectors = [[1.0, 0.01 * (number % 3)] for number in range(40)] + [[-1.0, 0.0]]
+    (panel,) = lay_out([(target("a"), drawn(*vectors))]).panels
+
+    assert [(one.collection, one.id, one.title) for one in panel.outliers] == [("a", 40, "t40")]
+    assert panel.outliers[0].far == pytest.approx(math.sqrt(40), rel=0.01)
+
+
+def test_of_few_or_equal_points_none_is_far():
+    for vectors in ([[1, 0]] * 8 + [[-1, 0]], [[0.6, 0.8]] * 30):
+        assert lay_out([(target("a"), drawn(*vectors))]).panels[0].outliers == ()
+
+
+def test_nearest_comes_first_and_nothing_is_near_to_nowhere():
+    middles = {"a": np.array([2, 0], np.float32), "b": np.array([1, 1], np.float32)}
+
+    assert near(middles, np.array([0, 1], np.float32)) == pytest.approx({"b": 0.5**0.5, "a": 0})
+    assert list(near(middles, np.array([0, 1], np.float32))) == ["b", "a"]
+    assert near(middles, np.zeros(2, np.float32)) == {"a": 0, "b": 0}
+
+
+def test_a_map_without_panels_is_sound():
+    assert Map(()).notes == ()

@@ -1,0 +1,365 @@
+"""Maps over whole services, on both engines: the search on them, what is kept, what fails."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.datatypes import Correction, SearchPage, SearchRequest
+from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.maps import MapRequest, View
+from mcp_server_qdrant.projection.map import CHECK_SECONDS, KEPT_SECONDS
+from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.projection.place import searched
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    SIZE,
+    Clock,
+    Engine,
+    corpus,
+    dense,
+    foreign,
+    memory_engine,
+    memory_services,
+    remember,
+)
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request, tmp_path):
+    if request.param == "memory":
+        async with memory_engine() as engine:
+            yield engine
+        return
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    yield Engine(client)
+    await client.close()
+
+
+async def view(services: Services, *collections: str, query: str | None = None, **more) -> View:
+    search = SearchRequest(query, collections or None) if query else None
+    return await services.projector.view(MapRequest(collections or None, search=search, **more))
+
+
+async def test_the_search_of_a_map_is_that_of_qdrant_find(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "first", *corpus(30))
+        await remember(services, "second", *corpus(12)[::2])
+        for query in ("copper bridge", "ember", "n7 falcon", "delta delta"):
+            request = SearchRequest(query, limit=8)
+            seen = await services.projector.view(MapRequest(limit=20, search=request))
+            page = await services.pipeline.search(request)
+
+            assert [(hit.collection, hit.id, hit.relevance) for hit in seen.hits] == [
+                (one.document.collection, one.document.id, one.relevance) for one in page.results
+            ]
+            assert [hit.rank for hit in seen.hits] == list(range(1, len(page.results) + 1))
+            assert len(page.results) == 8
+
+
+async def test_query_and_hits_lie_where_their_vectors_do(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(40))
+        seen = await view(services, "notes", query="copper ember", limit=10)
+
+        (panel,) = seen.map.panels
+        assert panel.count == 10
+        assert seen.queries[0].position == pytest.approx(
+            panel.basis.project(dense("copper ember")).tolist(), abs=1e-5
+        )
+        assert any(hit.id not in panel.groups[0].ids for hit in seen.hits)
+        assert any(hit.id in panel.groups[0].ids for hit in seen.hits)
+        for hit in seen.hits:
+            vector = unit([dense(hit.snippet)])[0][0]
+            assert hit.position == pytest.approx(panel.basis.project(vector).tolist(), abs=1e-5)
+            assert hit.panel == 0
+
+
+async def test_a_panel_per_model_and_keywords_only_told(engine):
+    big = FakeEncoder("fake/big", size=32)
+    async with memory_services(FakeEncoder(), big, engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        named = {"embedding_model": "fake/big"}
+        params = models.VectorParams(size=32, distance=models.Distance.COSINE)
+        await foreign(
+            *(engine, "other", {1: {"text": "alpha"}, 2: {"text": "beta"}}),
+            vectors={"v": params},
+            metadata=named,
+            values=lambda point: {"v": dense(f"w{point}", 32)},
+        )
+        await foreign(engine, "words", {1: {"text": "alpha"}}, sparse={"bm25": SPARSE})
+        seen = await view(services, query="alpha")
+
+        assert [[g.collection for g in panel.groups] for panel in seen.map.panels] == [
+            ["notes"],
+            ["other"],
+        ]
+        assert [one.panel for one in seen.queries] == [0, 1]
+        assert "words: keywords only: it has no dense vector" in seen.map.notes
+        assert {hit.panel for hit in seen.hits if hit.collection == "other"} <= {1}
+
+
+SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
+async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        await remember(services, "more", "alpha omega")
+        search = SearchRequest("alpha omega", ("*",))
+        seen = await services.projector.view(MapRequest(("notes",), search=search))
+
+        assert seen.hits[0].collection == "more"
+        assert (seen.hits[0].panel, seen.hits[0].position) == (None, None)
+        assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
+
+
+async def test_one_point_two_points_and_none(engine):
+    async with memory_services(engine=engine) as services:
+        assert (await view(services)).map.panels == ()
+        await remember(services, "one", "alpha")
+        seen = await view(services, "one", query="alpha")
+        assert (seen.map.panels[0].explained, seen.hits[0].position) == ((0, 0, 0), (0, 0, 0))
+        await remember(services, "one", "beta gamma")
+        seen = await view(services, "one", query="alpha gamma")
+        assert seen.map.panels[0].explained == pytest.approx((1, 0, 0))
+        assert len(seen.hits) == 2
+
+
+async def test_vectors_that_are_not_numbers_are_left_out():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(
+            *(engine, "notes", {n: {"text": f"text {n}"} for n in range(5)}),
+            vectors={"v": COSINE},
+            values=lambda n: {"v": dense(f"text {n}")},
+        )
+        scroll = engine.client.scroll
+
+        async def broken(*args, **kwargs):  # no engine takes such a vector; an old one may hold it
+            records, offset = await scroll(*args, **kwargs)
+            for record in records:
+                if record.id == 3 and record.vector:
+                    record.vector["v"] = [float("nan")] * SIZE
+            return records, offset
+
+        engine.client.scroll = broken
+        seen = await view(services, "notes")
+
+        assert seen.map.panels[0].groups[0].ids == (0, 1, 2, 4)
+        assert seen.map.notes == ("notes: 1 of the points drawn have a vector that is not finite",)
+
+
+async def test_an_unknown_collection_is_an_error_with_names_near_it(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", "alpha")
+
+        with pytest.raises(UnknownCollection, match="Did you mean 'notes'"):
+            await view(services, "nots")
+
+
+async def test_the_same_state_is_drawn_once(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(20))
+        first = await view(services, "notes", query="ember", limit=10)
+        engine.calls.clear()
+        again = await view(services, "notes", query="copper", limit=10)
+
+        assert again.map is first.map
+        assert not [name for name, _ in engine.calls if name == "scroll"]
+
+
+async def test_what_this_process_writes_shows_on_the_next_map(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        first = await view(services, "notes")
+        await remember(services, "notes", "beta")
+        second = await view(services, "notes")
+        await remember(services, "notes", "beta", title="now with a title")  # as many as before
+        third = await view(services, "notes")
+
+        assert [len(seen.map.panels[0].groups[0].ids) for seen in (first, second)] == [5, 6]
+        assert "now with a title" in third.map.panels[0].groups[0].titles
+
+
+async def test_what_another_process_writes_is_looked_for_every_half_minute(engine):
+    clock, newest = Clock(), ["2026-01-01T00:00:00Z"]
+    async with memory_services(engine=engine) as services:
+
+        async def changed_at(name: str) -> str | None:
+            return newest[0]
+
+        services.projector._clock = clock
+        services.projector._catalog = Known(services.catalog, changed_at)
+        await remember(services, "notes", *corpus(5))
+        first = (await view(services, "notes")).map
+        newest[0] = "2026-01-02T00:00:00Z"
+        assert (await view(services, "notes")).map is first
+        clock.now += CHECK_SECONDS + 1
+        later = (await view(services, "notes")).map
+        assert later is not first
+        clock.now += 10 * KEPT_SECONDS
+        assert (await view(services, "notes")).map is later
+
+
+async def test_where_the_newest_change_is_not_known_a_map_is_kept_for_minutes():
+    clock = Clock()
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        services.projector._clock = clock
+        await remember(services, "notes", *corpus(5))
+        first = (await view(services, "notes")).map
+        clock.now += KEPT_SECONDS - 1
+        assert (await view(services, "notes")).map is first
+        clock.now += CHECK_SECONDS + 1
+        assert (await view(services, "notes")).map is not first
+
+
+@dataclass
+class Known:
+    """A catalog whose newest changes the test tells."""
+
+    catalog: Any
+    changed_at: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.catalog, name)
+
+
+async def test_maps_asked_for_at_the_same_time_are_drawn_once(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(9))
+        one, two = await asyncio.gather(view(services, "notes"), view(services, "notes"))
+
+        assert one.map is two.map
+
+
+async def test_callers_never_share_a_map(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        seen = []
+        for name in ("ann", "bob"):
+            with calling(Caller(name, frozenset({"read"}))):
+                seen.append((await view(services, "notes")).map)
+
+        assert seen[0] is not seen[1]
+
+
+async def test_one_that_gives_up_does_not_take_the_map_from_others():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        patient = asyncio.ensure_future(view(services, "notes"))
+        hasty = asyncio.ensure_future(view(services, "notes"))
+        await asyncio.sleep(0)
+        hasty.cancel()
+
+        assert (await patient).map.panels[0].count == 5
+
+
+async def test_a_broken_collection_is_named_and_the_others_are_drawn():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "fine", *corpus(5))
+        await remember(services, "notes", *corpus(5))
+        await services.catalog.resolve(None)
+        engine.broken["notes"] = EngineFailure("It is damaged.")
+        seen = await view(services)
+
+        assert [g.collection for g in seen.map.panels[0].groups] == ["fine"]
+        assert seen.map.notes == ("notes: It is damaged.",)
+
+
+async def test_where_nothing_can_be_read_it_is_an_error_and_tried_again():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        await services.catalog.resolve(None)
+        engine.down = EngineFailure("It is damaged.")
+        with pytest.raises(BackendError, match=r"for the map: notes: It is damaged\."):
+            await view(services)
+        engine.down = None
+
+        assert (await view(services)).map.panels[0].count == 5
+
+
+async def test_a_map_that_failed_in_an_unforeseen_way_is_tried_again():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        drawer = services.projector._drawer
+        services.projector._drawer = None
+        with pytest.raises(AttributeError):
+            await view(services, "notes")
+        services.projector._drawer = drawer
+
+        assert (await view(services, "notes")).map.panels[0].count == 5
+
+
+async def test_where_no_collection_can_be_looked_up_it_is_an_error_too():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(5))
+        assert await services.catalog.names() == ("notes",)
+        services.catalog.forget("notes")
+        engine.broken["notes"] = EngineFailure("It is damaged.")
+        with pytest.raises(BackendError, match=r"for the map: notes: It is damaged"):
+            await view(services)
+
+
+async def test_a_hit_whose_vector_cannot_be_read_has_no_place():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        first = await view(services, "notes", limit=2)
+        retrieve = engine.client.retrieve
+
+        async def failing(*args, with_vectors=False, **kwargs):
+            if with_vectors:
+                raise ValueError("no vectors today")
+            return await retrieve(*args, **kwargs)
+
+        engine.client.retrieve = failing
+        seen = await view(services, "notes", query="ember", limit=2)
+
+        assert seen.map is first.map
+        assert len(seen.hits) > 2
+        assert sum(hit.position is None for hit in seen.hits) >= len(seen.hits) - 2
+        assert "lie in no collection of this map, or without a vector." in seen.notes[-1]
+
+
+async def test_without_the_model_the_hits_are_placed_and_the_query_is_not():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", *corpus(9))
+        encoder.be("failed")
+        seen = await view(services, "notes", query="ember")
+
+        assert seen.queries == ()
+        assert seen.hits[0].position is not None
+        assert seen.notes[0].startswith("The query is not on the map: ")
+
+
+@pytest.mark.parametrize(
+    ("query", "corrections", "found"),
+    [
+        ("some words", (), "some words"),
+        ("the copr and copr.", (Correction("copr", "copper"),), "the copper and copper."),
+        ("copr coprs", (Correction("copr", r"a\1b"),), r"a\1b coprs"),
+    ],
+)
+def test_the_query_that_is_placed_is_the_corrected_one(query, corrections, found):
+    assert searched(SearchPage(query, (), (), corrections=corrections)) == found
+
+
+async def test_positions_are_finite_whatever_is_asked():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(
+            *(engine, "notes", {n: {"text": "same"} for n in range(20)}),
+            vectors={"v": COSINE},
+            values=lambda n: {"v": dense("same")},
+        )
+        seen = await view(services, "notes", query="other words")
+
+        assert np.isfinite(seen.map.panels[0].groups[0].positions).all()
+        assert np.isfinite(seen.queries[0].position).all()

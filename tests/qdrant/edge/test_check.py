@@ -1,0 +1,242 @@
+"""What would damage a shard is refused with a sentence, and the shard loads afterwards."""
+
+import enum
+import math
+import uuid
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.errors import InvalidPoint, RequestError
+from mcp_server_qdrant.qdrant.edge import check
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+
+SCHEMA = {"name": "c", "vectors": {"d": {"size": 2}}, "sparse_vectors": {"s": {}}}
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def sparse(indices, values):
+    return {"s": {"indices": indices, "values": values}}
+
+
+GOOD = (1, {"d": [1.0, 2.0], "s": {"indices": [1, 2], "values": [1.0, 2.0]}}, {"a": 1})
+
+BAD_POINTS = {
+    "a negative id": ((-1, None, None), "unsigned"),
+    "an id of 65 bits": ((2**64, None, None), "unsigned"),
+    "a text that is no UUID as id": (("abc", None, None), "UUID"),
+    "a boolean id": ((True, None, None), "UUID"),
+    "a fraction as id": ((1.5, None, None), "UUID"),
+    "no id": ((None, None, None), "UUID"),
+    "an unknown vector": ((1, {"x": [1.0]}, None), "no vector named 'x'; it has: d, s"),
+    "an unnamed vector": ((1, [1.0, 2.0], None), "no unnamed vector"),
+    "a vector too short": ((1, {"d": [1.0]}, None), "size 2, not 1"),
+    "a vector too long": ((1, {"d": [1.0] * 3}, None), "size 2, not 3"),
+    "NaN": ((1, {"d": [math.nan, 1.0]}, None), "finite"),
+    "infinities that cancel out": ((1, {"d": [math.inf, -math.inf]}, None), "finite"),
+    "more than single precision": ((1, {"d": [1e39, -1e39]}, None), "finite"),
+    "texts in a vector": ((1, {"d": ["a", "b"]}, None), "finite"),
+    "None in a vector": ((1, {"d": [None, 1.0]}, None), "finite"),
+    "rows instead of numbers": ((1, {"d": [[1.0], [2.0]]}, None), "finite"),
+    "a dense vector that is sparse": ((1, {"d": {"indices": [1], "values": [1.0]}}, None), "list"),
+    "a sparse vector that is dense": ((1, {"s": [1.0, 2.0]}, None), "sparse"),
+    "fewer values than indices": ((1, sparse([1, 2], [1.0]), None), "2 indices, but 1 values"),
+    "more values than indices": ((1, sparse([1], [1.0, 2.0]), None), "1 indices, but 2 values"),
+    "an index twice": ((1, sparse([1, 1], [1.0, 2.0]), None), "twice"),
+    "a negative index": ((1, sparse([-1], [1.0]), None), "32-bit"),
+    "an index of 33 bits": ((1, sparse([2**32], [1.0]), None), "32-bit"),
+    "NaN in a sparse vector": ((1, sparse([1], [math.nan]), None), "finite"),
+    "a payload that is a list": ((1, None, [1]), "object"),
+    "NaN in the payload": ((1, None, {"a": [math.nan]}), "NaN"),
+    "infinity in the payload": ((1, None, {"a": {"b": -math.inf}}), "NaN or infinity"),
+    "half a surrogate pair": ((1, None, {"a": "x\ud800"}), "surrogate"),
+    "half a surrogate pair in a key": ((1, None, {"x\ud800": 1}), "surrogate"),
+    "a set in the payload": ((1, None, {"a": {1, 2}}), "set"),
+    "bytes in the payload": ((1, None, {"a": b"x"}), "bytes"),
+    "a number as payload key": ((1, None, {1: "x"}), "int|text"),
+    "a payload too deep": ((1, None, nested(124)), "deeper"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_POINTS)
+def test_a_bad_point_is_refused_with_a_sentence(kind):
+    bad, sentence = BAD_POINTS[kind]
+    if kind == "a number as payload key":
+        with pytest.raises(InvalidPoint, match="text"):
+            check.plain_payload(bad[2])
+        return
+    with pytest.raises(InvalidPoint, match=sentence) as refused:
+        check.check_points([GOOD, bad, GOOD], SCHEMA)
+    assert str(refused.value).endswith(".")
+
+
+def test_good_points_pass():
+    check.check_points(
+        [
+            GOOD,
+            (0, None, None),
+            (2**64 - 1, {}, {}),
+            (str(uuid.uuid4()), {"s": {"indices": [], "values": []}}, {"a": [None, True, 2**70]}),
+            (5, {"d": [1, 2]}, nested(check.MAX_DEPTH - 1)),
+            (6, {"d": [0.0, 0.0]}, {"nul\x00": "x\x00y", "emoji": "\U0001f600"}),
+        ],
+        SCHEMA,
+    )
+
+
+def test_a_payload_becomes_json_data():
+    class Colour(enum.StrEnum):
+        RED = "red"
+
+    given = {
+        "when": datetime(2024, 1, 2, 3),
+        "day": date(2024, 1, 2),
+        "id": uuid.UUID(int=1),
+        "colour": Colour.RED,
+        "pair": (1, 2),
+        "array": np.array([1.5, 2.5]),
+        "number": np.int64(3),
+    }
+
+    assert check.plain_payload(given) == {
+        "when": "2024-01-02T03:00:00",
+        "day": "2024-01-02",
+        "id": "00000000-0000-0000-0000-000000000001",
+        "colour": "red",
+        "pair": [1, 2],
+        "array": [1.5, 2.5],
+        "number": 3,
+    }
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"x", object(), nested(5000)])
+def test_what_json_cannot_hold_is_refused_before_it_travels(value):
+    with pytest.raises(InvalidPoint, match=r"payload"):
+        check.plain_payload({"a": value})
+
+
+@pytest.mark.parametrize(
+    ("vectors", "sparse_vectors", "sentence"),
+    [
+        ({}, {}, "at least one"),
+        ({"d": {"size": 0}}, {}, "size from 1"),
+        ({"d": {"size": -1}}, {}, "size from 1"),
+        ({"x": {"size": 2}}, {"x": {}}, "dense and a sparse"),
+        ({"a/b": {"size": 2}}, {}, "cannot name"),
+        ({}, {"a\x00": {}}, "cannot name"),
+    ],
+)
+def test_a_collection_that_could_not_work_is_refused(vectors, sparse_vectors, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        check.check_schema(vectors, sparse_vectors)
+
+
+@pytest.fixture
+async def client(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=0.2))
+    await client.create_collection(
+        "c",
+        {"d": models.VectorParams(size=2, distance="Dot")},
+        {"s": models.SparseVectorParams(modifier="idf")},
+    )
+    yield client
+    await client.close()
+
+
+def good(i):
+    return models.PointStruct(
+        id=i,
+        vector={"d": [1.0, float(i)], "s": models.SparseVector(indices=[1], values=[1.0])},
+        payload={"n": i},
+    )
+
+
+POISON = {
+    "fewer sparse values than indices": models.PointStruct(
+        id=9, vector={"s": models.SparseVector(indices=[1, 2], values=[1.0])}
+    ),
+    "a payload of 124 levels": models.PointStruct(id=9, vector={}, payload=nested(124)),
+    "a payload of 5000 levels": models.PointStruct.model_construct(
+        id=9, vector={}, payload=nested(5000)
+    ),
+    "an index twice": models.PointStruct(
+        id=9, vector={"s": models.SparseVector(indices=[1, 1], values=[1.0, 1.0])}
+    ),
+    "a wrong size": models.PointStruct(id=9, vector={"d": [1.0]}),
+    "an unknown vector": models.PointStruct(id=9, vector={"x": [1.0]}),
+}
+
+
+@pytest.mark.parametrize("kind", POISON)
+async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path, kind):
+    options = EdgeOptions(idle_seconds=0.2, max_open=1)
+    client = await EdgeClient.open(tmp_path, timeout=20, options=options)
+    await client.create_collection(
+        "c",
+        {"d": models.VectorParams(size=2, distance="Dot")},
+        {"s": models.SparseVectorParams(modifier="idf")},
+    )
+    await client.upsert("c", [good(1)])
+    with pytest.raises(InvalidPoint):
+        await client.upsert("c", [good(2), POISON[kind], good(3)])
+    # With room for one open shard, this closes the first.
+    await client.create_collection("other", {"d": models.VectorParams(size=2, distance="Dot")})
+    points, _ = await client.scroll("c")
+
+    assert [p.id for p in points] == [1]
+    await client.upsert("c", [good(4)])
+    query = models.SparseVector(indices=[1], values=[1.0])
+    assert len((await client.query_points("c", query, using="s")).points) == 2
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"query": [1.0], "using": "d"},
+        {"query": [1.0, math.nan], "using": "d"},
+        {"query": models.SparseVector(indices=[1, 2], values=[1.0]), "using": "s"},
+        {"query": models.SparseVector(indices=[1], values=[1.0]), "using": "d"},
+        {"query": [1.0, 1.0], "using": "s"},
+        {"query": [1.0, 1.0], "using": "x"},
+        {"query": [1.0, 1.0]},
+        {"query": 77, "using": "d"},
+        {"query": [1.0, 1.0], "using": "d", "limit": -1},
+        {"query": [1.0, 1.0], "using": "d", "with_vectors": ["x"]},
+        {"query": models.RecommendQuery(recommend=models.RecommendInput(positive=[1]))},
+    ],
+)
+async def test_a_wrong_query_is_refused_and_hurts_nothing(client, query):
+    await client.upsert("c", [good(1)])
+    with pytest.raises(RequestError):
+        await client.query_points("c", **query)
+
+    assert len((await client.query_points("c", [1.0, 1.0], using="d")).points) == 1
+
+
+async def test_a_payload_update_is_checked_like_a_point(client):
+    await client.upsert("c", [good(1)])
+    with pytest.raises(InvalidPoint):
+        await client.set_payload("c", {"a": math.inf}, [1])
+    with pytest.raises(InvalidPoint):
+        await client.set_payload("c", nested(124), [1])
+    with pytest.raises(InvalidPoint):
+        await client.delete("c", ["no id"])
+    (found,) = await client.retrieve("c", [1])
+
+    assert found.payload == {"n": 1}
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\\b", "x" * 256, "nul\x00"])
+async def test_a_name_that_cannot_be_kept_is_refused(client, name):
+    with pytest.raises(RequestError, match="name"):
+        await client.create_collection(name, models.VectorParams(size=2, distance="Dot"))

@@ -1,0 +1,505 @@
+"""What a shard lost on the disk is noticed when it is opened; nothing else passes for a loss."""
+
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.edge import (
+    counts as edge_counts,
+)
+from mcp_server_qdrant.qdrant.edge import (
+    optimise as edge_optimise,
+)
+from mcp_server_qdrant.qdrant.edge import (
+    shards as edge_shards,
+)
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
+from mcp_server_qdrant.qdrant.edge.gate import Gate
+from mcp_server_qdrant.qdrant.edge.reads import Reads
+from mcp_server_qdrant.qdrant.edge.serve import Writer
+from mcp_server_qdrant.qdrant.edge.shards import Shards
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.qdrant.edge.test_safety import shards_in
+from tests.support import memory_engine
+
+GONE = "47 of its 48 points are missing on the disk."
+
+
+def task(replies, number, operation, arguments):
+    """A write as the writer gets it."""
+    return replies, wire.Call(number, operation, tuple(arguments), math.inf, "")
+
+
+class Replies(list):
+    """A session that remembers what it is to send."""
+
+    def send(self, replies):
+        self.extend(replies)
+
+
+class Store:
+    """The shards of a folder, written to as the host does."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        self.folder = folder
+        self.shards = shards_in(folder, *names)
+        self.again()
+
+    def again(self) -> None:
+        """A new host."""
+        self.shards.close_all()
+        self.shards = Shards(Folder(self.folder, 0), 8)
+        self.shards.scan()
+        self.writer = Writer(self.shards, Gate(), EdgeOptions())
+
+    def do(self, *calls):
+        """Write calls of one flush, all of them well."""
+        replies = Replies()
+        self.writer._do([task(replies, n, op, args) for n, (op, *args) in enumerate(calls)])
+        assert all(well for _, well, _ in replies), replies
+        return [value for *_, value in replies]
+
+    def damage(self, name="a"):
+        """What is missing, once it is open."""
+        shard = self.shards.get(name)
+        self.shards.engine(shard)
+        return shard.damage()
+
+    def number(self, name="a"):
+        """The number that is remembered."""
+        return self.shards.get(name).census.remembered()
+
+    def path(self, name="a") -> Path:
+        return self.folder / "shards" / slug_of(name)
+
+
+def upsert(*ids, name="a"):
+    points = [(i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2}) for i in ids]
+    return "upsert", name, [wire.pack(points)], None, None
+
+
+def delete(*ids, name="a"):
+    return "delete", name, {"points": list(ids)}
+
+
+ODD = {"filter": {"must": [{"key": "odd", "match": {"value": 1}}]}}
+
+
+def lose_segments(path: Path) -> None:
+    for segment in (path / "segments").iterdir():
+        shutil.rmtree(segment)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """48 points in `a`, the last of them in the log too, and 3 in `b`."""
+    store = Store(tmp_path, "a", "b")
+    store.do(upsert(*range(47)))
+    store.do(upsert(47))
+    store.do(upsert(1, 2, 3, name="b"))
+    yield store
+    store.shards.close_all()
+
+
+def lost(store: Store) -> None:
+    store.shards.close_all()
+    lose_segments(store.path())
+    store.again()
+
+
+def test_a_shard_without_one_of_its_segments_says_how_many_points_are_missing(store, capsys):
+    lost(store)
+
+    assert store.damage().startswith(GONE)
+    assert "mcp-server-qdrant accept-loss 'a'" in store.damage()
+    assert Reads(store.shards).info("a")["damage"] == store.damage()
+    assert store.damage("b") is None
+    assert store.shards.get("a").damage(numbers=False) == INCOMPLETE
+    store.shards.close_all()
+    store.damage()
+    assert capsys.readouterr().err.count(GONE) == 1, "said once"
+
+
+def test_a_shard_whose_folder_of_segments_is_gone_says_so_too(store):
+    store.shards.close_all()
+    shutil.rmtree(store.path() / "segments")
+    store.again()
+
+    assert store.damage().startswith(GONE), "one was still in the log"
+
+
+def test_a_shard_that_an_earlier_version_wrote_is_not_suspected(store):
+    store.shards.close_all()
+    (store.folder / "shards" / "c-a.count").unlink()
+    lose_segments(store.path())
+    store.again()
+
+    assert store.damage() is None
+    assert store.number() == 1, "from now on it is remembered"
+
+
+@pytest.mark.parametrize("text", ["", "x", "48", "48 another", "9" * 90, "\x00" * 34, "-1 a b"])
+def test_a_number_that_is_damaged_or_of_another_shard_says_nothing(store, text):
+    store.shards.close_all()
+    (store.folder / "shards" / "c-a.count").write_text(text)
+    lose_segments(store.path())
+    store.again()
+
+    assert store.damage() is None
+    assert store.number() == 1
+
+
+def test_what_a_sound_shard_goes_through_is_no_loss(store):
+    steps = [
+        [upsert(*range(48, 90)), upsert(*range(10)), delete(50)],
+        [delete(1, 2, 3, 999)],
+        [("delete", "a", ODD), upsert(7, 9), ("delete", "a", ODD)],
+        [("delete", "a", {"filter": {"must": []}})],
+        [upsert(*range(5)), delete(*range(5))],
+        [upsert(*range(20))],
+        [("drop", "a")],
+    ]
+    for calls in steps[:-1]:
+        store.do(*calls)
+        assert store.damage() is None
+        assert store.number() == store.shards.exact_count(store.shards.get("a"))
+        store.again()
+        assert store.damage() is None
+    store.do(*steps[-1])
+    assert not list((store.folder / "shards").glob("c-a*"))
+
+
+def test_a_shard_that_is_optimised_keeps_its_number(store, monkeypatch):
+    shard = store.shards.get("a")
+    optimiser = edge_optimise.Optimiser(
+        store.shards, store.writer._writes, Gate(), EdgeOptions(min_free=0)
+    )
+    monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
+    optimiser._begin(shard)
+    store.do(upsert(100, 101), delete(5))
+    optimiser._finish(optimiser._job, shard.record)
+
+    assert (store.damage(), store.number()) == (None, 49)
+    store.again()
+    assert (store.damage(), store.number()) == (None, 49)
+
+
+class Watched:
+    """An engine that tells what is remembered when it is changed and when it is flushed."""
+
+    def __init__(self, engine, number):
+        self._engine, self._number = engine, number
+        self.seen = []
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def update(self, update):
+        self.seen.append(("update", self._number()))
+        return self._engine.update(update)
+
+    def flush(self):
+        self.seen.append(("flush", self._number()))
+        return self._engine.flush()
+
+
+@pytest.mark.parametrize(
+    ("call", "before"), [(delete(1), 0), (("delete", "a", ODD), 0), (upsert(1, 99), 48)]
+)
+def test_the_number_is_never_higher_than_what_a_crash_leaves(store, monkeypatch, call, before):
+    synced = []
+    monkeypatch.setattr(edge_counts, "_sync", synced.append)
+    shard = store.shards.get("a")
+    shard.engine = Watched(store.shards.engine(shard), store.number)
+    store.do(call)
+
+    assert shard.engine.seen == [("update", before), ("flush", before)]
+    assert len(synced) == (before == 0), "durably before what it allows"
+    assert store.number() == store.shards.exact_count(shard)
+
+
+def test_a_flush_that_fails_remembers_nothing_new(store):
+    shard = store.shards.get("a")
+    engine = store.shards.engine(shard)
+
+    class Full(Watched):
+        def flush(self):
+            raise RuntimeError("no space left on device")
+
+    shard.engine = Full(engine, store.number)
+    replies = Replies()
+    store.writer._do([task(replies, 1, upsert(100)[0], upsert(100)[1:])])
+
+    assert "may or may not have happened" in str(wire.error_in(replies[0][2]))
+    assert store.number() == 48
+    shard.engine = engine
+
+
+def test_what_is_missing_stays_missing_while_others_are_deleted_and_stored(store):
+    lost(store)
+    assert store.damage().startswith(GONE)
+    store.do(upsert(100, 101, 102))
+    assert store.damage().startswith("44 of its 48")
+    store.do(upsert(103), delete(100, 101), ("delete", "a", ODD))
+    missing = int(store.damage().split()[0])
+    store.do(delete(102))
+
+    assert int(store.damage().split()[0]) == missing == 43
+    store.again()
+    assert int(store.damage().split()[0]) == missing
+
+
+def test_points_that_are_stored_again_end_the_damage(store):
+    lost(store)
+    assert store.damage()
+    store.do(upsert(*range(48)))
+
+    assert store.damage() is None
+    assert store.number() == 48
+
+
+def test_a_backup_that_is_restored_ends_the_damage(store, tmp_path):
+    store.shards.close_all()
+    shutil.copytree(store.path(), tmp_path / "backup")
+    lose_segments(store.path())
+    store.again()
+    assert store.damage()
+    store.shards.close_all()
+    shutil.rmtree(store.path())
+    shutil.copytree(tmp_path / "backup", store.path())
+    store.again()
+
+    assert store.damage() is None
+
+
+def test_a_loss_that_is_accepted_is_not_told_again(store):
+    lost(store)
+
+    assert store.do(("accept_loss", "a")) == [(47, 1)]
+    assert store.damage() is None
+    store.again()
+    assert store.damage() is None
+    assert store.do(("accept_loss", "a")) == [(0, 1)]
+
+
+async def test_another_engine_has_no_loss_to_accept():
+    async with memory_engine() as engine:
+        with pytest.raises(RequestError, match="Only the embedded engine"):
+            await Bulk(engine, ()).accept_loss("a")
+
+
+def test_a_collection_without_its_data_says_so_until_it_is_forgotten(store):
+    store.shards.close_all()
+    shutil.rmtree(store.path())
+    store.again()
+
+    assert store.shards.names() == ["a", "b"]
+    with pytest.raises(EngineFailure, match="data of the collection 'a' is gone"):
+        store.damage()
+    assert store.damage("b") is None
+    assert store.do(("accept_loss", "a")) == [(48, None)]
+    with pytest.raises(UnknownCollection):
+        store.damage()
+    store.again()
+    assert store.shards.names() == ["b"]
+
+
+@pytest.mark.parametrize("text", [None, "", "{", '{"name": "a"}', "[]"])
+def test_a_collection_without_its_description_says_so_and_is_not_begun_anew(store, text, capsys):
+    store.shards.close_all()
+    sidecar = store.folder / "shards" / "c-a.json"
+    kept = sidecar.read_text()
+    sidecar.unlink() if text is None else sidecar.write_text(text)
+    store.again()
+
+    assert store.shards.names() == ["a", "b"]
+    replies = Replies()
+    store.writer._do([task(replies, 1, upsert(1)[0], upsert(1)[1:])])
+    assert "description of the collection 'a' is missing" in str(wire.error_in(replies[0][2]))
+    made = {"vectors": {}, "sparse_vectors": {}, "metadata": None, "token": "new"}
+    made["vectors"] = {"d": {"size": 2, "distance": "Dot"}}
+    store.writer._do([task(replies, 2, "create", ("a", made))])
+    assert "already exists" in str(wire.error_in(replies[1][2]))
+    sidecar.write_text(kept)
+    store.again()
+    assert store.damage() is None
+    assert store.shards.exact_count(store.shards.get("a")) == 48
+
+
+def test_a_collection_without_its_description_can_be_deleted(store):
+    store.shards.close_all()
+    (store.folder / "shards" / "c-a.json").unlink()
+    store.again()
+
+    assert store.do(("drop", "a")) == [True]
+    store.again()
+    assert store.shards.names() == ["b"]
+    assert not list((store.folder / "shards").glob("c-a*"))
+
+
+def test_two_folders_of_one_name_are_told_and_the_right_one_is_read(store):
+    store.shards.close_all()
+    shards = store.folder / "shards"
+    for twin in ("c-a (copy)", "c-0a"):
+        shutil.copytree(store.path("b"), shards / twin)
+        sidecar = json.loads((shards / "c-a.json").read_text())
+        (shards / f"{twin}.json").write_text(json.dumps(sidecar))
+    store.again()
+
+    assert store.shards.names() == ["a", "b"]
+    assert store.damage() == (
+        "There is another folder with the data of a collection of this name: it is not read."
+    )
+    assert store.shards.exact_count(store.shards.get("a")) == 48
+    assert store.damage("b") is None
+
+
+@pytest.mark.parametrize("end", ["new", "gone"])
+def test_a_mark_of_a_crash_that_something_brought_back_deletes_nothing(store, end):
+    store.shards.close_all()
+    shards = store.folder / "shards"
+    shutil.copy(shards / "c-a.json", shards / f"c-a.json.{end}")
+    store.shards.folder.prepare()
+    store.again()
+
+    assert store.shards.exact_count(store.shards.get("a")) == 48
+    assert not (shards / f"c-a.json.{end}").exists()
+
+
+@pytest.mark.parametrize("twin", ["c-a.bak", "c-a (copy)", "a"])
+def test_a_copy_that_a_person_left_there_is_no_collection(store, twin):
+    store.shards.close_all()
+    shutil.copytree(store.path(), store.folder / "shards" / twin)
+    store.again()
+
+    assert store.shards.names() == ["a", "b"]
+    assert store.damage() is None
+
+
+def test_a_second_description_without_data_is_passed_over(store):
+    store.shards.close_all()
+    shards = store.folder / "shards"
+    shutil.copy(shards / "c-a.json", shards / "c-a (conflict).json")
+    store.again()
+
+    assert store.damage() is None
+    assert store.shards.exact_count(store.shards.get("a")) == 48
+
+
+@pytest.mark.parametrize("name", ["a", "Ärger.ü", "A B", "x" * 60, "50%", "名"])
+def test_a_folder_tells_its_collections_name(name):
+    assert name_of(slug_of(name)) == name
+
+
+def test_the_folder_of_a_name_too_long_for_one_tells_what_it_can():
+    assert slug_of(name_of(slug_of("x" * 300))) == slug_of("x" * 300)
+
+
+CHILD = """
+import random, sys
+from pathlib import Path
+from tests.qdrant.edge.test_counts import Store, ODD, delete, upsert
+
+store = Store(Path(sys.argv[1]))
+dice = random.Random(int(sys.argv[2]))
+print("ready", flush=True)
+while True:
+    ids = dice.sample(range(200), dice.randint(1, 60))
+    kind = dice.random()
+    if kind < 0.5:
+        store.do(upsert(*ids))
+    elif kind < 0.7:
+        store.do(delete(*ids))
+    elif kind < 0.8:
+        store.do(("delete", "a", ODD), upsert(*ids))
+    else:
+        store.do(upsert(*ids[:9]), delete(*ids[5:]), upsert(*ids[7:20]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path):
+    Store(tmp_path, "a").shards.close_all()
+    dice = random.Random(7)
+    for round_ in range(6):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(tmp_path), str(round_)],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parent.parents[3],
+        )
+        assert child.stdout.readline() == b"ready\n"
+        with child.stdout:
+            try:
+                child.wait(dice.random() * 0.3)
+            except subprocess.TimeoutExpired:
+                os.kill(child.pid, signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL, "it worked until it was killed"
+        store = Store(tmp_path)
+        assert store.damage() is None
+        store.shards.close_all()
+
+
+def segment_goes(shard: Path) -> None:
+    shutil.rmtree(next((shard / "segments").iterdir()))
+
+
+def copy_comes(shard: Path) -> None:
+    twin = shard.with_name("twin")
+    shutil.copytree(shard, twin)
+    shutil.rmtree(shard)
+    twin.rename(shard)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be deleted there")
+@pytest.mark.parametrize("change", [segment_goes, copy_comes, shutil.rmtree])
+def test_files_that_go_from_under_an_open_shard_end_the_host(store, monkeypatch, change):
+    ended = []
+    monkeypatch.setattr(edge_shards.os, "_exit", ended.append)
+    shard = store.shards.get("a")
+    store.shards.engine(shard)
+    store.do(upsert(*range(200)), delete(3))
+    store.shards.check(shard)
+    assert ended == []
+
+    change(store.path())
+    store.shards.check(shard)
+    assert ended == [1]
+
+
+async def test_a_folder_that_is_replaced_under_the_host_is_opened_anew(tmp_path):
+    from tests.qdrant.edge.test_host import make, opened, pid_of, point
+
+    client = await opened(tmp_path)
+    await make(client)
+    await client.upsert("c", [point(i) for i in range(10)])
+    shard, old = tmp_path / "shards" / "c-c", tmp_path / "older"
+    shutil.copytree(shard, old)
+    await client.upsert("c", [point(i) for i in range(10, 30)])
+    pid = pid_of(tmp_path)
+    shutil.rmtree(shard)
+    old.rename(shard)
+
+    await client.upsert("c", [point(50)])  # by the next host: nothing is written into the old files
+    assert pid_of(tmp_path) != pid
+    assert (await client.count("c")).count == 11
+    info = await client.get_collection("c")
+    assert info.status == models.CollectionStatus.RED
+    assert info.warnings[0].message.startswith("19 of its 30 points are missing")
+    log = (tmp_path / "engine-host.log").read_text()
+    assert "were replaced while it was open" in log
+    assert "19 of its 30" not in log, "said at the opening: 20 of 30"
+    assert log.count("20 of its 30 points are missing") == 1
+    await client.close()

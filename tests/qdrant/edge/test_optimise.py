@@ -1,0 +1,250 @@
+"""A shard is optimised while it is read and written, and a crash in between harms nothing."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.qdrant.edge import wire as edge_wire
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+
+SIZE = 64
+OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=3000, quiet_seconds=0.1)
+YELLOW = models.CollectionStatus.YELLOW
+
+
+def rendezvous(folder):
+    return edge_wire.service(folder).rendezvous
+
+
+async def until(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.01)
+
+
+def point(i, tag="first"):
+    dice = random.Random(i)
+    return models.PointStruct(
+        id=i,
+        vector={
+            "d": [dice.random() - 0.5 for _ in range(SIZE)],
+            "s": models.SparseVector(indices=[i % 50], values=[1.0]),
+        },
+        payload={"n": i, "tag": tag},
+    )
+
+
+@pytest.fixture
+async def client(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=30, options=OPTIONS)
+    await client.create_collection(
+        "c",
+        {"d": models.VectorParams(size=SIZE, distance="Cosine")},
+        {"s": models.SparseVectorParams(modifier="idf")},
+    )
+    await client.create_payload_index("c", "tag", "keyword")
+    yield client
+    await client.close()
+
+
+def sidecar(folder):
+    return json.loads((folder / "shards" / "c-c.json").read_text())
+
+
+def tagged(value):
+    return models.Filter(
+        must=[models.FieldCondition(key="tag", match=models.MatchValue(value=value))]
+    )
+
+
+async def begun(client):
+    async def busy():
+        return (await client.get_collection("c")).status == YELLOW
+
+    await until(busy)
+
+
+def child_of(folder):
+    """The process that optimises the copy, None while there is none."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (path / "cmdline").read_text()
+            if "edge_optimise" in line and str(folder) in line:
+                return int(path.name)
+    return None
+
+
+async def paused_child(client, folder):
+    """Stop the child as soon as there is one."""
+    while (child := child_of(folder)) is None:
+        if "optimised_points" in sidecar(folder):
+            pytest.skip("the optimisation was over before its process could be stopped")
+        await client.get_collections()
+    os.kill(child, signal.SIGSTOP)
+    return child
+
+
+async def finished(folder):
+    async def done():
+        return "optimised_points" in sidecar(folder)
+
+    await until(done)
+
+
+async def test_what_is_written_meanwhile_survives_the_swap(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(4000)])
+    await begun(client)
+    child = await paused_child(client, tmp_path)
+    await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
+    await client.upsert("c", [point(i, "again") for i in range(50)])
+    await client.delete("c", list(range(100, 150)))
+    await client.delete("c", models.Filter(must=[models.HasIdCondition(has_id=[150, 151])]))
+    await client.set_payload("c", {"tag": "set"}, [200, 201, 999_999])
+    await client.delete_payload("c", ["n"], [200])
+    await client.create_payload_index("c", "n", "integer")
+    assert (await client.get_collection("c")).status == YELLOW
+    os.kill(child, signal.SIGCONT)
+    reads = 0
+    while "optimised_points" not in sidecar(tmp_path):
+        assert (await client.count("c")).count == 4100 - 52
+        reads += 1
+
+    assert reads > 0
+    for _ in range(2):
+        assert (await client.count("c")).count == 4100 - 52
+        for tag, count in [("new", 100), ("again", 50), ("set", 2), ("first", 3896)]:
+            assert (await client.count("c", tagged(tag))).count == count
+        info = await client.get_collection("c")
+        assert (info.points_count, info.warnings) == (4048, None)
+        assert set(info.payload_schema) == {"tag", "n"}
+        (one,) = await client.retrieve("c", [200])
+        assert one.payload == {"tag": "set"}
+        found = await client.query_points("c", point(4050).vector["d"], using="d", limit=1)
+        assert [p.id for p in found.points] == [4050]
+        # The second time after a crash.
+        os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
+    left = ["c-c", "c-c.count", "c-c.json"]
+    assert sorted(p.name for p in (tmp_path / "shards").iterdir()) == left
+
+
+async def test_answers_are_as_exact_as_before(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(3200)])
+    await begun(client)
+    await finished(tmp_path)
+
+    for i in range(0, 3200, 160):
+        query = point(i).vector["d"]
+        quick = await client.query_points("c", query, using="d", limit=5)
+        exact = await client.query_points(
+            "c", query, using="d", limit=5, search_params=models.SearchParams(exact=True)
+        )
+        scores = [p.score for p in exact.points]
+        assert [p.score for p in quick.points] == pytest.approx(scores, abs=1e-5)
+        assert quick.points[0].score == pytest.approx(1.0, abs=1e-5)
+
+
+async def test_many_deletions_are_a_reason_too(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(3100)])
+    await begun(client)
+    await finished(tmp_path)
+    await client.delete("c", list(range(3050)))
+
+    async def cleaned():
+        return sidecar(tmp_path)["optimised_points"] == 50
+
+    await until(cleaned)
+    assert (await client.count("c")).count == 50
+
+
+async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(4000)])
+    await begun(client)
+    child = await paused_child(client, tmp_path)
+    await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
+    os.kill(child, signal.SIGKILL)
+    os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
+
+    assert (await client.count("c")).count == 4100
+    assert (await client.count("c", tagged("new"))).count == 100
+    assert (await client.get_collection("c")).warnings is None
+
+
+async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(4000)])
+    await begun(client)
+    child = await paused_child(client, tmp_path)
+    await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
+    os.kill(child, signal.SIGKILL)
+
+    async def given_up():
+        return (await client.get_collection("c")).status != YELLOW
+
+    await until(given_up)
+    assert (await client.count("c", tagged("new"))).count == 100
+    assert "optimised_points" not in sidecar(tmp_path)
+    assert "given up" in edge_wire.service(tmp_path).log.read_text()
+
+
+async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(4000)])
+    await begun(client)
+    await client.delete_collection("c")
+
+    async def clean():
+        return not list((tmp_path / "work").iterdir())
+
+    await until(clean)
+    assert (await client.get_collections()).collections == []
+    assert list((tmp_path / "shards").iterdir()) == []
+
+
+async def test_small_collections_are_left_alone(client, tmp_path):
+    await client.upsert("c", [point(i) for i in range(100)])
+    for _ in range(20):
+        assert (await client.get_collection("c")).status != YELLOW
+        await asyncio.sleep(0.02)
+    assert "optimised_points" not in sidecar(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        (["c-x", "c-x.next"], "c-x"),
+        (["c-x.next", "c-x.old"], "c-x.next"),
+        (["c-x", "c-x.old"], "c-x"),
+        (["c-x.old"], "c-x.old"),
+        (["c-x.next"], "c-x.next"),
+    ],
+)
+def test_an_interrupted_swap_is_finished_at_the_next_start(tmp_path: Path, left, expected):
+    shards = tmp_path / "shards"
+    for name in left:
+        (shards / name).mkdir(parents=True)
+        (shards / name / "mark").write_text(name)
+    (shards / "c-x.json").write_text("{}")
+    Folder(tmp_path, 0).prepare()
+
+    assert sorted(path.name for path in shards.iterdir()) == ["c-x", "c-x.json"]
+    assert (shards / "c-x" / "mark").read_text() == expected
+
+
+def test_a_swap_that_fails_leaves_the_shard(tmp_path: Path):
+    folder = Folder(tmp_path, 0)
+    folder.prepare()
+    (folder.work / "copy").mkdir()
+    with pytest.raises(OSError, match="c-x"):
+        folder.swap("c-x", folder.work / "copy")
+
+    assert list(folder.shards.iterdir()) == []

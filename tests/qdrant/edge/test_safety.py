@@ -1,0 +1,492 @@
+"""What must not go wrong in the host when disks, files, sockets and neighbours do."""
+
+import asyncio
+import contextlib
+import json
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from multiprocessing import connection as mp
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core import errors
+from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.hosting import connect, link, wire
+from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.qdrant.edge import (
+    files as edge_files,
+)
+from mcp_server_qdrant.qdrant.edge import (
+    optimise as edge_optimise,
+)
+from mcp_server_qdrant.qdrant.edge import (
+    shards as edge_shards,
+)
+from mcp_server_qdrant.qdrant.edge import (
+    wire as edge_wire,
+)
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.gate import Gate
+from mcp_server_qdrant.qdrant.edge.serve import Session, Writer
+from mcp_server_qdrant.qdrant.edge.shards import IndexNeeded, Shards
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.writes import Writes
+
+
+def rendezvous(folder):
+    return edge_wire.service(folder).rendezvous
+
+
+QUICK = EdgeOptions(idle_seconds=0.3)
+VECTORS = models.VectorParams(size=2, distance="Dot")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
+
+
+@pytest.fixture
+def poison(tmp_path, monkeypatch):
+    """A working directory whose modules leave a trace when they are imported."""
+    project, trace = tmp_path / "project", tmp_path / "trace"
+    project.mkdir()
+    for name in ("secrets", "tempfile", "filelock", "qdrant_edge"):
+        (project / f"{name}.py").write_text(f"open({str(trace)!r}, 'a').write({name!r})\n1 / 0\n")
+    monkeypatch.chdir(project)
+    return trace
+
+
+async def test_the_host_imports_nothing_from_the_working_directory(tmp_path, poison):
+    client = await EdgeClient.open(tmp_path / "db", timeout=20, options=QUICK)
+    assert (await client.get_collections()).collections == []
+    await client.close()
+
+    assert not poison.exists()
+
+
+def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    edge_optimise._start(copy).wait(20)
+
+    assert not poison.exists()
+
+
+def test_an_error_only_the_host_knows_travels_as_its_nearest_known_kind():
+    assert type(wire.error_in(wire.error_out(IndexNeeded("x")))) is errors.RequestError
+
+    class Strange(Exception):
+        pass
+
+    found = wire.error_in(wire.error_out(Strange("x")))
+    assert (type(found), str(found)) == (EngineFailure, "x")
+    assert type(wire.error_in(("Sequence", ("x",)))) is EngineFailure
+    unknown = wire.error_in(wire.error_out(errors.UnknownCollection("a", ["b"])))
+    assert (unknown.name, unknown.near) == ("a", ("b",))
+
+
+@pytest.mark.parametrize("frame", [b"nonsense", b"\x80\x05.", b"cno_module\nx\n."])
+async def test_a_frame_that_is_no_message_ends_the_line(frame):
+    ours, theirs = multiprocessing.Pipe()
+    line = link._Line(ours, asyncio.get_running_loop())
+    answer = asyncio.get_running_loop().create_future()
+    line.send(wire.Call(1, "count", ("c",), time.monotonic() + 5, ""), answer)
+    theirs.send_bytes(frame)
+
+    with pytest.raises(link._Lost):
+        await answer
+    theirs.close()
+
+
+@posix
+async def test_a_line_that_cannot_send_lets_its_threads_go():
+    ours, theirs = socket.socketpair()
+    line = link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
+    line._end()
+    for thread in line._threads:
+        await asyncio.to_thread(thread.join, 5)
+
+    assert not any(thread.is_alive() for thread in line._threads)
+    theirs.settimeout(5)
+    assert theirs.recv(1) == b"", "the host learns of it too"
+    theirs.close()
+
+
+async def stopped(folder):
+    """The host's process id, once it is stopped."""
+    pid = Rendezvous.read(rendezvous(folder)).pid
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(0.05)
+    return pid
+
+
+async def test_calls_under_way_end_when_the_client_is_closed(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=60, options=QUICK)
+    pid = await stopped(tmp_path)
+    calls = [asyncio.create_task(client.get_collections()) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    await client.close()
+    os.kill(pid, signal.SIGCONT)
+
+    async with asyncio.timeout(5):
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [(type(one), "closed" in str(one)) for one in ended] == [(EngineUnavailable, True)] * 3
+
+
+async def test_what_cannot_be_repeated_is_not_when_the_host_dies(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+    drop = asyncio.create_task(client.delete_collection("c"))
+    await asyncio.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(EngineUnavailable, match="may or may not"):
+        await drop
+    assert await client.collection_exists("c")
+    await client.close()
+
+
+@posix
+async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just_late(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+
+    with pytest.raises(
+        EngineTimeout, match=r"within 0.1 seconds\. It may or may not have happened"
+    ):
+        await client.delete("c", [1], timeout=0.1)
+    with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
+        await client.query_points("c", [1.0, 2.0], timeout=0.1)
+    os.kill(pid, signal.SIGCONT)
+    await client.close()
+
+
+@posix
+async def test_a_write_whose_host_died_and_cannot_be_replaced_may_have_happened(
+    tmp_path, monkeypatch
+):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = await stopped(tmp_path)
+    write = asyncio.create_task(client.delete("c", [1]))
+    await asyncio.sleep(0.05)
+
+    def refused(*_):
+        raise EngineUnavailable("It could not be started: the disk is full.")
+
+    monkeypatch.setattr(link, "connect", refused)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(EngineUnavailable, match=r"disk is full\. It may or may not have happened"):
+        await write
+    with pytest.raises(EngineUnavailable, match=r"disk is full\.$"):
+        await client.delete("c", [1])  # never sent
+    await client.close()
+
+
+class Broken:
+    """An engine that cannot flush."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def flush(self):
+        raise RuntimeError("no space left on device")
+
+    close = flush
+
+
+class Replies(list):
+    """A session that remembers what it is to send."""
+
+    def send(self, replies):
+        self.extend(replies)
+
+
+def shards_in(path, *names, max_open=8):
+    folder = Folder(path, 0)
+    folder.prepare()
+    shards = Shards(folder, max_open)
+    for name in names:
+        vectors = {"d": {"size": 2, "distance": "Dot"}}
+        made = {"vectors": vectors, "sparse_vectors": {}, "metadata": None, "token": name}
+        shards.create(name, made)
+    return shards
+
+
+def upsert(session, number, name):
+    arguments = (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None)
+    return session, wire.Call(number, "upsert", arguments, math.inf, "")
+
+
+@pytest.mark.parametrize("max_open", [8, 1], ids=["all stay open", "one may be open"])
+def test_a_failed_flush_fails_the_writes_of_its_collection_only(tmp_path, max_open):
+    shards = shards_in(tmp_path, "a", "b", max_open=max_open)
+    broken = shards.get("a")
+    broken.engine = Broken(shards.engine(broken))
+    replies = Replies()
+    writer = Writer(shards, Gate(), EdgeOptions())
+    writer._do([upsert(replies, 1, "a"), upsert(replies, 2, "b")])
+
+    assert [reply[:2] for reply in replies] == [(1, False), (2, True)]
+    assert "'a' could not be flushed" in str(wire.error_in(replies[0][2]))
+    assert "may or may not have happened" in str(wire.error_in(replies[0][2]))
+    writer._do([upsert(replies, 3, "b")])
+    assert replies[-1][:2] == (3, True), "a failure is told once"
+
+
+def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
+    shards = shards_in(tmp_path, "a", "b", "c", max_open=1)
+    writes = Writes(shards)
+    for name in ("a", "b"):
+        for _ in writes.upsert(name, upsert(None, 0, name)[1].arguments[1], None, None):
+            pass
+    shards.engine(shards.get("c"))
+    assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
+
+    list(writes.flush())
+    shards.close(shards.get("c"))
+    shards.engine(shards.get("c"))
+    assert [shard.name for shard in shards.opened()] == ["c"]
+
+
+def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    shards.close(shard)
+    (shards.folder.shards / f"{shard.slug}.opening").mkdir()  # writing it fails
+
+    assert shards.exact_count(shard) == 0
+
+
+@pytest.mark.parametrize("text", ["null", "3", "[]", "{", '"x"', "{}"])
+def test_a_sidecar_that_holds_nonsense_is_passed_over(tmp_path, capsys, text):
+    shards = shards_in(tmp_path, "a")
+    (shards.folder.shards / "c-z.json").write_text(text)
+    again = Shards(shards.folder, 8)
+    again.scan()
+
+    assert again.names() == ["a"]
+    assert "c-z.json" in capsys.readouterr().err
+
+
+@posix
+def test_a_rendezvous_others_could_have_written_is_passed_over(tmp_path):
+    Rendezvous("address", b"k" * 32, 1, wire=9).write(rendezvous(tmp_path))
+    path = rendezvous(tmp_path)
+    assert Rendezvous.read(rendezvous(tmp_path)) is not None
+    path.chmod(0o644)
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
+
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert Rendezvous.read(rendezvous(tmp_path)) is None
+
+
+def test_the_rendezvous_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path):
+    fields = {"address": "a", "key": "00ff", "pid": 7, "wire": 99, "news": [1]}
+    wire.write_atomically(rendezvous(tmp_path), json.dumps(fields))
+
+    assert Rendezvous.read(rendezvous(tmp_path)) == Rendezvous("a", b"\x00\xff", 7, wire=99)
+
+
+@posix
+async def test_a_folder_of_another_user_is_refused(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("giving a folder away takes root")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+
+    with pytest.raises(EngineUnavailable, match="belongs to another user"):
+        await EdgeClient.open(folder, timeout=20, options=QUICK)
+    assert list(folder.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize("how", ["deleted", "moved", "emptied"])
+async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp_path, how):
+    folder = tmp_path / "data"
+    client = await EdgeClient.open(folder, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    pid = Rendezvous.read(rendezvous(folder)).pid
+    if how == "moved":
+        folder.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(folder)
+    if how == "emptied":
+        folder.mkdir()
+
+    # Before the host has noticed a write is refused; afterwards there is no such collection.
+    with pytest.raises(
+        (EngineFailure, errors.UnknownCollection), match=r"was deleted|no collection"
+    ):
+        await client.upsert("c", [models.PointStruct(id=1, vector=[1.0, 2.0])])
+    async with asyncio.timeout(10):
+        while (found := Rendezvous.read(rendezvous(folder))) is None or found.pid == pid:
+            with contextlib.suppress(EngineFailure, errors.UnknownCollection):
+                await client.count("c")
+    await client.create_collection("c", VECTORS)
+    await client.upsert("c", [models.PointStruct(id=2, vector=[1.0, 2.0])])
+    assert [p.id for p in await client.retrieve("c", [1, 2])] == [2]
+    await client.close()
+
+
+def test_a_write_into_a_folder_that_is_gone_is_not_acknowledged(tmp_path):
+    edge_wire.service(tmp_path).lock.touch()
+    shards = shards_in(tmp_path, "a")
+    replies = Replies()
+    writer = Writer(shards, Gate(), EdgeOptions())
+    writer._do([upsert(replies, 1, "a")])
+    edge_wire.service(tmp_path).lock.unlink()
+    writer._do([upsert(replies, 2, "a")])
+
+    assert [reply[:2] for reply in replies] == [(1, True), (2, False)]
+    assert "was deleted or moved" in str(wire.error_in(replies[1][2]))
+
+
+@posix
+async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch):
+    tmp_path.chmod(0o500)
+    if os.geteuid() == 0:  # nothing is read-only to root, but for a file system that is
+        monkeypatch.setattr(connect.os, "access", lambda path, mode: mode == os.R_OK)
+
+    with pytest.raises(EngineUnavailable, match="cannot be written to: mend its permissions"):
+        await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+async def test_what_the_host_makes_is_for_its_user_only(tmp_path):
+    edge_wire.service(tmp_path).log.touch(mode=0o644)
+    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
+    await client.create_collection("c", VECTORS)
+    modes = {p.name: p.stat().st_mode & 0o077 for p in tmp_path.rglob("*")}
+    await client.close()
+
+    assert edge_wire.service(tmp_path).log.name in modes
+    assert set(modes.values()) == {0}
+
+
+def test_a_replaced_file_and_a_swapped_copy_reach_the_disk_before_the_old_goes(
+    tmp_path, monkeypatch
+):
+    seen = []
+    monkeypatch.setattr(wire, "sync", lambda path: seen.append(path.name))
+    monkeypatch.setattr(edge_files, "sync", lambda path: seen.append(path.name))
+    wire.write_atomically(tmp_path / "x", "text")
+    folder = Folder(tmp_path, 0)
+    folder.prepare()
+    (folder.shards / "c-a").mkdir()
+    (folder.work / "copy").mkdir()
+    monkeypatch.setattr(folder, "discard", lambda path: seen.append(path.name))
+    folder.swap("c-a", folder.work / "copy")
+
+    assert seen == [tmp_path.name, "shards", "shards", "c-a.old"]
+
+
+def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledged(
+    tmp_path, monkeypatch
+):
+    shards = shards_in(tmp_path)
+    seen = []
+    monkeypatch.setattr(
+        edge_shards, "sync", lambda path: seen.append(sorted(p.name for p in path.glob("*.json*")))
+    )
+    vectors = {"d": {"size": 2, "distance": "Dot"}}
+    shards.create("a", {"vectors": vectors, "sparse_vectors": {}, "metadata": None, "token": ""})
+    shards.drop(shards.get("a"))
+
+    assert seen == [["c-a.json"], ["c-a.json.gone"]]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_copy_that_lost_points_does_not_replace_the_shard(tmp_path, monkeypatch, missing):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    writes = Writes(shards)
+    optimiser = edge_optimise.Optimiser(shards, writes, Gate(), EdgeOptions())
+    monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
+    optimiser._begin(shard)
+    for _ in writes.upsert("a", upsert(None, 0, "a")[1].arguments[1], None, None):
+        pass
+    if missing:
+        shard.record.clear()
+        with pytest.raises(EngineFailure, match="as many points"):
+            optimiser._finish(optimiser._job, shard.record)
+    else:
+        optimiser._finish(optimiser._job, shard.record)
+
+    assert shard.sidecar.get("optimised_points") == (None if missing else 1)
+    shard.count = None
+    assert shards.exact_count(shard) == 1
+
+
+@posix
+def test_no_frame_follows_half_a_frame():
+    ours, theirs = socket.socketpair()
+    link = mp.Connection(ours.detach())
+    session = Session(link, None, None, None)
+    wire.limit_waits(link, receive=0.0, send=0.1)
+    with pytest.raises(OSError):
+        session.send([(1, True, "x" * 5_000_000)])
+    with pytest.raises(OSError):
+        session.send([(2, True, "y")])
+
+    theirs.settimeout(2)
+    while theirs.recv(1 << 20):
+        pass  # to the end of the stream, which comes
+    theirs.close()
+    link.close()
+
+
+@posix
+def test_a_small_socket_buffer_is_enlarged():
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    wire.limit_waits(ours, receive=0.0, send=1.0)
+
+    assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= wire.BUFFER_BYTES
+    ours.close()
+    theirs.close()
+
+
+def test_deaths_on_a_full_disk_lock_a_collection_until_there_is_room(tmp_path, monkeypatch):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    shards.close(shard)
+    marker = shards.folder.shards / f"{shard.slug}.opening"
+    marker.write_text(json.dumps({"deaths": 2, "time": time.time(), "full": True}))
+    monkeypatch.setattr(Folder, "has_room", lambda _: False)
+    with pytest.raises(EngineFailure, match="again once there is room on the disk"):
+        shards.engine(shard)
+
+    monkeypatch.undo()
+    assert shards.engine(shard)
+
+
+def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
+    shards = shards_in(tmp_path, "a")
+    shard = shards.get("a")
+    marker = shards.folder.shards / f"{shard.slug}.opening"
+    for age, opens in ((5, False), (590, False), (610, True), (-610, True)):
+        shards.close(shard)
+        marker.write_text(json.dumps({"deaths": 2, "time": time.time() - age}))
+        if opens:
+            assert shards.engine(shard)
+        else:
+            with pytest.raises(EngineFailure, match="could not be opened"):
+                shards.engine(shard)

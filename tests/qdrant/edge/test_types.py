@@ -1,0 +1,191 @@
+"""Plain data becomes Edge types, and models become plain data."""
+
+from datetime import UTC, date, datetime
+from uuid import UUID
+
+import pytest
+import qdrant_edge as edge
+from qdrant_client import models
+
+from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
+from mcp_server_qdrant.qdrant.edge import plain, schema, types
+
+ONE = UUID(int=1)
+
+
+@pytest.fixture
+def shard(tmp_path):
+    params = {"d": {"size": 2, "distance": "Dot"}}
+    shard = edge.EdgeShard.create(str(tmp_path / "s"), schema.shard_config(params, {"s": {}}))
+    points = [
+        types.to_point((i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i})) for i in range(6)
+    ]
+    shard.update(edge.UpdateOperation.upsert_points(points))
+    yield shard
+    shard.close()
+
+
+def count(shard, condition):
+    chosen = types.to_filter(plain.plain(models.Filter(must=[condition])))
+    return shard.count(edge.CountRequest(exact=True, filter=chosen))
+
+
+def test_a_boolean_stays_a_boolean_on_its_way_to_the_engine(shard):
+    """The binding turns Python's True into 1, which matches nothing."""
+    for value in (True, False):
+        condition = models.FieldCondition(key="b", match=models.MatchValue(value=value))
+        assert count(shard, condition) == 3
+
+
+def test_several_tests_in_one_condition_all_count(shard):
+    condition = models.FieldCondition(
+        key="n",
+        match=models.MatchAny(any=[1, 2, 3]),
+        range=models.Range(gte=2),
+        values_count=models.ValuesCount(lt=2),
+    )
+
+    assert count(shard, condition) == 2
+
+
+def test_a_date_range_is_told_from_a_number_range():
+    dates = models.FieldCondition(key="d", range=models.DatetimeRange(gte=date(2024, 1, 2)))
+    numbers = models.FieldCondition(key="d", range=models.Range(gte=2))
+    built = [
+        types.to_filter(plain.plain(models.Filter(must=[one]))).must[0].range
+        for one in (dates, numbers)
+    ]
+
+    assert [type(one) for one in built] == [edge.RangeDateTime, edge.RangeFloat]
+
+
+def test_a_filter_travels_as_rest_shaped_plain_data():
+    given = models.Filter(
+        must=[
+            models.HasIdCondition(has_id=[1, ONE]),
+            models.FieldCondition(key="c", match=models.MatchExcept(**{"except": ["x"]})),
+            models.FieldCondition(
+                key="t", range=models.DatetimeRange(lt=datetime(2024, 1, 2, tzinfo=UTC))
+            ),
+        ]
+    )
+
+    assert plain.plain(given) == {
+        "must": [
+            {"has_id": [1, str(ONE)]},
+            {"key": "c", "match": {"except": ["x"]}},
+            {"key": "t", "range": {"lt": "2024-01-02T00:00:00+00:00"}},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"slice": {"index": 0, "total": 2}},
+        {"key": "a"},
+        {"key": "a", "match": {"like": "x"}},
+        {"whatever": 1},
+    ],
+)
+def test_a_condition_nobody_knows_is_refused(condition):
+    with pytest.raises(InvalidFilter):
+        types.to_filter({"must": [condition]})
+
+
+def test_an_empty_filter_is_not_a_condition_without_meaning():
+    assert types.to_filter(None) is None
+    assert isinstance(types.to_filter({"must": [{}]}).must[0], edge.Filter)
+
+
+def test_queries_keep_their_vector_object_so_that_it_travels_once():
+    prefetch = models.Prefetch(query=[1.0, 2.0], using="d", limit=3)
+    first = plain.plain_request(models.QueryRequest(prefetch=prefetch, query=[1.0]))
+    second = plain.plain_request(models.QueryRequest(prefetch=[prefetch]))
+
+    assert first["prefetch"][0]["query"] is second["prefetch"][0]["query"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (models.NearestQuery(nearest=[1.0]), [1.0]),
+        (ONE, str(ONE)),
+        (7, 7),
+        (models.SparseVector(indices=[1], values=[2.0]), {"indices": [1], "values": [2.0]}),
+        (models.FusionQuery(fusion=models.Fusion.DBSF), {"fusion": "dbsf"}),
+        (models.RrfQuery(rrf=models.Rrf(k=9, weights=[1.0])), {"rrf": {"k": 9, "weights": [1.0]}}),
+        (models.OrderByQuery(order_by="n"), {"order_by": "n"}),
+        (models.SampleQuery(sample=models.Sample.RANDOM), {"sample": "random"}),
+        (
+            models.NearestQuery(nearest=[1.0], mmr=models.Mmr(diversity=0.3)),
+            {"nearest": [1.0], "mmr": {"diversity": 0.3}},
+        ),
+    ],
+)
+def test_every_kind_of_query_has_a_plain_form(query, expected):
+    assert plain.plain_query(query) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        models.Document(text="x", model="y"),
+        models.FormulaQuery(formula=models.MultExpression(mult=["$score", 2.0])),
+    ],
+)
+def test_what_only_a_server_can_is_refused_by_name(query):
+    with pytest.raises(RequestError, match="embedded engine"):
+        plain.plain_query(query)
+
+
+def test_int8_results_are_rescored_unless_the_caller_says_otherwise():
+    usual = types.to_params(None).quantization
+    exact = types.to_params({"exact": True})
+    asked = types.to_params({"quantization": {"rescore": False, "oversampling": 1.5}}).quantization
+
+    assert (usual.rescore, usual.oversampling, usual.ignore) == (True, 2.0, False)
+    assert (exact.exact, exact.quantization.ignore) == (True, True)
+    assert (asked.rescore, asked.oversampling) == (False, 1.5)
+
+
+def test_results_are_plain_data(shard):
+    shard.update(
+        edge.UpdateOperation.upsert_points(
+            [types.to_point((str(ONE), {"s": {"indices": [3], "values": [0.5]}}, None))]
+        )
+    )
+    (record,) = shard.retrieve([ONE], True, True)
+
+    assert types.from_record(record)[:3] == (
+        str(ONE),
+        {},
+        {"s": {"indices": [3], "values": [0.5]}},
+    )
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        *("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid"),
+        {"type": "integer", "lookup": True, "range": False},
+        {"type": "keyword", "is_tenant": True},
+        {
+            "type": "text",
+            "tokenizer": "multilingual",
+            "stopwords": "english",
+            "stemmer": {"type": "snowball", "language": "english"},
+        },
+        {"type": "text", "stopwords": {"languages": ["german"], "custom": ["x"]}},
+    ],
+)
+def test_every_payload_index_can_be_made(shard, index):
+    shard.update(edge.UpdateOperation.create_field_index("f", schema.index_params(index)))
+    kind = index if isinstance(index, str) else index["type"]
+
+    assert schema.index_type(shard.info().payload_schema["f"]) == kind
+
+
+def test_an_index_type_nobody_knows_is_refused():
+    with pytest.raises(RequestError, match="trie"):
+        schema.index_params("trie")

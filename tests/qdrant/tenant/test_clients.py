@@ -1,0 +1,435 @@
+"""One tenant's view of an engine, on both engines."""
+
+import inspect
+import math
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    InvalidFilter,
+    InvalidPoint,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.tenant.guard import Tenant
+from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
+from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
+from tests.support import Clock
+
+RED = Tenant("red", "tenant", "shared_with")
+VECTORS = {"v": models.VectorParams(size=2, distance=models.Distance.COSINE)}
+SPARSE = {
+    "bm25": models.SparseVectorParams(modifier=models.Modifier.IDF),
+    "plain": models.SparseVectorParams(),
+}
+
+
+@pytest.fixture(params=["memory", "edge"])
+async def engine(request, tmp_path) -> AsyncIterator:
+    """An engine with points of red (1 to 4), of blue (11 to 20; 20 shared with red), of nobody."""
+    if request.param == "edge":
+        client = await EdgeClient.open(tmp_path / "engine")
+    else:
+        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+    for name in ("both", "blues"):
+        await client.create_collection(name, vectors_config=VECTORS, sparse_vectors_config=SPARSE)
+    red = [point(n, tenant="red") for n in range(1, 5)]
+    blue = [point(n, tenant="blue") for n in range(11, 20)]
+    shared = point(20, tenant="blue", shared_with=["green", "red"], doc={"id": "d", "chunk": 0})
+    await client.upsert("both", [*red, *blue, shared, point(30)])
+    await client.upsert("blues", blue)
+    yield client
+    await client.close()
+
+
+def point(number: int, **payload) -> models.PointStruct:
+    """A point: term 1 in all, term 2 in even ones, term 3 in blue's alone."""
+    terms = [1, *([2] if number % 2 == 0 else []), *([3] if 10 < number < 20 else [])]
+    words = models.SparseVector(indices=terms, values=[1.0] * len(terms))
+    angle = number / 10
+    vector = {"v": [math.cos(angle), math.sin(angle)], "bm25": words, "plain": words}
+    return models.PointStruct(id=number, vector=vector, payload={"n": number, **payload})
+
+
+def reader(engine, tenant=RED, **kwargs) -> TenantClient:
+    return TenantClient(engine, tenant, Corpus(), **kwargs)
+
+
+def writer(engine, tenant=RED) -> TenantWriter:
+    return TenantWriter(engine, tenant, Corpus())
+
+
+def ids(points) -> list:
+    return sorted(one.id for one in points)
+
+
+MINE = [1, 2, 3, 4, 20]
+
+
+async def test_only_collections_with_a_readable_point_are_there(engine):
+    view = reader(engine)
+
+    assert [one.name for one in (await view.get_collections()).collections] == ["both"]
+    assert await view.collection_exists("both")
+    assert not await view.collection_exists("blues")
+    assert not await view.collection_exists("nowhere")
+    with pytest.raises(UnknownCollection):
+        await view.get_collection("blues")
+
+
+async def test_a_collection_counts_the_readable_points_alone(engine):
+    info = await reader(engine).get_collection("both")
+
+    assert info.points_count == len(MINE)
+    assert info.indexed_vectors_count is None
+    assert info.segments_count == 1
+    assert all(index.points == 0 for index in info.payload_schema.values())
+
+
+async def test_every_read_is_of_readable_points(engine):
+    view = reader(engine)
+
+    assert ids((await view.scroll("both", limit=99))[0]) == MINE
+    assert ids(await view.retrieve("both", [1, 11, 20, 30])) == [1, 20]
+    assert await view.retrieve("both", []) == []
+    assert (await view.count("both")).count == len(MINE)
+    assert (await view.count("blues")).count == 0
+    await engine.create_payload_index("both", "n", models.PayloadSchemaType.INTEGER)
+    facet = await view.facet("both", "n", limit=99)
+    assert sorted(hit.value for hit in facet.hits) == MINE
+    for query, using in (([1.0, 0.0], "v"), (sparse(1), "bm25"), (sparse(1), "plain")):
+        found = await view.query_points("both", query=query, using=using, limit=99)
+        assert ids(found.points) == MINE
+    sample = models.SampleQuery(sample=models.Sample.RANDOM)
+    assert ids((await view.query_points("both", query=sample, limit=99)).points) == MINE
+
+
+async def test_fused_and_batched_queries_are_too(engine):
+    view = reader(engine)
+    legs = [
+        models.Prefetch(query=[0.0, 1.0], using="v", limit=99),
+        models.Prefetch(query=sparse(1, 2, 3), using="bm25", limit=99),
+    ]
+    rrf = models.RrfQuery(rrf=models.Rrf(k=60))
+    fused = await view.query_points("both", prefetch=legs, query=rrf, limit=99)
+    batch = await view.query_batch_points(
+        "both",
+        [
+            models.QueryRequest(query=[0.0, 1.0], using="v", limit=99),
+            models.QueryRequest(query=sparse(3), using="bm25", limit=99),
+        ],
+    )
+
+    assert ids(fused.points) == MINE
+    assert [ids(one.points) for one in batch] == [MINE, []]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        models.Filter(should=[models.HasIdCondition(has_id=[11, 1])]),
+        models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4, 20])]),
+        models.Filter(
+            min_should=models.MinShould(
+                conditions=[models.HasIdCondition(has_id=[1, 11])], min_count=1
+            )
+        ),
+        models.Filter(must=[models.Filter(should=[models.HasIdCondition(has_id=[1, 12])])]),
+        models.Filter(must=[models.FieldCondition(key="n", range=models.Range(lte=1))]),
+    ],
+)
+async def test_no_filter_widens_the_view(engine, where):
+    view = reader(engine)
+
+    assert ids((await view.scroll("both", where, limit=99))[0]) == [1]
+    assert (await view.count("both", where)).count == 1
+    found = await view.query_points(
+        "both", query=[1.0, 0.0], using="v", query_filter=where, limit=99
+    )
+    assert ids(found.points) == [1]
+
+
+@pytest.mark.parametrize("key", ["tenant", '"tenant"', "tenant[]", "tenant[0]", "shared_with"])
+async def test_a_filter_may_not_ask_whose_a_point_is(engine, key):
+    condition = models.FieldCondition(key=key, match=models.MatchValue(value="blue"))
+    inner = models.Filter(should=[models.Filter(must_not=[condition])])
+
+    with pytest.raises(InvalidFilter, match="may not ask about the field"):
+        await reader(engine).count("both", inner)
+    with pytest.raises(InvalidFilter):
+        await writer(engine).delete("both", inner)
+
+
+@pytest.mark.parametrize(
+    "key", ["doc.id", "doc", "doc[].id", '"doc".id', "tenant", "shared_with.x"]
+)
+async def test_what_is_hidden_is_neither_counted_by_value_nor_ordered_by(engine, key):
+    view = reader(engine)
+
+    with pytest.raises(InvalidFilter, match="may not ask about the field"):
+        await view.facet("both", key)
+    for order in (key, models.OrderBy(key=key)):
+        with pytest.raises(InvalidFilter, match="may not ask about the field"):
+            await view.scroll("both", order_by=order)
+    with pytest.raises(RequestError):
+        await view.query_points("both", query=models.OrderByQuery(order_by="n"))
+
+
+async def test_nor_inside_a_nested_condition(engine):
+    view = reader(engine, Tenant("red", "metadata.tenant", "shared_with"))
+    inner = models.Filter(
+        must=[models.FieldCondition(key="tenant", match=models.MatchValue(value="blue"))]
+    )
+    nested = models.NestedCondition(nested=models.Nested(key="metadata", filter=inner))
+    empty = models.IsEmptyCondition(is_empty=models.PayloadField(key="metadata.tenant"))
+
+    for condition in (nested, empty):
+        with pytest.raises(InvalidFilter):
+            await view.count("both", models.Filter(must=[condition]))
+
+
+async def test_a_point_may_not_be_searched_by(engine):
+    view = reader(engine)
+    recommend = models.RecommendQuery(recommend=models.RecommendInput(positive=[11]))
+    legs = [models.Prefetch(query=11, using="v")]
+
+    for query in (11, "e2a1c6f4-0000-4000-8000-000000000000", recommend):
+        with pytest.raises(RequestError):
+            await view.query_points("both", query=query, using="v")
+    with pytest.raises(RequestError):
+        await view.query_points("both", query=models.NearestQuery(nearest=11), using="v")
+    with pytest.raises(RequestError):
+        await view.query_points("both", prefetch=legs, query=[1.0, 0.0], using="v")
+    elsewhere = models.LookupLocation(collection="blues")
+    request = models.QueryRequest(query=[1.0, 0.0], using="v", lookup_from=elsewhere)
+    with pytest.raises(RequestError):
+        await view.query_batch_points("both", [request])
+
+
+async def test_the_engines_idf_is_of_the_readable_points(engine):
+    """Term 2 is in three of red's five: ln((5 + 1) / (3 + 0.5)); blue's points do not count."""
+    view = reader(engine)
+
+    found = await view.query_points("both", query=sparse(2), using="bm25", limit=1)
+
+    assert found.points[0].score == pytest.approx(math.log(6 / 3.5), rel=1e-6)
+    await engine.upsert("both", [point(n, tenant="blue") for n in range(100, 140)])
+    again = await view.query_points("both", query=sparse(2), using="bm25", limit=1)
+    assert again.points[0].score == found.points[0].score
+
+
+async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(engine):
+    async def version():
+        return "1.18.3"
+
+    view = TenantClient(engine, RED, Corpus(version))
+
+    with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
+        await view.query_points("both", query=sparse(2), using="bm25")
+    found = await view.query_points("both", query=[1.0, 0.0], using="v", limit=99)
+    assert ids(found.points) == MINE
+
+
+async def test_a_new_enough_server_is_asked_once():
+    asked = []
+
+    async def version():
+        asked.append(1)
+        return "1.19.0-dev"
+
+    corpus = Corpus(version)
+    await corpus.check()
+    await corpus.check()
+
+    assert asked == [1]
+
+
+async def test_a_payload_does_not_tell_whose_it_is_nor_who_else_reads_it(engine):
+    (shared,) = await reader(engine).retrieve("both", [20])
+    found = await reader(engine).query_points("both", query=[1.0, 0.0], using="v", limit=99)
+
+    assert shared.payload.keys() == {"n", "doc"}
+    assert shared.payload["doc"]["id"] != "d"
+    assert all(one.payload.keys() <= {"n", "doc"} for one in found.points)
+    (raw,) = await engine.retrieve("both", [20])
+    assert raw.payload["shared_with"] == ["green", "red"]
+
+
+async def test_what_is_written_is_the_tenants_whatever_it_says(engine):
+    view = writer(engine)
+    payload = {"tenant": "blue", "shared_with": ["blue"], "n": 50}
+    await view.upsert("both", [models.PointStruct(id=50, vector={}, payload=payload)])
+
+    (raw,) = await engine.retrieve("both", [50])
+    assert raw.payload == {"tenant": "red", "n": 50}
+
+
+async def test_a_deep_field_is_stamped_through_whatever_is_there():
+    deep = Tenant("red", "metadata.org.tenant", "metadata.acl.readers")
+    given = {"metadata": {"org": [{"tenant": "blue"}], "acl": [{"readers": ["blue"]}], "x": 1}}
+
+    assert deep.stamped(given) == {"metadata": {"org": {"tenant": "red"}, "acl": [{}], "x": 1}}
+    assert deep.stamped({"metadata": None}) == {"metadata": {"org": {"tenant": "red"}}}
+    assert given["metadata"]["org"] == [{"tenant": "blue"}]
+
+
+async def test_an_update_of_an_own_point_stays_shared_as_it_was(engine):
+    blue = writer(engine, Tenant("blue", "tenant", "shared_with"))
+    await blue.upsert("both", [models.PointStruct(id=20, vector={}, payload={"n": 20})])
+
+    (raw,) = await engine.retrieve("both", [20])
+    assert raw.payload == {"n": 20, "tenant": "blue", "shared_with": ["green", "red"]}
+
+
+@pytest.mark.parametrize("number", [11, 20, 30])
+async def test_a_point_of_another_or_of_nobody_is_not_overwritten(engine, number):
+    before = await engine.retrieve("both", [number], with_vectors=True)
+
+    with pytest.raises(InvalidPoint):
+        await writer(engine).upsert("both", [point(1), point(number)])
+
+    assert await engine.retrieve("both", [number], with_vectors=True) == before
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        [1, 11, 20, 30],
+        models.PointIdsList(points=[1, 11, 20, 30]),
+        models.FilterSelector(
+            filter=models.Filter(must=[models.HasIdCondition(has_id=[1, 11, 20, 30])])
+        ),
+        models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4])]),
+    ],
+)
+async def test_only_own_points_are_deleted_or_changed(engine, chosen):
+    view = writer(engine)
+    await view.set_payload("both", {"seen": 1}, chosen)
+    changed = [r.id for r in (await engine.scroll("both", limit=99))[0] if "seen" in r.payload]
+    await view.delete("both", chosen)
+
+    assert changed == [1]
+    left = ids((await engine.scroll("both", limit=99))[0])
+    assert left == [2, 3, 4, *range(11, 21), 30]
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [({"tenant": "blue"}, None), ({"shared_with": ["blue"]}, None), ({"x": 1}, "tenant")],
+)
+async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
+    with pytest.raises(RequestError, match="cannot be set"):
+        await writer(engine).set_payload("both", payload, [1], key=key)
+
+
+async def test_the_writer_sees_own_points_alone(engine):
+    assert ids((await writer(engine).scroll("both", limit=99))[0]) == [1, 2, 3, 4]
+    assert (await writer(engine).count("both")).count == 4
+
+
+async def test_a_collection_of_others_is_as_new_to_who_makes_it(engine):
+    seen = {}
+    view = TenantWriter(engine, RED, Corpus(), seen)
+    assert not await view.create_collection("blues", vectors_config={})
+    assert await view.create_collection("new", vectors_config=VECTORS)
+
+    look = reader(engine, seen=seen)
+    assert (await look.get_collection("blues")).points_count == 0
+    assert (await look.get_collection("new")).points_count == 0
+
+
+async def test_what_was_emptied_is_not_seen_any_longer(engine):
+    clock = Clock()
+    seen = {}
+    view = TenantWriter(engine, RED, Corpus(), seen, clock)
+    await view.upsert("blues", [point(60)])
+    assert await view.collection_exists("blues")
+
+    await view.delete("blues", [60])
+
+    assert not await view.collection_exists("blues")
+
+
+async def test_what_is_not_confined_is_not_there():
+    """New code that calls anything else fails at once, for every tenant."""
+    allowed = {
+        *("get_collections", "get_aliases", "collection_exists", "get_collection"),
+        *("query_points", "query_batch_points", "hybrid", "retrieve", "scroll", "count", "facet"),
+    }
+    writes = {"create_collection", "create_payload_index", "upsert", "delete", "set_payload"}
+    writes |= {"delete_payload"}
+
+    def public(kind):
+        return {n for n, _ in inspect.getmembers(kind) if not n.startswith("_")}
+
+    assert public(TenantClient) == allowed
+    assert public(TenantWriter) == allowed | writes
+
+
+async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
+    client = await EdgeClient.open(tmp_path / "engine")
+    await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
+    own = [point(n, tenant="red") for n in range(1, 5)]
+    await client.upsert("both", [*own, *(point(n, tenant="blue") for n in range(11, 20))])
+    view = reader(client)
+    not_two = {"must_not": [{"has_id": [2]}]}
+    legs = [
+        ("v", [1.0, 0.0], not_two, 1.0, True),
+        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, 1.0, True),
+        ("plain", ([3], [1.0]), None, 1.0, True),
+    ]
+
+    ((well, found),) = await view.hybrid("candidates", [("both", legs)], 60, 99, True)
+    ((_, idf),) = await view.hybrid("idfs", [("both", "bm25", [1, 2, 3])])
+    ((_, payloads),) = await view.hybrid("payloads", [("both", [1, 11], None)])
+    everything = await client.hybrid("payloads", [("both", [1, 11], None)])
+
+    assert well
+    assert sorted(found[0]) == [1, 3, 4]
+    assert all("tenant" not in payload for payload in found[3])
+    assert idf == pytest.approx({1: math.log(5 / 4.5), 2: math.log(5 / 2.5)}, rel=1e-6)
+    assert payloads == {1: {"n": 1}}
+    assert everything[0][1].keys() == {1, 11}
+    asks = {"must": [{"key": "tenant", "match": {"value": "blue"}}]}
+    legs = [("v", [1.0, 0.0], asks, 1.0, True)]
+    with pytest.raises(InvalidFilter):
+        await view.hybrid("candidates", [("both", legs)], 60, 99, True)
+    with pytest.raises(RequestError):
+        await view.hybrid("info", "both")
+    await client.close()
+
+
+async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):
+    folder = tmp_path / "engine"
+    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.3))
+    await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
+    await client.upsert("both", [point(n, tenant="blue") for n in range(11, 20)])
+    await client.upsert("both", [point(1, tenant="red")])  # the last is still in the log
+    os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
+    for segment in (folder / "shards" / "c-both" / "segments").iterdir():
+        shutil.rmtree(segment)
+    view, legs = reader(client), [("v", [1.0, 0.0], None, 1.0, True)]
+
+    info = await view.get_collection("both")
+    ((_, (*_, damage)),) = await view.hybrid("candidates", [("both", legs)], 60, 9, True)
+    ((_, (*_, told)),) = await client.hybrid("candidates", [("both", legs)], 60, 9, True)
+    await client.close()
+
+    assert [info.points_count, info.warnings[0].message, damage] == [1, INCOMPLETE, INCOMPLETE]
+    assert told.startswith("9 of its 10 points are missing")
+
+
+def sparse(*terms: int) -> models.SparseVector:
+    return models.SparseVector(indices=list(terms), values=[1.0] * len(terms))

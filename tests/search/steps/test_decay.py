@@ -1,0 +1,95 @@
+"""Age."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.steps.decay import Recency, decay, factor, timestamp
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+FIELDS = ("created_at", "updated_at", "date")
+USUAL = Recency(0.15, 0.01, FIELDS)
+
+
+def hit(score: float, payload, point=1) -> Hit:
+    return Hit("a", point, score, score, 0.0, None, None, payload)
+
+
+def test_the_factor_is_the_published_formula():
+    age = timedelta(days=69)
+
+    assert factor(NOW - age, USUAL, NOW) == 1 - 0.15 + 0.15 * math.exp(-0.69)
+    assert factor(NOW - age, Recency(1.0, 0.01, ()), NOW) == pytest.approx(0.5016, abs=1e-4)
+    assert factor(NOW, USUAL, NOW) == 1.0
+
+
+def test_a_date_in_the_future_counts_as_now():
+    assert factor(NOW + timedelta(days=400), USUAL, NOW) == 1.0
+
+
+def test_switched_off_the_hits_come_back_as_they_were():
+    hits = [hit(0.2, {"created_at": "1999-01-01"}), hit(0.1, {})]
+
+    assert decay(hits, Recency(0.0, 0.01, FIELDS), NOW) == hits
+
+
+def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
+    old, new = (
+        hit(0.5, {"created_at": "2024-11-21T12:00:00Z"}, 1),
+        hit(0.5, {"date": "2026-11-21"}, 2),
+    )
+
+    ranked = decay([old, new], USUAL, NOW)
+
+    assert [one.id for one in ranked] == [2, 1]
+    assert ranked[1].factors == (("recency", pytest.approx(0.85 + 0.15 * math.exp(-7.3))),)
+    assert ranked[1].relevance == 0.5
+
+
+def test_a_text_without_a_time_keeps_its_score():
+    (kept,) = decay([hit(0.5, {"document": "x"})], USUAL, NOW)
+
+    assert kept == hit(0.5, {"document": "x"})
+
+
+@pytest.mark.parametrize(
+    ("payload", "fields", "when"),
+    [
+        ({"created_at": "2026-01-02T03:04:05Z"}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (
+            {"created_at": "2026-01-02T05:04:05+02:00"},
+            FIELDS,
+            datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        ),
+        ({"date": "2026-01-02"}, FIELDS, datetime(2026, 1, 2, tzinfo=UTC)),
+        ({"created_at": 1767323045}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ({"created_at": 1767323045000}, FIELDS, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ({"metadata": {"date": "2026-01-02"}}, FIELDS, datetime(2026, 1, 2, tzinfo=UTC)),
+        ({"info": {"when": "2026-01-02"}}, ("info.when",), datetime(2026, 1, 2, tzinfo=UTC)),
+        (
+            {"created_at": "yesterday", "date": "2026-01-02"},
+            FIELDS,
+            datetime(2026, 1, 2, tzinfo=UTC),
+        ),
+        ({"created_at": True}, FIELDS, None),
+        ({"created_at": float("nan")}, FIELDS, None),
+        ({"created_at": 1e300}, FIELDS, None),
+        ({"metadata": "2026-01-02"}, FIELDS, None),
+        (None, FIELDS, None),
+    ],
+)
+def test_times_are_read_in_the_forms_that_tools_write(payload, fields, when):
+    assert timestamp(payload, fields) == when
+
+
+@given(st.floats(0, 1), st.floats(0, 20_000), st.floats(0, 20_000))
+def test_the_factor_never_rises_with_age_and_never_falls_below_what_the_weight_leaves(w, a, b):
+    recency = Recency(w, 0.01, ())
+    young, old = sorted((a, b))
+    one, other = (factor(NOW - timedelta(days=days), recency, NOW) for days in (young, old))
+
+    assert 1 - w - 1e-9 <= other <= one <= 1 + 1e-9

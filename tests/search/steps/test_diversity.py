@@ -1,0 +1,302 @@
+"""The same passage once, unlike passages first."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.search.steps.diversity import (
+    LONGEST,
+    NEAR,
+    fold,
+    jaccard,
+    overlap,
+    spread,
+    words,
+)
+
+few = settings(max_examples=60, deadline=None)
+
+LONG = (
+    "The backup of the database runs every night on the primary host and is copied to the second "
+    "site before the office opens. It holds every table but the sessions, which nobody needs the "
+    "next day. Whoever restores it stops the writers first, checks that the replica has caught up, "
+    "and tells the others in the channel. The whole takes less than an hour when the network is "
+    "well, and an evening when it is not; the slow part is the index, not the copy itself."
+)
+
+
+def document(hit: Hit):
+    return read(hit.collection, hit.id, hit.payload, ("document",))
+
+
+def hit(text, collection="a", point=1, score=0.5, **payload) -> Hit:
+    return Hit(collection, point, score, score, 0.01, score, None, {"document": text, **payload})
+
+
+def same(one: str, other: str, **payload) -> bool:
+    found = fold([hit(one), hit(other, "b", 2, **payload)], document)
+    assert len(found) in (1, 2)
+    assert [h.id for h in found] == [1, 2][: len(found)]
+    return len(found) == 1
+
+
+def test_the_best_of_equal_passages_stays_and_names_the_other_places():
+    hits = [
+        hit(LONG, "notes", 1, 0.9),
+        hit("moss needs shade", "garden", 2, 0.8),
+        hit(LONG, "wiki", 3, 0.7),
+        hit(LONG, "notes", "x-4", 0.6),
+    ]
+
+    first, second = fold(hits, document)
+
+    assert (first.id, first.also) == (1, (("wiki", 3), ("notes", "x-4")))
+    assert (first.relevance, first.score) == (0.9, 0.9)
+    assert second == hits[1]
+
+
+def test_what_is_unlike_stays_as_it_is():
+    hits = [hit("roses need sun", point=1), hit("moss needs shade", point=2), hit("", point=3)]
+
+    assert fold(hits, document) == hits
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        LONG,
+        f"  {LONG}\n",
+        LONG.replace(" ", "\n"),
+        LONG.replace(". ", ".\n\n- "),
+        LONG.replace("backup", "**backup**").replace("hour", "`hour`"),
+        LONG.replace(",", "").replace(";", ","),
+        f"# How we restore\n\n{LONG}",
+        f"{LONG} Written down by the team.",
+        " ".join(LONG.split()[4:]),
+        " ".join(LONG.split()[:-3]),
+        " ".join([*LONG.split()[4:], "Ask", "the", "operator"]),
+        LONG.replace("It holds", "it holds"),
+        LONG.replace("checks", "„checks“"),
+    ],
+)
+def test_a_copy_may_differ_in_what_does_not_matter(copy):
+    assert same(LONG, copy)
+    assert same(copy, LONG)
+
+
+def test_texts_in_other_scripts_are_compared_too():
+    text = "备份每晚在主机上运行。" * 12
+
+    assert same(text, f"{text}\n")
+    assert not same(text, text.replace("主机", "从机", 1))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        LONG.replace("primary", "secondary"),
+        LONG.replace("runs", "never runs"),
+        LONG.replace("every night", "every 2 nights"),
+        LONG.replace("the index, not the copy", "the index, the copy"),
+        LONG.replace("an hour", "a hour"),
+        f"DEPRECATED {LONG}",
+        f"Draft: {LONG}",
+        f"{LONG} This is not so any more.",
+        f"{LONG} Das gilt nicht mehr.",
+        f"{LONG} See 10.0.0.1.",
+        f"{LONG} Since 2024",
+        f"2024-05-01 {LONG}",
+        f"{LONG} ask host-b",
+        f"{LONG} 这不再有效",
+        f"Alice: {LONG}",
+        " ".join(LONG.split()[:-20]),
+        f"{LONG} {LONG}",
+    ],
+)
+def test_what_may_matter_makes_another_passage(other):
+    base = f"Bob: {LONG}" if other.startswith("Alice") else LONG
+
+    assert not same(base, other)
+    assert not same(other, base)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("meeting 2024-05-01", "meeting 2024-05-02"),
+        ("version 1.2.3", "version 1.2.4"),
+        ("version 1.2", "version 12"),
+        ("the host is 10.0.0.1", "the host is 10.0.0.2"),
+        ("it is -5 degrees", "it is 5 degrees"),
+        ("x > 5", "x < 5"),
+        ("we use C++ here", "we use C here"),
+        ("a == b", "a != b"),
+        ("5 MB", "5 Mb"),
+        ("userID", "userId"),
+        ("Is it done?", "Is it done"),
+        ("costs $5", "costs €5"),
+        ("never", "ever"),
+        ("...", "???"),
+        ("", ""),
+        (" ", " "),
+    ],
+)
+def test_short_texts_are_the_same_only_word_by_word(one, other):
+    assert not same(one, other)
+    for text in (one, other):
+        filled = f"{LONG} {text} {LONG}"
+        assert same(filled, filled)
+    assert words(one) != words(other) or not words(one)
+    assert one.strip() == other.strip() or not same(
+        f"{LONG} {one} {LONG}", f"{LONG} {other} {LONG}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("Report of May", "Report of May", True),
+        ("Report of May", "Copy of a report", True),
+        ("Report 2023", "Report 2024", False),
+        ("Report v1.2", "Report", False),
+        ("Report 2023", None, True),
+    ],
+)
+def test_titles_must_agree_in_their_numbers_where_both_have_one(one, other, expected):
+    hits = [hit(LONG, title=one), hit(LONG, "b", 2, title=other)]
+
+    assert (len(fold(hits, document)) == 1) is expected
+
+
+def test_points_without_a_text_are_not_taken_for_copies():
+    bare = [Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n}) for n in range(3)]
+
+    assert fold(bare, document) == bare
+    assert {document(one).text for one in bare} == {document(bare[0]).text}
+
+
+def test_texts_beyond_the_bound_are_the_same_only_if_they_are_equal():
+    huge = "word " * (LONGEST // 5)
+
+    assert same(huge + "end", huge + "end")
+    assert not same(huge + "end", huge + "end.")
+
+
+def test_equal_texts_are_found_however_far_apart():
+    between = [hit(f"n{n} {n * 7} text", point=n) for n in range(10, 2 * NEAR)]
+    hits = [hit(LONG, point=1), *between, hit(LONG, "b", 2)]
+
+    assert fold(hits, document)[0].also == (("b", 2),)
+    assert len(fold(hits, document)) == len(hits) - 1
+
+
+def test_overlap_is_nine_tenths_of_both_together():
+    run = [f"w{c}" for c in "abcdefghijklmnopqr"]
+
+    assert overlap(run, [*run, "x", "y"])
+    assert not overlap(run, [*run, "x", "y", "z"])
+    assert overlap(["x", *run], [*run, "y"])
+    assert not overlap([], [])
+    assert not overlap([], run)
+
+
+texts = st.text(alphabet="ab1 -.\n*", max_size=40)
+
+
+@few
+@given(st.lists(texts, max_size=8))
+def test_folding_keeps_the_order_names_every_place_once_and_is_done_once(found):
+    hits = [hit(text, "abc"[n % 3], n, 1 - n / 10) for n, text in enumerate(found)]
+    kept = fold(hits, document)
+
+    assert [one.id for one in kept] == sorted(one.id for one in kept)
+    places = [(one.collection, one.id) for one in kept] + [p for one in kept for p in one.also]
+    assert sorted(places) == sorted((one.collection, one.id) for one in hits)
+    assert fold(kept, document) == kept
+    assert len({one.payload["document"] for one in kept if words(one.payload["document"])}) == len(
+        [one for one in kept if words(one.payload["document"])]
+    )
+
+
+@few
+@given(
+    st.lists(st.sampled_from("abcdefgh"), max_size=30), st.lists(st.sampled_from("ab"), max_size=3)
+)
+def test_overlap_does_not_mind_which_comes_first(one, more):
+    other = one[len(more) :] + more
+
+    assert overlap(one, other) == overlap(other, one)
+    assert overlap(one, one) == bool(one)
+
+
+@few
+@given(texts, st.integers(0, 9), st.integers(0, 9))
+def test_another_digit_is_another_passage(text, one, other):
+    words_around = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
+
+    assert same(f"{words_around} {one}{text}", f"{words_around} {other}{text}") == (one == other)
+
+
+# spreading
+
+SPREAD = [
+    hit("red roses need sun", point=1, score=0.9),
+    hit("red roses need the sun", point=2, score=0.8),
+    hit("moss needs shade", point=3, score=0.6),
+]
+
+
+def test_no_diversity_gives_the_hits_back():
+    assert spread(SPREAD, 0.0, document) == SPREAD
+
+
+def test_each_next_hit_has_the_largest_marginal_relevance():
+    """d = 0.5: 0.5 * 8/9 - 0.5 * 4/5 = 0.044 for the like one, 0.5 * 6/9 = 0.333 for the other."""
+    assert [one.id for one in spread(SPREAD, 0.5, document)] == [1, 3, 2]
+    assert [one.id for one in spread(SPREAD, 0.2, document)] == [1, 2, 3]
+    assert [one.score for one in spread(SPREAD, 0.5, document)] == [0.9, 0.6, 0.8]
+
+
+def test_where_likeness_alone_counts_the_best_still_comes_first():
+    assert [one.id for one in spread(SPREAD, 1.0, document)] == [1, 3, 2]
+
+
+def test_scores_above_1_are_measured_by_the_best():
+    boosted = [one.rescored("priority", 3.0) for one in SPREAD]
+
+    assert [one.id for one in spread(boosted, 0.2, document)] == [1, 2, 3]
+
+
+def test_hits_that_a_reranker_has_not_read_stay_behind_those_it_has():
+
+    read = [one._replace(reranked=0.01, score=0.01) for one in SPREAD]
+    rest = [hit("quite another thing", point=9, score=0.5)]
+
+    assert [one.id for one in spread([*read, *rest], 0.5, document)] == [1, 3, 2, 9]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [("", "", 0.0), ("ab", "", 0.0), ("ab", "ab", 1.0), ("abc", "bcd", 0.5)],
+)
+def test_likeness_is_the_share_of_words(one, other, expected):
+    assert jaccard(frozenset(one), frozenset(other)) == expected
+
+
+@few
+@given(
+    st.lists(st.tuples(texts, st.floats(0, 3)), max_size=60),
+    st.floats(0, 1),
+)
+def test_spreading_loses_nothing_and_starts_with_the_best(found, diversity):
+    hits = sorted(
+        (hit(text, point=n, score=score) for n, (text, score) in enumerate(found)),
+        key=lambda one: -one.score,
+    )
+    out = spread(hits, diversity, document)
+
+    assert sorted(one.id for one in out) == sorted(one.id for one in hits)
+    assert out[:1] == hits[:1]
+    assert out == spread(hits, diversity, document)

@@ -1,0 +1,217 @@
+"""Unknown words and what is searched instead."""
+
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms
+from mcp_server_qdrant.search.words.spelling import CORRECTED_WORDS, EXPANDED_WORDS, Speller, prose
+from mcp_server_qdrant.search.words.vocabulary import Variant, Vocabulary
+
+DENSE = DenseLeg("d", 4, "cosine", "m")
+BOTH = Target("notes", 9, DENSE, SparseLeg("bm25", idf=True))
+UNPROBED = Target("plain", 9, DENSE, None)
+NOTES = {"receive": 4, "boundary": 9, "layer": 7, "packet": 2, "layers": 2}
+
+
+def tokens(text: str) -> list[int]:
+    """A term per word; "the" has none."""
+    return [zlib.crc32(w.encode()) for w in text.lower().split() if w != "the"]
+
+
+class Words:
+    """The vocabularies that are there."""
+
+    def __init__(self, **collections: dict[str, int]) -> None:
+        self.there = {name: [Vocabulary.of(counts)] for name, counts in collections.items()}
+        self.asked: list[list[str]] = []
+
+    async def of(self, targets):
+        self.asked.append([target.collection for target in targets])
+        return self.there
+
+
+def unknown(query: str, *wrong: str, **fields) -> Terms:
+    """The terms of a query of which these words are in no collection."""
+    ids = frozenset(token for word in wrong for token in tokens(word))
+    return Terms(query, dict.fromkeys(tokens(query), 1.0), {}, unknown=ids, **fields)
+
+
+async def corrected(query: str, *wrong: str, targets=(BOTH,), words=None, **fields) -> str:
+    speller = Speller(tokens, words or Words(notes=NOTES))
+    return (await speller.correct(unknown(query, *wrong, **fields), targets))[0]
+
+
+async def test_an_unknown_word_becomes_the_nearest_and_the_answer_can_say_so():
+    speller = Speller(tokens, Words(notes=NOTES))
+    terms = unknown("why do we recieve the packett twice", "recieve", "packett")
+
+    assert await speller.correct(terms, [BOTH]) == (
+        "why do we receive the packet twice",
+        (Correction("recieve", "receive"), Correction("packett", "packet")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("(bondary)", "(boundary)"),
+        ('a "bondary", again', 'a "boundary", again'),
+        ("Bondary", "Boundary"),
+        ("bondary bondary", "boundary boundary"),
+        ("bondary-layer", "boundary-layer"),
+        ("the bondary's end?", "the boundary's end?"),
+        ("  bondary\tof\nit ", "  boundary\tof\nit "),
+    ],
+)
+async def test_only_the_word_itself_changes(query, expected):
+    assert await corrected(query, "bondary", "Bondary") == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "layyr1",
+        "layyr_x",
+        "layyr.py",
+        "src/layyr",
+        "my-layyr-name",
+        "fooLayyr",
+        "LAYYR",
+        "`layyr`",
+        "--layyr",
+        "layyr=1",
+        "user@layyr",
+        "#layyr",
+        "layr",
+        "слоййй",
+        "layyrй",
+        "層層層層層",
+        "12345",
+        "",
+    ],
+)
+async def test_identifiers_numbers_short_words_and_other_alphabets_are_left_alone(query):
+    words = Words(notes=NOTES)
+
+    assert await corrected(query, query, "layyr", "layr", words=words) == query
+    assert words.asked == []
+
+
+async def test_what_a_collection_knows_is_left_alone():
+    words = Words(notes=NOTES)
+
+    assert await corrected("the bondary", words=words) == "the bondary"
+    assert words.asked == []
+
+
+async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
+    words = Words(notes=NOTES, plain={"bondary": 1})
+
+    assert await corrected("bondary", "bondary", targets=[BOTH, UNPROBED], words=words) == "bondary"
+
+
+async def test_a_word_of_the_language_is_known_though_no_collection_has_it():
+    async def common(words):
+        return {"broken"} & set(words)
+
+    speller = Speller(tokens, Words(notes={"broke": 3, "boundary": 1}), common)
+    terms = unknown("broken bondary", "broken", "bondary")
+
+    assert (await speller.correct(terms, [BOTH]))[0] == "broken boundary"
+
+
+async def test_a_word_like_none_is_left_alone():
+    assert await corrected("zeppelin bondary", "zeppelin", "bondary") == "zeppelin boundary"
+
+
+async def test_nothing_is_corrected_where_no_vocabulary_is_there_yet():
+    assert await corrected("bondary", "bondary", words=Words()) == "bondary"
+
+
+@pytest.mark.parametrize(
+    ("other", "fields"),
+    [
+        (UNPROBED, {}),
+        (Target("plain", 9, DENSE, SparseLeg("bm25", idf=False)), {}),
+        (Target("plain", 9, DENSE, SparseLeg("bm25", idf=True)), {"failures": {"plain": "down"}}),
+    ],
+)
+async def test_a_collection_that_nobody_asked_may_know_the_word(other, fields):
+    words = Words(notes=NOTES)
+    both = [BOTH, other]
+    assert await corrected("bondary", "bondary", targets=both, words=words, **fields) == "bondary"
+
+    words = Words(notes=NOTES, plain={"wing": 1})
+    assert await corrected("bondary", "bondary", targets=both, words=words, **fields) == "boundary"
+
+
+async def test_a_collection_that_is_not_searched_is_not_waited_for():
+    skipped = Target("skipped", 9, None, None, note="no legs")
+
+    assert await corrected("bondary", "bondary", targets=[BOTH, skipped]) == "boundary"
+
+
+async def test_so_many_words_are_corrected_at_most():
+    fixed = await corrected(" ".join(["bondary"] * (CORRECTED_WORDS + 2)), "bondary")
+
+    assert fixed.split().count("boundary") == CORRECTED_WORDS
+
+
+async def test_fuzzy_search_gets_the_words_like_each_known_or_not():
+    speller = Speller(tokens, Words(notes=NOTES))
+    variants, unread = await speller.expand("the layer bondary v2.layer wing", [BOTH])
+
+    assert variants == {
+        "layer": [Variant("layers", pytest.approx(5 / 6))],
+        "bondary": [Variant("boundary", 0.875)],
+    }
+    assert unread == ()
+
+
+async def test_collections_whose_words_are_not_known_yet_are_named():
+    speller = Speller(tokens, Words())
+    variants, unread = await speller.expand("bondary", [BOTH, UNPROBED])
+
+    assert variants == {"bondary": []}
+    assert unread == ("notes",)  # the other has no keywords to look for
+
+
+async def test_a_query_of_no_words_asks_for_none():
+    words = Words()
+
+    assert await Speller(tokens, words).expand("v2 the 17", [BOTH]) == ({}, ())
+    assert words.asked == []
+
+
+async def test_so_many_words_are_expanded_at_most():
+    speller = Speller(tokens, Words(notes=NOTES))
+    query = " ".join(f"{letter}ayerz" for letter in "abcdefghijklmnopqrst")
+
+    assert len((await speller.expand(query, [BOTH]))[0]) == EXPANDED_WORDS
+
+
+def test_an_unknown_word_is_replaced_by_all_that_are_like_it():
+    speller = Speller(tokens, Words())
+    variants = {
+        "layyr": [Variant("layer", 0.8), Variant("layers", 0.7)],
+        "known": [Variant("knows", 0.8)],
+        "zeppelin": [],
+    }
+
+    assert speller.replaced(unknown("layyr known zeppelin", "layyr", "zeppelin"), variants) == (
+        Correction("layyr", "layer, layers"),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.sampled_from("abcDéй1_.- '\"/備"), max_size=40))
+def test_each_plain_word_stands_where_it_is_said_to(query):
+    for start, word in prose(query):
+        assert query[start : start + len(word)] == word
+        assert word.isalpha()
+        before, after = query[:start], query[start + len(word) :]
+        assert not (before and (before[-1].isalnum() or before[-1] in "_/."))
+        assert not (after and (after[0].isalnum() or after[0] in "_/"))

@@ -1,0 +1,322 @@
+"""Terms, probes and the global idf."""
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.search.words.terms import (
+    TermWeights,
+    document_frequency,
+    global_idf,
+    weights,
+    widened,
+)
+from mcp_server_qdrant.search.words.vocabulary import Variant
+from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
+
+DEMO = Path(__file__).parent.parent.parent.parent / "demo"
+BM25 = Bm25Encoder()
+
+
+def target(name: str, documents: int, *, idf: bool = True) -> Target:
+    return Target(name, documents, None, SparseLeg("bm25", idf), documents)
+
+
+def qdrant_idf(documents: int, df: int) -> float:
+    """Qdrant's own formula."""
+    return math.log((documents - df + 0.5) / (df + 0.5) + 1)
+
+
+class Prober:
+    """Collections that hold document frequencies; `failing` ones answer with an error."""
+
+    def __init__(self, **collections: tuple[int, dict[int, int]]) -> None:
+        self.collections = collections
+        self.failing: set[str] = set()
+        self.asked: list[tuple[str, tuple[int, ...]]] = []
+
+    def trips(self, targets):
+        return [targets]
+
+    async def probe(self, asked):
+        return [self.answer(target.collection, terms) for target, terms in asked]
+
+    def answer(self, collection, terms):
+        self.asked.append((collection, tuple(terms)))
+        if collection in self.failing:
+            return EngineFailure("broken")
+        documents, held = self.collections[collection]
+        return {t: qdrant_idf(documents, held[t]) for t in terms if t in held}
+
+
+class Words:
+    """BM25 whose token ids are the numbers in the text."""
+
+    def encode_query(self, text: str) -> Sparse:
+        ids = tuple(dict.fromkeys(map(int, re.findall(r"\d+", text))))
+        return Sparse(ids, (1.0,) * len(ids))
+
+
+@pytest.mark.parametrize("documents", [1, 7, 1000, 250_000])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 1.0])
+def test_document_frequency_inverts_qdrants_idf(documents, share):
+    df = max(1, round(documents * share))
+
+    assert document_frequency(documents, qdrant_idf(documents, df)) == pytest.approx(df, abs=1e-6)
+
+
+def test_a_term_without_idf_is_in_no_document():
+    assert document_frequency(100, 0.0) == 0.0
+
+
+def test_the_global_idf_sums_documents_and_frequencies():
+    idf = global_idf(
+        [1, 2, 3],
+        [
+            (10, {1: qdrant_idf(10, 2), 2: qdrant_idf(10, 10)}),
+            (30, {1: qdrant_idf(30, 5), 3: 0.0}),
+        ],
+    )
+
+    assert idf[1] == pytest.approx(math.log(41 / 7.5))
+    assert idf[2] == pytest.approx(math.log(41 / 10.5))
+    assert idf[3] == pytest.approx(math.log(41 / 0.5))
+
+
+def test_weights_turn_the_engines_idf_into_the_global_one():
+    vector = weights({1: 3.0, 2: 1.0, 3: 2.0}, {1: 1.5, 2: 2.0, 3: 0.0})
+
+    assert vector == Sparse((1, 2), (2.0, 0.5))
+
+
+def test_weights_are_the_idf_itself_where_the_engine_applies_none():
+    assert weights({1: 3.0, 2: 1.0}, None) == Sparse((1, 2), (3.0, 1.0))
+
+
+def test_there_is_no_query_for_a_collection_that_has_none_of_the_terms():
+    assert weights({1: 3.0}, {1: 0.0}) is None
+    assert weights({}, {}) is None
+
+
+async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
+    prober = Prober(a=(10, {1: 2}), b=(30, {1: 5, 2: 1}))
+    terms = await TermWeights(Words(), prober).of("1 2", [target("a", 10), target("b", 30)])
+
+    assert terms.idf == pytest.approx({1: math.log(41 / 7.5), 2: math.log(41 / 1.5)})
+    assert terms.sparse["a"].indices == (1,)
+    assert terms.sparse["a"].values == pytest.approx((terms.idf[1] / qdrant_idf(10, 2),))
+    assert terms.sparse["b"].values == pytest.approx(
+        (terms.idf[1] / qdrant_idf(30, 5), terms.idf[2] / qdrant_idf(30, 1))
+    )
+
+
+async def test_a_term_that_no_collection_has_is_unknown():
+    prober = Prober(a=(10, {1: 2}), b=(30, {2: 5}))
+    terms = await TermWeights(Words(), prober).of("1 2 3", [target("a", 10), target("b", 30)])
+
+    assert terms.unknown == {3}
+
+
+@pytest.mark.parametrize("query", ["", "no numbers"])
+async def test_a_query_without_terms_probes_nothing(query):
+    prober = Prober(a=(10, {}))
+    terms = await TermWeights(Words(), prober).of(query, [target("a", 10)])
+
+    assert (terms.idf, terms.sparse, prober.asked) == ({}, {}, [])
+
+
+async def test_collections_without_bm25_take_no_part():
+    prober = Prober(a=(10, {1: 2}))
+    dense = Target("d", 1000, None, None, 1000)
+    terms = await TermWeights(Words(), prober).of("1", [target("a", 10), dense])
+
+    assert terms.idf == pytest.approx({1: math.log(11 / 2.5)})
+    assert set(terms.sparse) == {"a"}
+
+
+async def test_only_terms_that_are_new_are_probed():
+    prober = Prober(a=(10, {1: 2, 2: 3}))
+    weigh = TermWeights(Words(), prober)
+    for query in ("1 2", "2 3", "1 3"):
+        await weigh.of(query, [target("a", 10)])
+
+    assert prober.asked == [("a", (1, 2)), ("a", (3,))]
+
+
+@pytest.mark.parametrize(
+    ("documents", "again"), [(110, False), (90, False), (111, True), (89, True)]
+)
+async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than_a_tenth(
+    documents, again
+):
+    prober = Prober(a=(100, {1: 2}))
+    weigh = TermWeights(Words(), prober)
+    await weigh.of("1", [target("a", 100)])
+    await weigh.of("1", [target("a", documents)])
+
+    assert len(prober.asked) == 1 + again
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(599.0, False), (600.0, True)])
+async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
+    clock = Clock()
+    prober = Prober(a=(100, {1: 2}))
+    weigh = TermWeights(Words(), prober, clock)
+    await weigh.of("1", [target("a", 100)])
+    clock.now += seconds
+    await weigh.of("1", [target("a", 100)])
+
+    assert len(prober.asked) == 1 + again
+
+
+async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
+    prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}))
+    prober.failing = {"a"}
+    weigh = TermWeights(Words(), prober)
+    terms = await weigh.of("1", [target("a", 10), target("b", 30)])
+
+    assert set(terms.sparse) == {"b"}
+    assert terms.idf == pytest.approx({1: math.log(31 / 5.5)})  # as if there were only b
+    assert terms.failures == {"a": "broken"}
+
+    prober.failing = set()
+    terms = await weigh.of("1", [target("a", 10), target("b", 30)])
+
+    assert terms.idf == pytest.approx({1: math.log(41 / 7.5)})
+    assert set(terms.sparse) == {"a", "b"}
+    assert terms.failures == {}
+
+
+async def test_what_is_known_serves_though_the_prober_fails_now():
+    prober = Prober(a=(10, {1: 2}))
+    weigh = TermWeights(Words(), prober)
+    before = await weigh.of("1", [target("a", 10)])
+    prober.failing = {"a"}
+
+    assert await weigh.of("1", [target("a", 10)]) == before
+
+
+def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
+    weight, ceiling = widened({1: 2.0, 7: 3.0, 8: 1.0}, [1], {1: {7: 0.8, 8: 0.9}}, set())
+
+    assert weight == pytest.approx({1: 2.0, 7: 0.3 * 0.64 * 2.0, 8: 0.3 * 0.81 * 1.0})
+    assert ceiling == 2.0
+
+
+def test_words_like_an_unknown_one_stand_for_it_and_the_best_sets_the_ceiling():
+    idf = {1: 6.0, 2: 5.0, 7: 3.0, 8: 1.0}
+    weight, ceiling = widened(idf, [1, 2], {1: {7: 0.8, 8: 0.9}}, {1, 2})
+
+    assert weight == pytest.approx({1: 6.0, 2: 5.0, 7: 0.64 * 3.0, 8: 0.81 * 1.0})
+    assert ceiling == pytest.approx(0.64 * 3.0 + 5.0)  # nothing stands for the second
+
+
+def test_a_word_like_two_of_the_query_counts_for_the_nearer():
+    weight, _ = widened({1: 2.0, 2: 2.0, 7: 9.0}, [1, 2], {1: {7: 0.8}, 2: {7: 0.9}}, set())
+
+    assert weight[7] == pytest.approx(0.3 * 0.81 * 2.0)
+
+
+def test_a_variant_that_no_collection_has_counts_nothing():
+    weight, ceiling = widened({1: 2.0, 7: 9.0}, [1], {1: {7: 0.8}}, {1, 7})
+
+    assert (weight, ceiling) == ({1: 2.0}, 2.0)
+
+
+async def test_variants_are_probed_and_searched_along_with_the_words():
+    prober = Prober(a=(10, {1: 2, 7: 3}))
+    variants = {"1": [Variant("7", 0.8), Variant("9", 0.8)], "5": [Variant("7", 0.9)]}
+    terms = await TermWeights(Words(), prober).of("1 5", [target("a", 10)], variants)
+
+    idf = {term: math.log(11 / (df + 0.5)) for term, df in ((1, 2), (5, 0), (7, 3))}
+    assert prober.asked == [("a", (1, 5, 7, 9))]
+    assert terms.idf == pytest.approx({1: idf[1], 5: idf[5], 7: 0.81 * idf[7]})
+    assert terms.ceiling == pytest.approx(idf[1] + 0.81 * idf[7])
+    assert terms.unknown == {5}
+    assert set(terms.sparse["a"].indices) == {1, 7}
+
+
+async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
+    prober = Prober(a=(10, {1: 2, 2: 3}))
+    weigh = TermWeights(Words(), prober)
+    plain = await weigh.of("1 2", [target("a", 10)])
+
+    assert await weigh.of("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
+
+
+def demo_texts() -> dict[str, list[str]]:
+    return {
+        file.stem: [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
+        for file in sorted(DEMO.glob("*.jsonl"))
+    }
+
+
+async def filled(engine: Engine) -> list[Target]:
+    """The demo's texts in the engine, BM25 only."""
+    targets = []
+    for name, texts in demo_texts().items():
+        vectors = [BM25.encode_document(text) for text in texts]
+        await foreign(
+            engine,
+            name,
+            {number: {"document": text} for number, text in enumerate(texts)},
+            sparse={"bm25": IDF},
+            values=lambda n, vectors=vectors: {"bm25": sparse_vector(vectors[n])},
+        )
+        targets.append(target(name, len(texts)))
+    return targets
+
+
+async def test_probes_recover_the_document_frequencies_from_the_engine():
+    counted = {
+        name: Counter(term for text in texts for term in BM25.encode_document(text).indices)
+        for name, texts in demo_texts().items()
+    }
+    async with memory_engine() as engine:
+        for one in await filled(engine):
+            held = counted[one.collection]
+            (probed,) = await Queries(engine).probe([(one, [*held, 4_000_000_001])])
+
+            assert set(probed) == set(held)
+            for term, df in held.items():
+                recovered = document_frequency(one.documents, probed[term])
+                assert recovered == pytest.approx(df, abs=0.01)
+
+
+async def test_the_engine_returns_bm25_under_the_global_idf():
+    """Checked against BM25 done here, over three collections of real text."""
+    query = "restore the nightly backup of the booking database"
+    texts = demo_texts()
+    total = sum(map(len, texts.values()))
+    stored = {name: list(map(BM25.encode_document, some)) for name, some in texts.items()}
+    tokens = BM25.encode_query(query).indices
+    df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
+    async with memory_engine() as engine:
+        targets = await filled(engine)
+        terms = await TermWeights(BM25, Queries(engine)).of(query, targets)
+
+        assert terms.idf == pytest.approx(
+            {t: math.log((total + 1) / (df[t] + 0.5)) for t in tokens}, abs=1e-4
+        )
+
+        assert set(terms.sparse) == {"homelab", "meetings"}  # no recipe has any of the words
+
+        for one in targets:
+            if one.collection not in terms.sparse:
+                continue
+            answer = await engine.query_points(
+                one.collection, query=sparse_vector(terms.sparse[one.collection]), using="bm25"
+            )
+            for point in answer.points:
+                vector = stored[one.collection][point.id]
+                held = dict(zip(vector.indices, vector.values, strict=True))
+                by_hand = sum(held.get(t, 0.0) * terms.idf[t] for t in tokens)
+                assert point.score == pytest.approx(by_hand, rel=1e-4)

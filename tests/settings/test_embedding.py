@@ -1,0 +1,138 @@
+"""What makes the vectors, as the settings say."""
+
+import pytest
+from pydantic import ValidationError
+
+from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL, OPENAI_MODEL, OPENAI_URL
+from mcp_server_qdrant.settings.environment import Settings, environment_names
+
+KEY, OTHER = "sk-openai", "service-key"
+SERVICE = "http://localhost:11434/v1"
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for names in environment_names().values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+
+
+def settings(**values) -> Settings:
+    return Settings(**values)
+
+
+def refusal(**values) -> str:
+    with pytest.raises(ValidationError) as caught:
+        settings(**values)
+    return caught.value.errors()[0]["msg"]
+
+
+def test_an_openai_key_in_the_environment_sends_nothing_anywhere(monkeypatch):
+    """As with the official server, whose default is the local model."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("EMBEDDING_SERVICE_URL", SERVICE)
+    found = settings()
+
+    assert (found.chosen_provider, found.chosen_model) == ("fastembed", DEFAULT_MODEL)
+    assert not found.serves("openai")
+
+
+@pytest.mark.parametrize(
+    ("values", "provider", "url", "key"),
+    [
+        ({}, "fastembed", OPENAI_URL, None),
+        ({"openai_api_key": KEY}, "openai", OPENAI_URL, KEY),
+        ({"embedding_service_url": SERVICE}, "openai", SERVICE, None),
+        ({"embedding_service_url": SERVICE, "embedding_api_key": OTHER}, "openai", SERVICE, OTHER),
+        (
+            {
+                "openai_api_key": KEY,
+                "embedding_service_url": SERVICE,
+                "embedding_api_key": OTHER,
+            },
+            "openai",
+            OPENAI_URL,
+            KEY,
+        ),
+    ],
+)
+def test_auto_is_openai_then_the_service_then_here(values, provider, url, key):
+    found = settings(embedding_provider="auto", embedding_model="m", **values)
+
+    assert (found.chosen_provider, found.service_url, found.service_key) == (provider, url, key)
+
+
+@pytest.mark.parametrize(
+    ("values", "url", "key"),
+    [
+        ({"openai_api_key": KEY}, OPENAI_URL, KEY),
+        ({"openai_api_key": KEY, "embedding_api_key": OTHER}, OPENAI_URL, OTHER),
+        ({"openai_api_key": KEY, "openai_base_url": "https://proxy"}, "https://proxy", KEY),
+        ({"embedding_service_url": SERVICE, "embedding_api_key": OTHER}, SERVICE, OTHER),
+        ({"embedding_service_url": SERVICE, "openai_base_url": "https://p"}, SERVICE, None),
+        ({"embedding_service_url": SERVICE, "openai_api_key": KEY}, SERVICE, None),
+    ],
+)
+def test_openais_key_is_never_sent_to_another_service(values, url, key):
+    found = settings(embedding_provider="openai", embedding_model="m", **values)
+
+    assert (found.service_url, found.service_key) == (url, key)
+
+
+def test_openai_has_a_default_model_and_another_service_must_name_one():
+    assert settings(embedding_provider="openai").chosen_model == OPENAI_MODEL
+    said = refusal(embedding_provider="openai", embedding_service_url=SERVICE)
+    assert "EMBEDDING_MODEL must name the model that the embedding service has" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("notes=a/One, docs-*=openai:b", (("notes", "a/One"), ("docs-*", "openai:b"))),
+        ('{"a,b": "m=x", "c": "bge-m3:567m"}', (("a,b", "m=x"), ("c", "bge-m3:567m"))),
+        ("", ()),
+    ],
+)
+def test_models_of_collections_are_pairs_or_json(text, expected):
+    assert settings(collection_models=text).collection_models == expected
+
+
+@pytest.mark.parametrize("text", ["notes", "=m", "notes=", "{", "a=b,c"])
+def test_models_of_collections_that_are_no_pairs_are_refused(text):
+    assert "name=model by comma, or a JSON object" in refusal(collection_models=text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("embedding_service_url", "localhost:1", "must be a URL such as"),
+        ("openai_base_url", "ftp://x", "must be a URL such as"),
+        ("embedding_dimensions", 0, "must be at least 1"),
+        ("embedding_batch_size", 0, "must be at least 1"),
+        ("embedding_max_tokens", 31, "must be at least 32"),
+        ("embedding_timeout", 0, "must be more than 0"),
+        ("embedding_query_timeout", "inf", "must be more than 0"),
+        ("embedding_token_bytes", -1, "must be more than 0"),
+        ("embedding_cache_disk", -1, "must be at least 0"),
+    ],
+)
+def test_wrong_values_are_refused(name, value, sentence):
+    assert sentence in refusal(**{name: value})
+
+
+@pytest.mark.parametrize("url", [None, ":memory:"])
+def test_inference_needs_a_server(url):
+    assert "needs QDRANT_URL" in refusal(embedding_provider="qdrant", qdrant_url=url)
+    assert "needs QDRANT_URL" in refusal(collection_models="a=qdrant:m", qdrant_url=url)
+
+
+def test_a_prefix_is_known_set_or_none():
+    found = settings()
+
+    assert found.prefix(None, "query: ") == "query: "
+    assert found.prefix("ask: ", "query: ") == "ask: "
+    assert found.prefix("None", "query: ") == ""
+
+
+def test_keys_are_not_shown():
+    assert KEY not in repr(settings(openai_api_key=KEY, embedding_api_key=KEY))

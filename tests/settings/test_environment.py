@@ -1,0 +1,255 @@
+"""The settings: their names, their defaults, and the sentence for a wrong one."""
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
+from mcp_server_qdrant.settings.environment import CONTENT_FIELDS, Settings, environment_names, load
+from mcp_server_qdrant.settings.filter import FilterableField
+
+ROOT = Path(__file__).parent.parent.parent
+VARIABLES = [name for names in environment_names().values() for name in names]
+
+OFFICIAL = {  # of mcp-server-qdrant 0.8.1, and of its README
+    "QDRANT_URL",
+    "QDRANT_API_KEY",
+    "QDRANT_LOCAL_PATH",
+    "COLLECTION_NAME",
+    "QDRANT_SEARCH_LIMIT",
+    "QDRANT_READ_ONLY",
+    "QDRANT_ALLOW_ARBITRARY_FILTER",
+    "FILTERABLE_FIELDS",
+    "EMBEDDING_PROVIDER",
+    "EMBEDDING_MODEL",
+    "TOOL_FIND_DESCRIPTION",
+    "TOOL_STORE_DESCRIPTION",
+    "FASTMCP_HOST",
+    "FASTMCP_PORT",
+    "FASTMCP_LOG_LEVEL",
+    "FASTMCP_SERVER_HOST",
+    "FASTMCP_SERVER_PORT",
+    "FASTMCP_SERVER_LOG_LEVEL",
+}
+FIELD = '{"name": "year", "description": "Year", "field_type": "integer", "condition": ">="}'
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of ours is set."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return load()
+
+
+def test_every_official_variable_is_read():
+    assert set(VARIABLES) >= OFFICIAL
+
+
+def test_no_variable_is_read_twice():
+    assert len(set(VARIABLES)) == len(VARIABLES)
+
+
+def test_without_any_variable_the_embedded_engine_and_minilm_serve():
+    settings = load()
+
+    assert settings.qdrant_url is None
+    assert settings.local_path.name == "mcp-server-qdrant"
+    assert settings.embedding_model == DEFAULT_MODEL == "sentence-transformers/all-MiniLM-L6-v2"
+    assert (settings.host, settings.port, settings.log_level) == ("127.0.0.1", 8000, "WARNING")
+    assert (settings.collection_name, settings.qdrant_collections) == (None, ())
+    assert (settings.qdrant_search_limit, settings.search_limit_factor) == (10, 3)
+    assert settings.qdrant_content_fields == CONTENT_FIELDS
+    assert not settings.qdrant_read_only
+
+
+@pytest.mark.parametrize("prefix", ["FASTMCP", "FASTMCP_SERVER"])
+def test_both_fastmcp_spellings_are_read(monkeypatch, prefix):
+    settings = loaded(
+        monkeypatch,
+        **{f"{prefix}_HOST": "0.0.0.0", f"{prefix}_PORT": "9001", f"{prefix}_LOG_LEVEL": "debug"},
+    )
+
+    assert (settings.host, settings.port, settings.log_level) == ("0.0.0.0", 9001, "DEBUG")
+
+
+def test_of_both_spellings_the_shorter_wins(monkeypatch):
+    assert loaded(monkeypatch, FASTMCP_PORT="1", FASTMCP_SERVER_PORT="2").port == 1
+
+
+def test_an_empty_variable_is_not_set(monkeypatch):
+    assert loaded(monkeypatch, QDRANT_URL="", FASTMCP_PORT="").port == 8000
+
+
+def test_variables_of_other_programs_do_no_harm(monkeypatch):
+    loaded(monkeypatch, QDRANT_SOMETHING="x", FASTMCP_OTHER="y")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("notes", ("notes",)),
+        ("notes, team-*,recipes ,", ("notes", "team-*", "recipes")),
+        ('["notes", "a, b"]', ("notes", "a, b")),
+    ],
+)
+def test_lists_are_written_by_comma_or_as_json(monkeypatch, text, expected):
+    settings = loaded(monkeypatch, QDRANT_COLLECTIONS=text, QDRANT_CONTENT_FIELDS=text)
+
+    assert settings.qdrant_collections == settings.qdrant_content_fields == expected
+
+
+def test_filterable_fields_are_a_json_list(monkeypatch):
+    settings = loaded(monkeypatch, FILTERABLE_FIELDS=f"[{FIELD}]")
+
+    assert settings.filterable_fields == (
+        FilterableField(name="year", description="Year", field_type="integer", condition=">="),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "allow", "expected"),
+    [
+        ("", "", True),
+        (f"[{FIELD}]", "", False),
+        (f"[{FIELD}]", "true", True),
+        ("", "false", False),
+    ],
+)
+def test_any_filter_may_be_sent_unless_fields_are_named_or_it_is_forbidden(
+    monkeypatch, fields, allow, expected
+):
+    settings = loaded(monkeypatch, FILTERABLE_FIELDS=fields, QDRANT_ALLOW_ARBITRARY_FILTER=allow)
+
+    assert settings.arbitrary_filter is expected
+
+
+@pytest.mark.parametrize("other", [{"QDRANT_URL": "http://x"}, {"QDRANT_API_KEY": "k"}])
+def test_the_embedded_engine_and_a_server_exclude_each_other(monkeypatch, other):
+    with pytest.raises(ConfigError) as caught:
+        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data", **other)
+
+    assert str(caught.value) == (
+        "QDRANT_LOCAL_PATH cannot be set together with QDRANT_URL or QDRANT_API_KEY: choose the "
+        "embedded engine or a server."
+    )
+
+
+def test_the_key_is_never_shown(monkeypatch):
+    settings = loaded(monkeypatch, QDRANT_URL="http://x", QDRANT_API_KEY="s3cret")
+
+    assert settings.qdrant_api_key.get_secret_value() == "s3cret"
+    shown = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
+    assert not any("s3cret" in text for text in shown)
+
+
+def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
+    with pytest.raises(ConfigError) as caught:
+        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data", QDRANT_API_KEY="s3cret")
+
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "what"),
+    [
+        ("FASTMCP_PORT", "eighty", "valid integer"),
+        ("FASTMCP_SERVER_PORT", "eighty", "valid integer"),
+        ("FASTMCP_PORT", "70000", "must be between 0 and 65535"),
+        ("FASTMCP_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING', 'ERROR' or 'CRITICAL'"),
+        ("COLLECTION_NAME", "notes/2026", "'notes/2026' cannot be a collection's name"),
+        ("QDRANT_LOCAL_PATH", __file__, "is a file or lies below one"),
+        ("QDRANT_LOCAL_PATH", f"{__file__}/data", "is a file or lies below one"),
+        ("QDRANT_SEARCH_LIMIT", "0", "must be at least 1"),
+        ("QDRANT_SEARCH_LIMIT_FACTOR", "-1", "must be at least 1"),
+        ("QDRANT_SEARCH_CONCURRENCY", "0", "must be at least 1"),
+        ("QDRANT_TIMEOUT", "0", "must be more than 0"),
+        ("QDRANT_SEARCH_TIMEOUT", "-2", "must be more than 0"),
+        ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
+        ("QDRANT_COLLECTIONS", '["a"', "names by comma, or a JSON list"),
+        ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
+        ("EMBEDDING_PROVIDER", "acme", "'fastembed'"),
+        ("EMBEDDING_THREADS", "0", "must be at least 1"),
+        ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
+        ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
+        ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
+        ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),
+        ("FILTERABLE_FIELDS", '[{"name": "a"}]', "description: Field required"),
+        ("FILTERABLE_FIELDS", f"[{FIELD.replace('>=', '~')}]", "condition: Input should be"),
+        ("FILTERABLE_FIELDS", f"[{FIELD.replace('year', 'a.b')}]", "name: String should match"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, variable, value, what):
+    with pytest.raises(ConfigError) as caught:
+        loaded(monkeypatch, **{variable: value})
+
+    text = str(caught.value)
+    assert text.startswith(f"{variable}: ")
+    assert what in text
+    assert text.endswith(".")
+    assert "\n" not in text
+    assert "https://" not in text
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        load().port = 1  # type: ignore[misc]
+
+
+def test_only_known_names_can_be_given_in_code():
+    assert Settings(qdrant_url="http://x").qdrant_url == "http://x"
+    assert Settings(QDRANT_URL="http://x").qdrant_url == "http://x"
+
+
+def test_the_example_file_is_what_the_settings_say():
+    path = ROOT / "scripts" / "env_example.py"
+    spec = importlib.util.spec_from_file_location("env_example", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+
+    assert (ROOT / ".env.example").read_text("utf-8") == script.example()
+
+
+def test_the_example_file_holds_every_variable():
+    text = (ROOT / ".env.example").read_text("utf-8")
+
+    assert {name for name in VARIABLES if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_the_example_file_with_everything_uncommented_is_the_defaults(tmp_path):
+    lines = (ROOT / ".env.example").read_text("utf-8").splitlines()
+    assigned = [line[2:] for line in lines if re.match(r"# [A-Z][A-Z0-9_]+=", line)]
+    file = tmp_path / "any.env"
+    file.write_text("\n".join(assigned))
+
+    assert len(assigned) == len(environment_names())
+    assert load(file) == Settings()
+
+
+def test_every_description_is_a_sentence():
+    for info in Settings.model_fields.values():
+        assert info.description
+        assert info.description[0].isupper() or info.description[0] == "`"
+        assert info.description.endswith(".")
+
+
+def test_the_environment_is_clean_for_these_tests():
+    assert not set(VARIABLES) & set(os.environ)
+
+
+def test_the_languages_of_keyword_search_are_those_the_encoder_knows():
+    from mcp_server_qdrant.encoders import bm25
+    from mcp_server_qdrant.settings import environment as settings
+
+    assert settings.LANGUAGES == bm25.LANGUAGES

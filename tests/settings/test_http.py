@@ -1,0 +1,93 @@
+"""The settings of a server over HTTP, of its logs, and of a cluster."""
+
+import pytest
+
+from mcp_server_qdrant.app.models import cluster
+from mcp_server_qdrant.core.errors import ConfigError
+
+
+def test_the_limits_have_sensible_defaults(loaded):
+    made = loaded()
+
+    assert (made.max_body, made.max_calls, made.max_streams) == (4 * 1024 * 1024, 64, 1000)
+    assert (made.max_sessions, made.caller_share) == (1000, 0.5)
+    assert (made.drain_seconds, made.metrics_collections, made.log_format) == (10.0, 20, "text")
+    assert not made.stateless
+    assert not made.traced
+
+
+def test_every_one_can_be_set(loaded):
+    made = loaded(
+        FASTMCP_STATELESS_HTTP="true",
+        HTTP_MAX_BODY="1000",
+        HTTP_MAX_CALLS="8",
+        HTTP_MAX_SESSIONS="7",
+        HTTP_CALLER_SHARE="0.25",
+        HTTP_MAX_STREAMS="9",
+        HTTP_DRAIN_SECONDS="0",
+        METRICS_COLLECTIONS="0",
+        LOG_FORMAT="json",
+        OTEL_TRACES_EXPORTER="otlp",
+    )
+
+    assert made.stateless
+    assert (made.max_body, made.max_calls, made.max_streams) == (1000, 8, 9)
+    assert (made.max_sessions, made.caller_share) == (7, 0.25)
+    assert (made.drain_seconds, made.metrics_collections, made.log_format) == (0, 0, "json")
+    assert made.traced
+
+
+def test_spans_that_go_nowhere_are_not_made(loaded):
+    assert not loaded(OTEL_TRACES_EXPORTER="none").traced
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("HTTP_MAX_BODY", "0", "must be at least 1"),
+        ("HTTP_MAX_CALLS", "0", "must be at least 1"),
+        ("HTTP_MAX_SESSIONS", "0", "must be at least 1"),
+        ("HTTP_CALLER_SHARE", "0", "must be above 0 and at most 1"),
+        ("HTTP_CALLER_SHARE", "1.1", "must be above 0 and at most 1"),
+        ("HTTP_MAX_STREAMS", "-1", "must be at least 1"),
+        ("HTTP_DRAIN_SECONDS", "-1", "must be 0 or more"),
+        ("METRICS_COLLECTIONS", "-1", "must be 0 or more"),
+        ("LOG_FORMAT", "xml", "'text' or 'json'"),
+        ("QDRANT_SHARD_NUMBER", "0", "must be at least 1"),
+        ("QDRANT_READ_CONSISTENCY", "0", "must be at least 1"),
+        ("QDRANT_READ_CONSISTENCY", "some", "'majority', 'quorum' or 'all'"),
+        ("QDRANT_QUANTIZATION", "product", "'none', 'scalar' or 'binary'"),
+    ],
+)
+def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, sentence):
+    with pytest.raises(ConfigError) as caught:
+        loaded(QDRANT_URL="http://localhost:6333", **{variable: value})
+
+    assert variable in str(caught.value)
+    assert sentence in str(caught.value) or variable == "QDRANT_READ_CONSISTENCY"
+
+
+def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
+    made = cluster(
+        loaded(
+            QDRANT_URL="http://localhost:6333",
+            QDRANT_TIMEOUT="4.5",
+            QDRANT_SHARD_NUMBER="6",
+            QDRANT_REPLICATION_FACTOR="3",
+            QDRANT_WRITE_CONSISTENCY_FACTOR="2",
+            QDRANT_ON_DISK_VECTORS="true",
+            QDRANT_ON_DISK_PAYLOAD="false",
+            QDRANT_QUANTIZATION="binary",
+            QDRANT_READ_CONSISTENCY="2",
+        )
+    )
+
+    assert (made.timeout, made.shards, made.replicas, made.write_consistency) == (4.5, 6, 3, 2)
+    assert (made.on_disk_vectors, made.on_disk_payload) == (True, False)
+    assert (made.quantization, made.read_consistency) == ("binary", 2)
+
+
+@pytest.mark.parametrize("url", [None, ":memory:"])
+def test_what_only_a_server_has_is_refused_of_the_embedded_engine(loaded, url):
+    with pytest.raises(ConfigError, match="QDRANT_REPLICATION_FACTOR needs QDRANT_URL"):
+        loaded(QDRANT_REPLICATION_FACTOR="2", **({"QDRANT_URL": url} if url else {}))

@@ -1,0 +1,70 @@
+"""The settings of reranking and diversity."""
+
+import pytest
+
+from mcp_server_qdrant.app.local_models import open_host
+from mcp_server_qdrant.app.services import _reranker
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
+from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
+from tests.support import make_settings
+
+
+def test_by_default_copies_are_folded_and_nothing_is_reranked_or_spread(loaded):
+    settings = loaded()
+
+    assert (settings.fold_duplicates, settings.diversity, settings.rerank) == (True, 0.0, False)
+    assert (settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown) == (30, 3, 30)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"QDRANT_DIVERSITY": "1.1"}, "QDRANT_DIVERSITY: must be between 0 and 1."),
+        ({"RERANK_POOL": "1"}, "RERANK_POOL: must be between 2 and 200."),
+        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
+        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
+        ({"RERANK_COOLDOWN": "nan"}, "RERANK_COOLDOWN: must be more than 0."),
+        ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
+        (
+            {"RERANK_URL": "host:8080"},
+            "RERANK_URL: must be a URL such as http://host:8080/rerank.",
+        ),
+        ({"RERANK_PROVIDER": "tei"}, "RERANK_PROVIDER=tei needs RERANK_URL."),
+        (
+            {"RERANK_PROVIDER": "none", "RERANK_URL": "http://host"},
+            "RERANK_URL is not used with RERANK_PROVIDER=none.",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named(loaded, variables, sentence):
+    with pytest.raises(ConfigError) as caught:
+        loaded(**variables)
+
+    assert str(caught.value) == sentence
+
+
+def test_the_key_is_masked(loaded):
+    settings = loaded(RERANK_URL="http://host", RERANK_API_KEY="s3cr3t")
+
+    assert "s3cr3t" not in f"{settings!r}{settings}"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "name"),
+    [
+        ({}, HostedReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
+        ({"rerank_provider": "fastembed", "rerank_model": "a/b"}, HostedReranker, "a/b"),
+        ({"rerank_url": "http://host"}, HttpReranker, "the reranker"),
+        ({"rerank_url": "http://host", "rerank_provider": "tei"}, HttpReranker, "tei"),
+        ({"rerank_provider": "cohere"}, HttpReranker, "rerank-v3.5"),
+        ({"rerank_provider": "jina"}, HttpReranker, "jina-reranker-v2-base-multilingual"),
+    ],
+)
+def test_what_reranks_follows_from_the_settings(values, kind, name):
+    settings = make_settings(**values)
+    reranker = _reranker(settings, open_host(settings))
+
+    assert type(reranker) is kind
+    assert reranker.name == name
+    assert _reranker(make_settings(rerank_provider="none"), open_host(settings)) is None

@@ -1,0 +1,509 @@
+"""qdrant-delete as a client sees it, on both engines."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
+from mcp_server_qdrant.core.notation import point_id
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    Engine,
+    dense,
+    either_engine,
+    foreign,
+    make_settings,
+    refusal,
+    registry,
+    remember,
+    said,
+)
+
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+ALL: dict[str, Any] = {}
+RED = {"must": [{"key": "metadata.colour", "match": {"value": "red"}}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """One folder, and so one engine host, for all tests here."""
+    return tmp_path_factory.mktemp("engine")
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request, folder) -> AsyncIterator[Engine]:
+    """Each engine, empty."""
+    async with either_engine(request.param, folder) as engine:
+        yield engine
+
+
+@contextlib.asynccontextmanager
+async def client_of(
+    engine: Engine, *, answers: Any = None, mode: str = "auto", **values: Any
+) -> AsyncIterator[Client]:
+    """A client of a server over `engine`; `answers` is what its person says to a question."""
+    settings = make_settings(**values)
+
+    async def opened() -> Any:
+        return wire(settings, engine, registry(FakeEncoder()))
+
+    async with Client(
+        make_server(settings, opened), elicitation_callback=answers, mode=mode
+    ) as client:
+        yield client
+
+
+class Person:
+    """Somebody who is asked; `means` is the action, `ticks` what is put into the form."""
+
+    def __init__(self, means: str = "accept", *, ticks: bool = True, first=None) -> None:
+        self.means = means
+        self.ticks = ticks
+        self.first = first
+        self.asked: list[str] = []
+
+    async def __call__(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.append(params.message)
+        if self.first is not None:
+            await self.first()
+            self.first = None
+        content = {"delete": self.ticks} if self.means == "accept" else None
+        return ElicitResult(action=self.means, content=content)
+
+
+async def store(client: Client, text: str, collection: str = "notes", **arguments: Any) -> str:
+    return (await parts(client, text, collection, **arguments))[0]
+
+
+async def parts(
+    client: Client, text: str, collection: str = "notes", **arguments: Any
+) -> list[str]:
+    arguments |= {"information": text, "collection_name": collection, "create": True}
+    result = await client.call_tool("qdrant-store", arguments)
+    assert not result.is_error, said(result)
+    return result.structured_content["points"]
+
+
+async def colours(client: Client, red: int = 4, blue: int = 2) -> None:
+    for colour, count in (("red", red), ("blue", blue)):
+        for number in range(count):
+            await store(client, f"a {colour} thing {number}", metadata={"colour": colour})
+
+
+async def delete(client: Client, **arguments: Any) -> Any:
+    return await client.call_tool("qdrant-delete", arguments)
+
+
+async def deleted(client: Client, **arguments: Any) -> dict[str, Any]:
+    result = await delete(client, **arguments)
+    assert not result.is_error, said(result)
+    return result.structured_content
+
+
+async def count(engine: Engine, collection: str = "notes") -> int:
+    return (await engine.count(collection)).count
+
+
+def asking(engine: Engine, person: Person, mode: str, filters: bool) -> Any:
+    return client_of(engine, answers=person, mode=mode, qdrant_allow_arbitrary_filter=filters)
+
+
+class TestByIds:
+    async def test_a_found_point_and_an_own_id_delete_their_documents(self, engine):
+        async with client_of(engine) as client:
+            point = await store(client, "roses are red")
+            await store(client, "violets are blue", id="flower")
+            await store(client, "grass is green")
+
+            result = await delete(client, ids=[point, "flower"])
+            found = await client.call_tool("qdrant-find", {"query": "roses violets grass"})
+
+        assert said(result).splitlines() == [
+            f"Deleted: notes (id {point}) · roses are red",
+            f"Deleted: notes (id {point_id('notes', 'flower', 0)}) · violets are blue",
+        ]
+        assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
+        assert await count(engine) == 1
+
+    async def test_the_id_of_any_part_deletes_the_whole_document(self, engine):
+        async with client_of(engine) as client:
+            *others, last = await parts(client, LONG, id="long")
+            await store(client, "roses are red")
+
+            done = await deleted(client, ids=[last])
+
+        points = len(others) + 1
+        assert points > 2
+        assert done["documents"] == [{"collection": "notes", "id": "long", "points": points}]
+        assert await count(engine) == 1
+
+    async def test_two_parts_of_a_document_are_one_document(self, engine):
+        async with client_of(engine) as client:
+            _, second, *_ = await parts(client, LONG, id="long")
+
+            done = await deleted(client, ids=["long", second])
+
+        assert len(done["documents"]) == 1
+        assert await count(engine) == 0
+
+    async def test_ids_that_are_nowhere_are_named_and_the_others_deleted(self, engine):
+        async with client_of(engine) as client:
+            point = await store(client, "roses are red")
+
+            result = await delete(client, ids=[point, "nobody", "7"])
+
+        assert said(result).splitlines()[-1] == "Not found: 'nobody', '7'."
+        assert result.structured_content["missing"] == ["nobody", "7"]
+
+    async def test_ids_of_which_none_is_anywhere_are_an_error(self, engine):
+        async with client_of(engine) as client:
+            await store(client, "roses are red")
+
+            assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
+        assert await count(engine) == 1
+
+    async def test_an_id_in_several_collections_needs_the_collections_name(self, engine):
+        for name in ("one", "two"):
+            await foreign(
+                engine,
+                name,
+                {7: {"text": "x"}},
+                vectors=COSINE,
+                values=lambda n: dense("x"),
+            )
+        async with client_of(engine) as client:
+            text = refusal(await delete(client, ids=["7"]))
+            assert "the id '7' is in one and in two" in text
+            assert (await count(engine, "one"), await count(engine, "two")) == (1, 1)
+
+            await deleted(client, ids=["7"], collection_name="two")
+
+        assert (await count(engine, "one"), await count(engine, "two")) == (1, 0)
+
+    async def test_nothing_is_deleted_where_a_collection_could_not_be_looked_in(self, engine):
+        async with client_of(engine) as client:
+            point = await store(client, "roses are red")
+            await store(client, "violets", "other")
+            engine.broken["other"] = EngineFailure("It broke.")
+
+            text = refusal(await delete(client, ids=[point]))
+            assert "Nothing was deleted: other could not be looked in" in text
+            assert await count(engine) == 1
+
+            await deleted(client, ids=[point], collection_name="notes")
+
+        assert await count(engine) == 0
+
+    async def test_a_failure_after_some_were_deleted_says_how_many(self, engine, monkeypatch):
+        async with client_of(engine) as client:
+            points = [await store(client, f"rose {n}") for n in range(4)]
+            original, asked = engine.client.delete, []
+            allowed = 9
+
+            async def full(*args: Any, **kwargs: Any) -> Any:
+                asked.append(args)
+                if len(asked) > allowed:
+                    raise DiskFull("Nothing was deleted: 0 MB are free.")
+                return await original(*args, **kwargs)
+
+            monkeypatch.setattr(engine.client, "delete", full)
+            await deleted(client, ids=points.pop())
+            each, allowed = len(asked), 0
+            first = refusal(await delete(client, ids=points))
+            allowed = len(asked) + each
+            later = refusal(await delete(client, ids=points))
+
+        assert first == "Nothing was deleted: 0 MB are free."
+        assert later == ("1 of 3 documents were deleted, then: Nothing was deleted: 0 MB are free.")
+        assert await count(engine) == 2
+
+    async def test_what_is_deleted_is_counted_no_more_at_once(self, engine):
+        async with client_of(engine) as client:
+            points = [await store(client, f"rose {n}") for n in range(5)]
+            listed = await client.call_tool("qdrant-collections", {})
+            assert listed.structured_content["collections"][0]["points"] == 5
+
+            await deleted(client, ids=points[:3])
+
+            listed = await client.call_tool("qdrant-collections", {})
+        assert listed.structured_content["collections"][0]["points"] == 2
+
+    async def test_a_word_that_only_a_deleted_text_had_is_unknown_at_once(self, engine):
+        settings = make_settings()
+        services = wire(settings, engine, registry(FakeEncoder()))
+        (gone,) = await remember(services, "notes", "the quokka sleeps")
+        await remember(services, "notes", "the harbour sleeps")
+        targets = await services.catalog.resolve(["notes"])
+        assert not (await services.pipeline.terms.of("quokka", targets)).unknown
+
+        await services.deletion.by_ids(gone.ids, None, await services.deletion.named(gone.ids))
+        targets = await services.catalog.resolve(["notes"])
+
+        assert (await services.pipeline.terms.of("quokka", targets)).unknown
+        await services.close()
+
+    async def test_a_document_stored_while_it_is_deleted_is_whole_or_gone(self, engine):
+        async with client_of(engine) as client:
+            await store(client, LONG, id="long")
+            await asyncio.gather(
+                delete(client, ids=["long"]), store(client, LONG + " More.", id="long")
+            )
+            parts = await count(engine)
+            got = await client.call_tool("qdrant-get", {"ids": ["long"]})
+
+        assert parts == 0 or got.structured_content["documents"][0]["text"] == LONG + " More."
+
+
+class TestByFilter:
+    async def test_first_the_exact_count_and_three_examples_then_with_it_the_deed(self, engine):
+        async with client_of(engine) as client:
+            await colours(client)
+
+            first = await delete(client, query_filter=RED, collection_name="notes")
+            assert await count(engine) == 6
+            second = await delete(
+                client, query_filter=RED, collection_name="notes", confirm_count=4
+            )
+
+        lines = said(first).splitlines()
+        assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
+        assert len(lines) == 5
+        assert all(re.fullmatch(r"- id \S{36} · a red thing \d", line) for line in lines[1:4])
+        assert lines[4] == "Call again with confirm_count=4 to delete for good."
+        assert first.structured_content["count"] == 4
+        assert len(first.structured_content["examples"]) == 3
+        assert said(second) == "Deleted 4 points of notes."
+        assert await count(engine) == 2
+
+    async def test_a_count_that_has_changed_deletes_nothing(self, engine):
+        async with client_of(engine) as client:
+            await colours(client)
+            await delete(client, query_filter=RED, collection_name="notes")
+            await store(client, "a red latecomer", metadata={"colour": "red"})
+
+            text = refusal(
+                await delete(client, query_filter=RED, collection_name="notes", confirm_count=4)
+            )
+
+        assert "the filter matches 5 points of notes, not 4" in text
+        assert await count(engine) == 7
+
+    async def test_an_empty_filter_is_the_whole_collection_and_needs_its_count_too(self, engine):
+        async with client_of(engine) as client:
+            await colours(client)
+
+            first = await deleted(client, query_filter=ALL, collection_name="notes")
+            assert (first["deleted"], first["count"], await count(engine)) == (0, 6, 6)
+            second = await deleted(
+                client, query_filter=ALL, collection_name="notes", confirm_count=6
+            )
+
+        assert second == {"deleted": 6}
+        assert await count(engine) == 0
+
+    async def test_a_filter_that_matches_nothing_says_so(self, engine):
+        async with client_of(engine) as client:
+            await colours(client, red=0)
+
+            result = await delete(client, query_filter=RED, collection_name="notes")
+            again = await delete(client, query_filter=RED, collection_name="notes", confirm_count=3)
+
+        assert said(result) == "No point of notes matches: nothing to delete."
+        assert said(again) == said(result)
+
+    async def test_it_takes_one_collection_the_default_where_there_is_one(self, engine):
+        async with client_of(engine) as client:
+            await colours(client)
+            assert "collection_name is required" in refusal(await delete(client, query_filter=RED))
+        async with client_of(engine, collection_name="notes") as client:
+            assert (await deleted(client, query_filter=RED))["count"] == 4
+
+    async def test_ids_and_a_filter_at_once_or_neither_are_refused(self, engine):
+        async with client_of(engine, collection_name="notes") as client:
+            await colours(client)
+            for arguments in ({}, {"ids": ["7"], "query_filter": RED}, {"confirm_count": 4}):
+                assert "one of the two" in refusal(await delete(client, **arguments))
+        assert await count(engine) == 6
+
+    async def test_a_filter_that_is_none_and_an_unknown_collection_are_refused(self, engine):
+        async with client_of(engine) as client:
+            await colours(client)
+            for given, expected in (
+                ({"query_filter": {"colour": "red"}}, "not a Qdrant filter"),
+                ({"query_filter": RED, "collection_name": "note"}, "Did you mean 'notes'"),
+            ):
+                arguments = {"collection_name": "notes"} | given
+                assert expected in refusal(await delete(client, **arguments))
+
+    async def test_more_points_than_a_page_are_deleted(self, engine):
+        await foreign(
+            engine,
+            "many",
+            {n: {"text": f"n{n}"} for n in range(2_100)},
+            vectors=COSINE,
+            values=lambda n: dense("x"),
+        )
+        async with client_of(engine) as client:
+            done = await deleted(
+                client, query_filter=ALL, collection_name="many", confirm_count=2_100
+            )
+
+        assert done == {"deleted": 2_100}
+        assert await count(engine, "many") == 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+class TestAPersonIsAsked:
+    async def test_and_agrees(self, engine, mode):
+        person = Person()
+        async with client_of(engine, answers=person, mode=mode) as client:
+            await colours(client)
+            done = await deleted(client, query_filter=RED, collection_name="notes")
+
+        assert done == {"deleted": 4}
+        assert len(person.asked) == 1
+        question = "Delete 4 points of the collection notes? Such as:\n- a red thing"
+        assert person.asked[0].startswith(question)
+        assert await count(engine) == 2
+
+    @pytest.mark.parametrize("confirm", [{}, {"confirm_count": 4}])
+    @pytest.mark.parametrize(
+        "person", [Person("decline"), Person("cancel"), Person("accept", ticks=False)]
+    )
+    async def test_and_declines(self, engine, mode, person, confirm):
+        async with client_of(engine, answers=person, mode=mode) as client:
+            await colours(client)
+            result = await delete(client, query_filter=RED, collection_name="notes", **confirm)
+
+        assert said(result) == "Nothing was deleted: the person declined."
+        assert result.structured_content["deleted"] == 0
+        assert await count(engine) == 6
+
+    async def test_and_what_matches_has_changed_meanwhile(self, engine, mode):
+        async with client_of(engine) as other:
+            await colours(other)
+
+            async def more() -> None:
+                await store(other, "a red latecomer", metadata={"colour": "red"})
+
+            person = Person(first=more)
+            async with client_of(engine, answers=person, mode=mode) as client:
+                result = await delete(client, query_filter=RED, collection_name="notes")
+
+        if mode == "legacy":  # the question was about four points
+            assert "matches 5 points of notes, not 4" in refusal(result)
+            assert await count(engine) == 7
+        else:  # asked again, about five
+            assert [question.split()[1] for question in person.asked] == ["4", "5"]
+            assert said(result) == "Deleted 5 points of notes."
+
+    async def test_but_not_about_a_number_that_is_wrong_anyway(self, engine, mode):
+        person = Person()
+        async with client_of(engine, answers=person, mode=mode) as client:
+            await colours(client)
+            text = refusal(
+                await delete(client, query_filter=RED, collection_name="notes", confirm_count=9)
+            )
+
+        assert "matches 4 points of notes, not 9" in text
+        assert person.asked == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("filters", [True, False])
+class TestAPersonIsAskedAboutIds:
+    async def test_and_agrees(self, engine, mode, filters):
+        person = Person()
+        async with asking(engine, person, mode, filters) as client:
+            await store(client, LONG, id="long", title="Harbours")
+            parts = await count(engine)
+            point = await store(client, "roses are red")
+            await store(client, "grass is green")
+            result = await delete(client, ids=["long", point, "nobody"])
+
+        first = point_id("notes", "long", 0)
+        assert person.asked == [
+            f"Delete 2 documents?\n- notes (id {first}, {parts} parts) · Harbours: Sentence number "
+            "0 is about harbour 0. Sentence number 1 is about harb…\n"
+            f"- notes (id {point}) · roses are red"
+        ]
+        assert said(result).splitlines()[-1] == "Not found: 'nobody'."
+        assert await count(engine) == 1
+
+    @pytest.mark.parametrize("means", ["decline", "cancel", "accept"])
+    async def test_and_declines(self, engine, mode, filters, means):
+        person = Person(means, ticks=False)
+        async with asking(engine, person, mode, filters) as client:
+            point = await store(client, "roses are red")
+            result = await delete(client, ids=[point])
+
+        assert said(result) == "Nothing was deleted: the person declined."
+        assert result.structured_content["documents"] == []
+        assert len(person.asked) == 1
+        assert await count(engine) == 1
+
+    async def test_but_not_about_ids_that_are_nowhere(self, engine, mode, filters):
+        person = Person()
+        async with asking(engine, person, mode, filters) as client:
+            await store(client, "roses are red")
+            assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
+
+        assert person.asked == []
+
+    async def test_and_what_was_shown_is_not_what_is_there_any_more(self, engine, mode, filters):
+        async with client_of(engine) as other:
+            await store(other, "roses are red", id="flower")
+            person = Person(first=lambda: store(other, "my will", id="flower"))
+            async with asking(engine, person, mode, filters) as client:
+                result = await delete(client, ids=["flower"])
+
+        if mode == "legacy":
+            assert "what these ids name has changed meanwhile" in refusal(result)
+            assert await count(engine) == 1
+        else:  # asked again, about the new text
+            assert ["roses" in person.asked[0], "my will" in person.asked[1]] == [True, True]
+            assert await count(engine) == 0
+
+
+async def test_hidden_collections_are_not_deleted_from_nor_named(engine):
+    async with client_of(engine) as client:
+        point = await store(client, "roses", "secret")
+        await store(client, "violets", "open")
+    async with client_of(engine, qdrant_collections=("open",)) as client:
+        for arguments in (
+            {"ids": [point]},
+            {"ids": [point], "collection_name": "secret"},
+            {"query_filter": ALL, "collection_name": "secret", "confirm_count": 1},
+        ):
+            text = refusal(await delete(client, **arguments))
+            unknown = refusal(await delete(client, **{**arguments, "collection_name": "nowhere"}))
+            if "collection_name" in arguments:
+                assert text.replace("secret", "nowhere") == unknown
+            else:
+                assert "secret" not in text
+    assert await count(engine, "secret") == 1
+
+
+async def test_a_read_only_server_has_no_such_tool(engine):
+    async with client_of(engine, qdrant_read_only=True) as client:
+        assert "qdrant-delete" not in {one.name for one in (await client.list_tools()).tools}
+
+
+async def test_without_arbitrary_filters_it_takes_ids_only(engine):
+    async with client_of(engine, qdrant_allow_arbitrary_filter=False) as client:
+        point = await store(client, "roses")
+        tools = {one.name: one for one in (await client.list_tools()).tools}
+        tool = tools["qdrant-delete"]
+        assert set(tool.input_schema["properties"]) == {"ids", "collection_name"}
+        await deleted(client, ids=[point])
+    assert await count(engine) == 0

@@ -1,0 +1,304 @@
+"""qdrant-project as a client sees it: the whole server, only the model is a fake."""
+
+import base64
+import io
+import json
+import re
+
+import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from PIL import Image
+from qdrant_client import models
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.tools.project import APP, app_html
+from tests.fakes import FakeEncoder
+from tests.support import (
+    Engine,
+    corpus,
+    dense,
+    foreign,
+    make_settings,
+    memory_engine,
+    memory_server,
+    refusal,
+    registry,
+    said,
+)
+
+UI = "io.modelcontextprotocol/ui"
+MIME = "text/html;profile=mcp-app"
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request, tmp_path):
+    if request.param == "memory":
+        async with memory_engine() as engine:
+            yield engine
+        return
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    yield Engine(client)
+    await client.close()
+
+
+async def store(client: Client, collection: str, *texts: str) -> None:
+    for text in texts:
+        arguments = {"information": text, "collection_name": collection, "create": True}
+        result = await client.call_tool("qdrant-store", arguments)
+        assert not result.is_error, said(result)
+
+
+async def project(client: Client, **arguments):
+    result = await client.call_tool("qdrant-project", arguments)
+    assert not result.is_error, said(result)
+    return result
+
+
+async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(40))
+        await store(client, "letters", *corpus(90)[40:])
+        for arguments in (
+            {"query": "copper ember"},
+            {"query": "falcon", "collections": ["notes"]},
+            {"query": "alpha n3 bridge", "collections": ["*"]},
+        ):
+            found = await client.call_tool("qdrant-find", arguments)
+            hits = (await project(client, **arguments)).structured_content["hits"]
+
+            assert len(hits) > 3
+            assert [(one["collection"], one["id"], one["relevance"]) for one in hits] == [
+                (one["collection"], one["id"], one["relevance"])
+                for one in found.structured_content["results"]
+            ]
+
+
+async def test_the_structured_result_tells_what_an_agent_needs(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(20), "quite another thing entirely")
+        await store(client, "letters", "copper ember", "copper")
+        result = await project(client, query="copper", limit=12)
+
+        (panel,) = result.structured_content["panels"]
+        assert set(panel) == {"model", "explained", "collections", "outliers", "query"}
+        letters, notes = panel["collections"]
+        assert (letters["name"], letters["points"], letters["drawn"]) == ("letters", 2, 2)
+        assert (notes["name"], notes["points"], notes["drawn"]) == ("notes", 21, 10)
+        assert set(letters) == {"name", "points", "drawn", "centre", "spread", "near"}
+        assert next(iter(panel["query"]["near"])) == "letters"
+        assert len(panel["explained"]) == len(panel["query"]["at"]) == len(notes["centre"]) == 2
+        assert "map" not in result.structured_content
+        assert all(
+            set(h) == {"id", "collection", "relevance", "title", "at"}
+            for h in result.structured_content["hits"]
+        )
+
+
+async def test_three_dimensions(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(20))
+        content = (await project(client, query="copper", dimensions=3)).structured_content
+
+        assert len(content["panels"][0]["explained"]) == 3
+        assert {len(hit["at"]) for hit in content["hits"]} == {3}
+
+
+async def test_the_same_request_gives_the_same_bytes(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(40))
+        first, again = [
+            await project(client, query="ember", limit=15, points=True) for _ in range(2)
+        ]
+        async with memory_server(engine=engine) as other:
+            elsewhere = await project(other, query="ember", limit=15, points=True)
+
+        assert first.model_dump_json() == again.model_dump_json()
+        assert first.structured_content["map"] == elsewhere.structured_content["map"]
+
+
+async def test_what_was_deleted_is_off_the_next_map(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(5))
+        first = await project(client, query="n3")
+        ids = [first.structured_content["hits"][0]["id"]]
+        await client.call_tool("qdrant-delete", {"ids": ids, "collection_name": "notes"})
+        (notes,) = (await project(client)).structured_content["panels"][0]["collections"]
+
+        assert (notes["points"], notes["drawn"]) == (4, 4)
+
+
+async def test_the_text_stays_under_1500_bytes():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        for number in range(30):
+            await foreign(
+                *(engine, f"Sammlung Nummer {number} mit Ümläuten", {}), vectors={"d": COSINE}
+            )
+            await engine.upsert(
+                f"Sammlung Nummer {number} mit Ümläuten",
+                [
+                    models.PointStruct(
+                        id=n,
+                        vector={"d": dense(f"copper {n} {number}")},
+                        payload={"text": "копия медь " * 30, "title": "Ü" * 200},
+                    )
+                    for n in range(4)
+                ],
+            )
+        text = said(await project(client, query="copper"))
+
+        assert 1_200 < len(text.encode()) < 1_500
+        assert text.startswith(
+            "Map of 30 collections, 120 points, by fake/Bag-of-Words. Its 2 axes"
+        )
+        assert "The query fell nearest to 'Sammlung" in text
+        assert "\n1. [" in text
+        assert re.search(r"\(\d+ more\)$", text)
+
+
+COSINE = models.VectorParams(size=64, distance=models.Distance.COSINE)
+
+
+async def test_the_text_of_a_small_map():
+    async with memory_server() as client:
+        await store(client, "notes", "copper ember", "copper falcon")
+        text = said(await project(client, query="copper ember"))
+
+        map_line, fell, first, second, group = text.splitlines()
+        assert map_line == (
+            "Map of notes, 2 points, by fake/Bag-of-Words. Its 2 axes show 100% of the "
+            "differences, a good picture."
+        )
+        assert fell == "The query fell nearest to notes (0.87)."
+        assert re.fullmatch(r"1\. \[\d\.\d\d\] notes \(id [-0-9a-f]{36}\) · copper ember", first)
+        assert second.startswith("2. [")
+        assert group == "- notes: 2 points, spread 0.50"
+
+
+async def test_one_point_nothing_and_keywords_only():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        assert said(await project(client)) == "No map: there is nothing to draw."
+        await store(client, "one", "alpha")
+        assert "All its points are alike, and lie in one place." in said(await project(client))
+        bm25 = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        await foreign(engine, "words", {1: {"text": "alpha"}}, sparse=bm25)
+        result = await project(client, collections=["words"])
+
+        assert result.structured_content["panels"] == []
+        assert said(result) == (
+            "No map: there is nothing to draw.\nNote: words: keywords only: it has no dense vector"
+        )
+
+
+async def test_what_cannot_be_asked_is_refused_in_a_sentence(engine):
+    async with memory_server(engine=engine) as client:
+        await store(client, "notes", "alpha")
+        for arguments, sentence in (
+            ({"collections": ["nots"]}, "There is no collection 'nots'. Did you mean 'notes'?"),
+            ({"collections": []}, 'collections is empty: name some, or ["*"] for all.'),
+            ({"limit": 10_001}, "limit must be at most 10000."),
+            ({"limit": 0}, "limit must be at least 1."),
+            ({"dimensions": 4}, "dimensions must be 2 or 3."),
+            ({"query": "a\x00b"}, "query: The text contains a NUL character: remove it."),
+            ({"query": "w" * 8_001}, "query is longer than 8000 characters: ask for less."),
+            (
+                {"colour": "red"},
+                "There is no argument 'colour'; there are: collections, query, "
+                "dimensions, limit, image, points.",
+            ),
+        ):
+            assert refusal(await client.call_tool("qdrant-project", arguments)) == sentence
+
+
+async def test_null_and_blank_are_as_good_as_omitted():
+    async with memory_server() as client:
+        await store(client, "notes", "alpha", "beta")
+        plain = await project(client)
+        nothing = dict.fromkeys(("collections", "query", "dimensions", "limit", "image", "points"))
+
+        assert (await project(client, **nothing)).structured_content == plain.structured_content
+        assert (await project(client, query="  ")).structured_content == plain.structured_content
+
+
+async def test_an_engine_that_fails_is_told():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        await store(client, "notes", "alpha")
+        engine.broken_methods["scroll"] = EngineFailure("It is damaged.")
+
+        assert refusal(await client.call_tool("qdrant-project", {})) == (
+            "No collection could be read for the map: notes: It is damaged."
+        )
+
+
+async def test_an_image_for_clients_that_show_one():
+    async with memory_server() as client:
+        assert len((await project(client, image=True)).content) == 1  # nothing to draw
+        await store(client, "notes", *corpus(30))
+        result = await project(client, query="copper", image=True)
+
+        text, image = result.content
+        assert (text.type, image.type, image.mime_type) == ("text", "image", "image/png")
+        png = Image.open(io.BytesIO(base64.b64decode(image.data)))
+        assert png.size == (910, 540)
+        assert len(png.convert("RGB").getcolors(1_000_000)) > 10
+        assert len(image.data) < 100_000
+
+
+async def test_points_come_for_hosts_that_render_apps_and_for_who_asks():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        await store(client, "notes", *corpus(9))
+        asked = (await project(client, points=True)).structured_content["map"]
+        assert asked["panels"][0]["groups"][0]["count"] == 9
+        settings = make_settings()
+
+        async def opened():
+            return wire(settings, engine, registry(FakeEncoder()))
+
+        apps = advertise(UI, {"mimeTypes": [MIME]})
+        for mode in ("auto", "legacy"):
+            async with Client(make_server(settings, opened), extensions=[apps], mode=mode) as host:
+                assert (await project(host)).structured_content["map"] == asked
+
+
+async def test_the_app_is_a_resource_that_asks_for_nothing():
+    async with memory_server() as client:
+        tool = next(t for t in (await client.list_tools()).tools if t.name == "qdrant-project")
+        assert tool.meta["ui"]["resourceUri"] == APP
+        (listed,) = [r for r in (await client.list_resources()).resources if str(r.uri) == APP]
+        (content,) = (await client.read_resource(APP)).contents
+
+        assert listed.mime_type == content.mime_type == MIME
+        assert content.text == app_html()
+        assert listed.meta["ui"] == {
+            "csp": {"connectDomains": [], "resourceDomains": [], "frameDomains": []},
+            "prefersBorder": True,
+        }
+
+
+def test_the_app_holds_everything_it_needs():
+    html = app_html()
+
+    assert html.startswith("<!doctype html>")
+    assert "{{" not in html
+    assert not re.findall(r"(?:src|href)=|@import|url\(|innerHTML|eval\(", html)
+    assert re.findall(r"https?://", html) == []
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)[1]
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; script-src")
+    assert html.count("<script>") == html.count("<style>") == 1
+
+
+async def test_the_output_fits_its_schema_and_is_small():
+    async with memory_server() as client:
+        await store(client, "notes", *corpus(40))
+        result = await project(client, query="copper")
+        tool = next(t for t in (await client.list_tools()).tools if t.name == "qdrant-project")
+
+        assert set(tool.output_schema["properties"]) == {"panels", "hits", "notes", "map"}
+        assert len(json.dumps(result.structured_content)) < 5_000
+        wire_size = len(tool.model_dump_json(by_alias=True, exclude_none=True))
+        assert wire_size < 900

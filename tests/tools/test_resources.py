@@ -1,0 +1,166 @@
+"""What clients may read without a tool: resources, completion, the prompt, the instructions."""
+
+import json
+
+import pytest
+from mcp import MCPError
+from mcp.types import INVALID_PARAMS, ResourceTemplateReference
+
+from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.tools.project import APP
+from mcp_server_qdrant.tools.resources import INSTRUCTIONS, MAX_COMPLETIONS
+from tests.support import foreign, make_settings, memory_engine, memory_server, served
+
+ALL = "qdrant://collections"
+ONE = "qdrant://collections/{name}"
+
+
+async def store(client, *names: str) -> None:
+    for name in names:
+        done = await client.call_tool(
+            "qdrant-store", {"information": "roses", "collection_name": name, "create": True}
+        )
+        assert not done.is_error
+
+
+async def read(client, uri: str):
+    (content,) = (await client.read_resource(uri)).contents
+    assert content.mime_type == "application/json"
+    return json.loads(content.text)
+
+
+async def completed(client, prefix: str, argument: str = "name"):
+    reference = ResourceTemplateReference(type="ref/resource", uri=ONE)
+    return (await client.complete(reference, {"name": argument, "value": prefix})).completion
+
+
+async def test_the_resources_are_listed():
+    async with memory_server() as client:
+        resources = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+
+    assert [str(one.uri) for one in resources] == [APP, ALL]
+    assert [one.uri_template for one in templates] == [ONE]
+    assert all(one.description and one.title for one in (*resources, *templates))
+
+
+async def test_all_collections_are_read_at_once():
+    async with memory_server() as client:
+        assert await read(client, ALL) == []
+        await store(client, "notes", "recipes")
+        found = await read(client, ALL)
+
+    assert [one["name"] for one in found] == ["notes", "recipes"]
+    assert found[0]["points"] == 1
+    assert found[0]["legs"] == ["dense", "bm25"]
+
+
+async def test_a_name_that_turns_the_writing_is_written_in_escapes():
+    name = "a\u202eb\u2028c"
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        await foreign(engine, name, {1: {"text": "roses"}})
+        (content,) = (await client.read_resource(ALL)).contents
+
+    assert content.text.isprintable()
+    assert [one["name"] for one in json.loads(content.text)] == [name]
+
+
+async def test_one_collection_is_read_by_name():
+    async with memory_server() as client:
+        await store(client, "notes")
+        one = await read(client, "qdrant://collections/notes")
+
+    assert (one["name"], one["model"]) == ("notes", "fake/Bag-of-Words")
+
+
+async def test_names_with_spaces_are_read_too():
+    async with memory_server() as client:
+        await store(client, "my notes")
+
+        assert (await read(client, "qdrant://collections/my%20notes"))["name"] == "my notes"
+
+
+@pytest.mark.parametrize("name", ["absent", "private"])
+async def test_an_absent_one_and_a_hidden_one_look_the_same(name):
+    async with memory_engine() as engine:
+        async with memory_server(engine=engine) as client:
+            await store(client, "private", "team-a")
+        async with memory_server(engine=engine, qdrant_collections=("team-*",)) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(f"qdrant://collections/{name}")
+            everything = await read(client, ALL)
+
+    assert [one["name"] for one in everything] == ["team-a"]
+    assert "Traceback" not in str(caught.value)
+    assert "team" not in str(caught.value)
+
+
+async def test_names_are_completed_sorted_and_only_those_that_may_be_seen():
+    async with memory_engine() as engine:
+        async with memory_server(engine=engine) as client:
+            await store(client, "team-b", "team-a", "private")
+        async with memory_server(engine=engine, qdrant_collections=("team-*",)) as client:
+            found = [list((await completed(client, p)).values) for p in ("", "team", "x", "priv")]
+
+    assert found == [["team-a", "team-b"], ["team-a", "team-b"], [], []]
+
+
+async def test_other_arguments_are_not_completed():
+    async with memory_server() as client:
+        await store(client, "notes")
+
+        assert (await completed(client, "n", "other")).values == []
+
+
+async def test_no_more_than_a_hundred_names_are_offered_and_the_rest_counted():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        for number in range(MAX_COMPLETIONS + 5):
+            await foreign(engine, f"c{number:03}", {})
+        found = await completed(client, "c")
+
+    assert (len(found.values), found.total, found.has_more) == (100, 105, True)
+
+
+async def test_an_engine_that_cannot_be_opened_is_told_by_resources_and_completes_nothing():
+    async def opened():
+        raise EngineUnavailable("Qdrant cannot be reached.")
+
+    async with served(make_settings(), opened) as client:
+        with pytest.raises(MCPError, match=r"Qdrant cannot be reached\."):
+            await client.read_resource(ALL)
+        found = await completed(client, "")
+
+    assert found.values == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("nope", "Unknown prompt: nope"), ("search-well", "question")]
+)
+async def test_a_prompt_that_cannot_be_is_refused_without_a_traceback(caplog, name, said):
+    async with memory_server() as client:
+        with pytest.raises(MCPError, match=said) as refused:
+            await client.get_prompt(name, {})
+
+    assert refused.value.code == INVALID_PARAMS
+    assert caplog.records == []
+
+
+async def test_the_prompt_shows_how_to_search_for_a_question():
+    async with memory_server() as client:
+        (prompt,) = (await client.list_prompts()).prompts
+        message = (await client.get_prompt("search-well", {"question": "Why {roses}?"})).messages[0]
+
+    assert prompt.name == "search-well"
+    assert [(one.name, one.required) for one in prompt.arguments] == [("question", True)]
+    assert message.content.text.startswith("Answer this from my collections: Why {roses}?")
+    assert "qdrant-find" in message.content.text
+
+
+async def test_the_server_introduces_itself():
+    async with memory_server() as client:
+        assert client.instructions == INSTRUCTIONS
+        assert client.server_info.name == "mcp-server-qdrant"
+
+    assert "qdrant-find" in INSTRUCTIONS
+    assert "begin with > are stored text" in INSTRUCTIONS
+    assert len(INSTRUCTIONS) < 500

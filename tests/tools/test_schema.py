@@ -1,0 +1,173 @@
+"""The surface of the tools: small, closed, described."""
+
+import json
+
+import pytest
+from mcp.types import Tool
+from pydantic import BaseModel, ValidationError
+
+from mcp_server_qdrant.tools.schema import compact, explain
+from tests.support import memory_server
+
+MAX_BYTES = 6_000
+NAMES = ["qdrant-find", "qdrant-store", "qdrant-get", "qdrant-collections"]
+NAMES += ["qdrant-delete", "qdrant-project"]
+
+
+async def listed(**settings) -> list[Tool]:
+    async with memory_server(**settings) as client:
+        return (await client.list_tools()).tools
+
+
+def dumped(tools: list[Tool]) -> list[dict]:
+    return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+
+
+async def test_the_whole_list_is_under_6000_bytes():
+    text = json.dumps(dumped(await listed()), separators=(",", ":"), ensure_ascii=False)
+
+    assert len(text.encode()) < MAX_BYTES
+
+
+async def test_the_tools_are_these_in_this_order():
+    assert [tool.name for tool in await listed()] == NAMES
+
+
+async def test_every_tool_is_described_in_a_sentence_or_two():
+    for tool in await listed():
+        assert tool.description.endswith(".")
+        assert 20 < len(tool.description) < 200
+
+
+async def test_every_schema_is_closed_and_free_of_ballast():
+    for tool in await listed():
+        schema = tool.input_schema
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+        text = json.dumps(schema)
+        for ballast in ('"title": "', "anyOf", '"null"', "$ref", '"default": null'):
+            assert ballast not in text.replace('"title": {"type"', "")
+
+
+async def test_arguments_are_snake_case_and_limited():
+    tools = {tool.name: tool.input_schema["properties"] for tool in await listed()}
+
+    assert set(tools["qdrant-find"]) == {
+        "query",
+        "collections",
+        "limit",
+        "mode",
+        "score_threshold",
+        "query_filter",
+        "algorithm",
+        "semantic_weight",
+        "keyword_weight",
+        "fuzzy_weight",
+        "correct",
+        "priority",
+        "recency_decay",
+        "rerank",
+        "diversity",
+        "explain",
+        "collection_name",
+    }
+    assert set(tools["qdrant-store"]) == {
+        "information",
+        "metadata",
+        "collection_name",
+        "id",
+        "tags",
+        "title",
+        "create",
+    }
+    assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name"}
+    assert tools["qdrant-collections"] == {}
+    assert set(tools["qdrant-delete"]) == {
+        "ids",
+        "query_filter",
+        "collection_name",
+        "confirm_count",
+    }
+    assert set(tools["qdrant-project"]) == {
+        *("collections", "query", "dimensions", "limit", "image", "points")
+    }
+    assert (tools["qdrant-find"]["limit"]["minimum"], tools["qdrant-find"]["limit"]["maximum"]) == (
+        1,
+        100,
+    )
+
+
+async def test_only_what_cannot_be_guessed_is_required():
+    required = {tool.name: tool.input_schema.get("required", []) for tool in await listed()}
+
+    assert required == {
+        "qdrant-find": ["query"],
+        "qdrant-store": ["information"],
+        "qdrant-get": ["ids"],
+        "qdrant-collections": [],
+        "qdrant-delete": [],
+        "qdrant-project": [],
+    }
+
+
+async def test_annotations_say_what_a_tool_may_do():
+    hints = {
+        tool.name: (
+            tool.annotations.read_only_hint,
+            tool.annotations.destructive_hint,
+            tool.annotations.idempotent_hint,
+            tool.annotations.open_world_hint,
+        )
+        for tool in await listed()
+    }
+    reads = (True, None, None, False)
+
+    assert hints == {
+        "qdrant-find": reads,
+        "qdrant-store": (False, False, True, False),
+        "qdrant-get": reads,
+        "qdrant-collections": reads,
+        "qdrant-delete": (False, True, True, False),
+        "qdrant-project": reads,
+    }
+
+
+async def test_the_search_declares_what_it_returns():
+    find = (await listed())[0]
+
+    assert set(find.output_schema["properties"]) == {
+        *("results", "collections", "notes", "rerank", "corrections")
+    }
+    assert set(find.output_schema["required"]) == {"results", "collections", "notes"}
+
+
+class Sample(BaseModel):
+    """Something with everything that is cut."""
+
+    title: str
+    maybe: int | None = None
+    either: int | str | None = None
+    many: list[str] = []
+    number: int = 3
+
+
+def test_titles_nulls_and_empty_defaults_are_cut_and_fields_called_title_kept():
+    schema = compact(Sample.model_json_schema())
+
+    assert schema["properties"] == {
+        "title": {"type": "string"},
+        "maybe": {"type": "integer"},
+        "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "many": {"items": {"type": "string"}, "type": "array"},
+        "number": {"default": 3, "type": "integer"},
+    }
+    assert "title" not in schema
+
+
+def test_an_explanation_never_repeats_what_was_sent():
+    with pytest.raises(ValidationError) as caught:
+        Sample.model_validate({"maybe": "s3cret", "many": "s3cret"})
+
+    sentences = explain(caught.value, ["title"])
+    assert sentences.startswith("title is required. maybe must be a whole number.")
+    assert "s3cret" not in sentences

@@ -1,0 +1,854 @@
+"""The tools as a client sees them: the whole server in memory, only the model is a fake."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from mcp import Client
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
+from mcp_server_qdrant.settings.filter import FilterableField
+from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_LIMIT, MAX_QUERY, MAX_TEXT
+from tests.fakes import FakeEncoder
+from tests.support import (
+    COSINE,
+    IDF,
+    dense,
+    foreign,
+    make_settings,
+    memory_engine,
+    memory_server,
+    refusal,
+    registry,
+    said,
+    served,
+)
+
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
+
+
+async def store(client: Client, text: str, collection: str | None = "notes", **arguments):
+    arguments |= {"information": text}
+    if collection:
+        arguments["collection_name"] = collection
+    result = await client.call_tool("qdrant-store", arguments)
+    assert not result.is_error, said(result)
+    return result
+
+
+def told(result) -> str:
+    """The id that storing gave."""
+    return result.structured_content["id"]
+
+
+async def find(client: Client, query: str, **arguments):
+    result = await client.call_tool("qdrant-find", {"query": query} | arguments)
+    assert not result.is_error, said(result)
+    return result
+
+
+async def alive(client: Client) -> None:
+    """The next call works."""
+    assert "results" in (await find(client, "roses")).structured_content
+
+
+class TestFind:
+    async def test_the_answer_is_text_to_read_and_data(self):
+        async with memory_server() as client:
+            done = await store(client, "roses need sun", title="Roses", tags=["plants"])
+            result = await find(client, "roses sun")
+
+        (point,) = done.structured_content["points"]
+        assert said(result) == f"1. [0.85] notes (id {point}) · Roses\n> roses need sun"
+        assert result.structured_content == {
+            "results": [
+                {
+                    "id": point,
+                    "collection": "notes",
+                    "relevance": 0.854,
+                    "text": "roses need sun",
+                    "title": "Roses",
+                }
+            ],
+            "collections": {"notes": "ok"},
+            "notes": [],
+        }
+
+    async def test_full_mode_gives_whole_texts_metadata_tags_and_dates(self):
+        async with memory_server() as client:
+            await store(client, LONG, metadata={"project": "atlas"}, tags=["a", "b"])
+            minimal = await find(client, "harbour 77", limit=1)
+            full = await find(client, "harbour 77", limit=1, mode="full")
+
+        (short,), (whole,) = (
+            minimal.structured_content["results"],
+            full.structured_content["results"],
+        )
+        assert set(short) == {"id", "collection", "relevance", "text", "part"}
+        assert len(short["text"]) <= 162
+        assert len(whole["text"]) > 200
+        assert (whole["metadata"], whole["tags"]) == ({"project": "atlas"}, ["a", "b"])
+        assert whole["part"] == whole["part"].strip()
+        assert 'metadata: {"project":"atlas"}' in said(full)
+        assert "tags: a, b" in said(full)
+        assert "created: 20" in said(full)
+
+    async def test_several_collections_names_globs_and_all_are_searched_in_one_call(self):
+        async with memory_server() as client:
+            for name in ("team-a", "team-b", "recipes"):
+                await store(client, f"roses of {name}", name, create=True)
+            searched = [
+                set((await find(client, "roses", **arguments)).structured_content["collections"])
+                for arguments in (
+                    {},
+                    {"collections": ["*"]},
+                    {"collections": ["team-*"]},
+                    {"collections": ["team-b", "recipes"]},
+                    {"collection_name": "recipes"},
+                )
+            ]
+
+        everything = {"team-a", "team-b", "recipes"}
+        assert searched == [
+            everything,
+            everything,
+            {"team-a", "team-b"},
+            {"team-b", "recipes"},
+            {"recipes"},
+        ]
+
+    async def test_null_is_as_good_as_omitted(self):
+        nulls = ("collections", "limit", "mode", "score_threshold", "query_filter")
+        async with memory_server() as client:
+            await store(client, "roses", metadata=None, title=None, tags=None, create=None)
+            given = await find(client, "roses", collection_name=None, **dict.fromkeys(nulls))
+            omitted = await find(client, "roses")
+            ids = [given.structured_content["results"][0]["id"]]
+            got = await client.call_tool("qdrant-get", {"ids": ids, "neighbours": None})
+
+        assert given.structured_content == omitted.structured_content
+        assert not got.is_error
+
+    async def test_a_filter_may_be_an_object_or_its_json(self):
+        condition = {"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}
+        async with memory_server() as client:
+            await store(client, "roses red", metadata={"project": "atlas"})
+            await store(client, "roses white", metadata='{"project": "other"}')
+            answers = [
+                await find(client, "roses", query_filter=one)
+                for one in (condition, json.dumps(condition), "")
+            ]
+
+        counts = [len(answer.structured_content["results"]) for answer in answers]
+        assert counts == [1, 1, 2]
+
+    async def test_one_that_is_broken_among_five_is_named(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            for name in "abcde":
+                await store(client, f"roses of {name}", name * 4)
+            await find(client, "roses")
+            engine.broken["cccc"] = EngineFailure("Its files are damaged.")
+            result = await find(client, "roses", collections=["*"])
+
+        assert len(result.structured_content["results"]) == 4
+        assert result.structured_content["collections"]["cccc"] == "failed: Its files are damaged."
+        assert said(result).endswith("Note: cccc: Its files are damaged.")
+
+    async def test_without_a_model_the_answer_says_keywords_only(self):
+        encoder = FakeEncoder()
+        encoder.be("downloading")
+        async with memory_server(encoder) as client:
+            stored = await store(client, "roses need sun")
+            result = await find(client, "roses")
+
+        assert "Found by keywords now, by meaning once the model is there." in said(stored)
+        assert "Note: notes: keywords only: The model fake/Bag-of-Words is downloading." in said(
+            result
+        )
+        assert result.structured_content["collections"]["notes"].startswith("degraded: ")
+
+    async def test_a_foreign_point_without_text_is_shown_as_such(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await foreign(
+                engine,
+                "images",
+                {7: {"file": "a.png", "width": 3}},
+                vectors={"fast-bag-of-words": COSINE},
+                values=lambda _: {"fast-bag-of-words": dense("x")},
+            )
+            result = await find(client, "anything", mode="full")
+
+        (found,) = result.structured_content["results"]
+        assert found["id"] == "7"
+        assert found["text"].startswith("(no text here; payload keys: file, width.")
+
+    async def test_a_collection_of_the_wrong_size_is_said_to_be_skipped(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await foreign(engine, "small", {}, vectors=COSINE.model_copy(update={"size": 3}))
+            await store(client, "roses")
+            together = await find(client, "roses", collections=["*"])
+            alone = await client.call_tool(
+                "qdrant-find", {"query": "roses", "collections": ["small"]}
+            )
+            await alive(client)
+
+        assert "Note: small: its dense vectors do not fit the model" in said(together)
+        assert refusal(alone).startswith("No collection could be searched (small): its dense")
+
+    async def test_nothing_found_says_what_to_try(self):
+        async with memory_server() as client:
+            await store(client, "roses")
+            result = await find(client, "moss", score_threshold=0.9, collections=["notes"])
+
+        assert said(result) == (
+            "Note: Nothing found: use other words or lower score_threshold or search collections "
+            '["*"].'
+        )
+
+    async def test_an_empty_engine_is_no_error(self):
+        async with memory_server() as client:
+            result = await find(client, "roses")
+
+        assert "Nothing is stored there yet" in said(result)
+
+    async def test_the_default_collection_is_searched(self):
+        async with memory_server(collection_name="garden") as client:
+            await store(client, "roses", None)
+            await store(client, "roses too", "kitchen")
+            result = await find(client, "roses")
+
+        assert result.structured_content["collections"] == {"garden": "ok"}
+
+
+LEAF = {"key": "metadata.a", "match": {"value": 1}}
+BAD_FINDS = [
+    ({}, "query is required."),
+    ({"query": ""}, "query is empty: say what to look for."),
+    ({"query": " \n\t"}, "query is empty: say what to look for."),
+    ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
+    ({"query": 7}, "query must be a valid string."),
+    ({"query": "a\x00b"}, "The text contains a NUL character: remove it."),
+    ({"query": "a\ud800b"}, "The text is broken Unicode"),
+    ({"query": "q", "collections": ["noets"]}, "no collection 'noets'. Did you mean 'notes'?"),
+    ({"query": "q", "collection_name": "noets"}, "no collection 'noets'. Did you mean 'notes'?"),
+    ({"query": "q", "collections": ["a\x00"]}, "The text contains a NUL character: remove it."),
+    ({"query": "q", "collections": ["\udfff"]}, "The text is broken Unicode"),
+    ({"query": "q", "collections": []}, "collections is empty"),
+    ({"query": "q", "collections": "notes, recipes"}, "no collection 'notes, recipes'"),
+    ({"query": "q", "collections": {"a": 1}}, "collections must be a valid list."),
+    ({"query": "q", "collections": ["notes"], "collection_name": "other"}, "not both."),
+    ({"query": "q", "limit": 0}, "limit must be at least 1."),
+    ({"query": "q", "limit": 10_000}, f"limit must be at most {MAX_LIMIT}."),
+    ({"query": "q", "limit": "many"}, "limit must be a whole number."),
+    ({"query": "q", "limit": 1.5}, "limit must be a whole number."),
+    ({"query": "q", "score_threshold": 1.5}, "score_threshold must be at most 1"),
+    ({"query": "q", "mode": "long"}, "mode must be 'minimal' or 'full'."),
+    ({"query": "q", "top_k": 3}, "There is no argument 'top_k'; there are: query, collections,"),
+    ({"query": "q", "top_k": None}, "There is no argument 'top_k'"),
+    ({"query": "q", "query_filter": {"most": []}}, "'most' is not one of must, should, must_not"),
+    ({"query": "q", "query_filter": "project=atlas"}, "this string is not one in JSON."),
+    ({"query": "q", "query_filter": "[" * 100_000}, "this string is not one in JSON."),
+    ({"query": "q", "query_filter": "[]"}, "query_filter must be an object."),
+    ({"query": "q", "query_filter": {"must": [{"key": "a\x00"}]}}, "NUL character"),
+    ({"query": "q", "query_filter": {"must": [LEAF] * 257}}, "at most 256 conditions"),
+    ({"query": "q", "query_filter": {"must": [LEAF] * 40_000}}, "more than 100,000 values"),
+    ({"query": "q", "query_filter": "{" + " " * 1_000_000 + "}"}, "longer than 1,000,000"),
+    ({"query": "q", "collections": ["x"] * 257}, "collections: It has more than 256 items"),
+    ({"query": "q", "collections": ["x" * 1001]}, "It has more than 1,000 characters"),
+    ({"query": "q", "collection_name": "x" * 1001}, "It has more than 1,000 characters"),
+    ({"query": "q", **{f"k{n}": 1 for n in range(20_000)}}, "There is no argument 'k0'"),
+]
+BAD_STORES = [
+    ({}, "information is required."),
+    ({"information": "  "}, "information is empty: give the text to remember."),
+    ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
+    ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
+    ({"information": "a\udc00"}, "The text is broken Unicode"),
+    ({"information": "a"}, "collection_name is required; there are: notes."),
+    (
+        {"information": "a", "collection_name": "noets"},
+        "or store into 'notes', if that is what was meant.",
+    ),
+    (
+        {"information": "a", "collection_name": "notes", "metadata": {"serial": 2**64}},
+        "metadata.serial has more than 64 bits: give it as a text.",
+    ),
+    ({"information": "a", "collection_name": "a/b"}, "cannot be a collection's name"),
+    ({"information": "a", "collection_name": "\x00"}, "The text contains a NUL character"),
+    ({"information": "a", "metadata": "not json"}, "this string is not one in JSON."),
+    ({"information": "a", "metadata": "[1]"}, "metadata must be an object."),
+    ({"information": "a", "metadata": [1]}, "metadata must be an object."),
+    ({"information": "a", "metadata": {"k": ["v\x00"]}}, "NUL character"),
+    ({"information": "a", "metadata": r'{"k\ud800": 1}'}, "broken Unicode"),
+    ({"information": "a", "tags": ["t\x00"]}, "NUL character"),
+    ({"information": "a", "tags": {"a": 1}}, "tags must be a valid list."),
+    ({"information": "a", "text": "b"}, "There is no argument 'text'"),
+    ({"information": "a", "collection_name": "x" * 1001}, "more than 1,000 characters"),
+    ({"information": "a", "title": "x" * 1001}, "title: It has more than 1,000 characters"),
+    ({"information": "a", "id": "x" * 1001}, "id: It has more than 1,000 characters"),
+    ({"information": "a", "tags": ["x"] * 257}, "tags: It has more than 256 items"),
+    (
+        {"information": "a", "collection_name": "notes", "tags": [f"t{n}" for n in range(101)]},
+        "has 101 tags: at most 100 are stored",
+    ),
+    (
+        {"information": "a", "collection_name": "notes", "tags": ["x" * 129]},
+        "has a tag of more than 128 characters",
+    ),
+    (
+        {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 65_536}},
+        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored (STORE_MAX_METADATA)",
+    ),
+]
+BAD_GETS = [
+    ({}, "ids is required."),
+    ({"ids": []}, "ids must"),
+    ({"ids": ["x"] * (MAX_IDS + 1)}, "ids must"),
+    ({"ids": ["nowhere"]}, "Not found: 'nowhere'. Use ids that qdrant-find returned."),
+    ({"ids": ["\x00"]}, "NUL character"),
+    ({"ids": ["x"], "neighbours": 99}, "neighbours must be at most 20."),
+    ({"ids": ["x"], "neighbours": -1}, "neighbours must be at least 0."),
+    ({"ids": ["x"], "collection_name": "noets"}, "Did you mean 'notes'?"),
+    ({"ids": ["x" * 1001]}, "It has more than 1,000 characters"),
+]
+BAD = [
+    *(("qdrant-find", *case) for case in BAD_FINDS),
+    *(("qdrant-store", *case) for case in BAD_STORES),
+    *(("qdrant-get", *case) for case in BAD_GETS),
+    ("qdrant-collections", {"name": "x"}, "There is no argument 'name'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"), BAD, ids=[f"{t}-{s[:40]}" for t, _, s in BAD]
+)
+async def test_bad_input_is_one_clear_sentence_and_the_next_call_works(tool, arguments, sentence):
+    async with memory_server() as client:
+        await store(client, "roses")
+        result = await client.call_tool(tool, arguments)
+
+        assert sentence in refusal(result)
+
+        await alive(client)
+
+
+async def test_how_much_metadata_a_text_may_have_is_a_setting():
+    arguments = {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 70_000}}
+    async with memory_server(max_metadata=80_000) as client:
+        done = await client.call_tool("qdrant-store", arguments)
+
+    assert not done.is_error, said(done)
+
+
+async def test_a_point_that_carries_more_than_is_stored_today_stays_readable():
+    heavy = {"text": "roses", "metadata": {"k": "v" * 200_000, "list": list(range(9_000))}}
+    async with memory_engine() as engine:
+        await foreign(engine, "old", {1: heavy})
+        async with memory_server(engine=engine) as client:
+            got = await client.call_tool("qdrant-get", {"ids": ["1"]})
+
+    assert got.structured_content["documents"][0]["metadata"] == heavy["metadata"]
+
+
+async def test_a_huge_document_is_read_in_several_calls():
+    text = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(3000))
+    assert len(text) > 2 * MAX_CHARACTERS
+    read, ids, neighbours = 0, ["plan"], 0
+    async with memory_server() as client:
+        await store(client, text, id="plan")
+        while ids:
+            arguments = {"ids": ids, "neighbours": neighbours}
+            got = await client.call_tool("qdrant-get", arguments)
+            (document,) = got.structured_content["documents"]
+            assert len(document["text"]) <= MAX_CHARACTERS
+            start = text.index(document["text"])
+            assert start <= read, "nothing is left out between two calls"
+            read = start + len(document["text"])
+            (note,) = got.structured_content["notes"] or [""]
+            assert note in said(got)
+            goes_on = re.search(r"read on with id (\S+) and neighbours=(\d+)\.$", note)
+            ids, neighbours = ([goes_on[1]], int(goes_on[2])) if goes_on else ([], 0)
+
+    assert read == len(text)
+
+
+async def test_documents_that_have_no_room_are_named_by_what_gives_them():
+    text = "x" * (MAX_CHARACTERS // 2 + 1)
+    async with memory_engine() as engine:
+        await foreign(engine, "old", {n: {"text": f"{n}{text}"} for n in (1, 2, 3)})
+        await foreign(engine, "huge", {9: {"text": text * 3}})
+        async with memory_server(engine=engine) as client:
+            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]})
+            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]})
+
+    assert [one["id"] for one in got.structured_content["documents"]] == ["1"]
+    assert got.structured_content["missing"] == []
+    assert "Left out for their length, to be asked for in another call: 2, 3." in said(got)
+    assert len(huge.structured_content["documents"][0]["text"]) == MAX_CHARACTERS
+    assert f"is cut after 60,000 of {len(text) * 3:,} characters" in said(huge)
+
+
+async def test_an_update_says_what_it_kept():
+    async with memory_server() as client:
+        await store(client, "roses", id="plan", metadata={"bed": 1}, tags=["plants"])
+        done = await store(client, "moss", id="plan", tags=[])
+        got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+
+    assert said(done) == "Updated in collection notes: id plan. Kept as before: metadata."
+    (document,) = got.structured_content["documents"]
+    assert (document["text"], document["metadata"]) == ("moss", {"bed": 1})
+    assert "tags" not in document
+
+
+async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
+    async with memory_server() as client:
+        result = await client.call_tool("qdrant-search", {"query": "x"})
+
+        assert "qdrant-search" in refusal(result)
+
+        await alive(client)
+
+    async def test_a_corrected_word_is_told_in_text_and_data(self):
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing")
+            result = await find(client, "bondary layr, wing")
+            off = await find(client, "bondary", correct=False)
+
+        assert said(result).startswith("Corrected: bondary → boundary\n1. [")
+        assert result.structured_content["corrections"] == {"bondary": "boundary"}
+        assert "Corrected" not in said(off)
+        assert "corrections" not in off.structured_content
+
+    async def test_fuzzy_search_and_its_weight_are_offered(self):
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing", title="Boundary layer")
+            fuzzy = await find(client, "bondary", algorithm="fuzzy")
+            lifted = await find(client, "boundary layer", fuzzy_weight=0.2, explain=True)
+            refused = await client.call_tool(
+                "qdrant-find", {"query": "x", "semantic_weight": 0.9, "fuzzy_weight": 0.2}
+            )
+
+        assert fuzzy.structured_content["corrections"] == {"bondary": "boundary"}
+        assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
+        assert " x fuzzy 1.200" in said(lifted)
+        assert refusal(refused) == "Weights must not add up to more than 1."
+
+
+NO_TIMES = [
+    "9999-12-31T23:59:59-14:00",
+    "0001-01-01T00:00:00+14:00",
+    "2026-02-30",
+    253_402_300_800_000,
+    10**18,
+    1e300,
+    True,
+]
+
+
+class TestStore:
+    @pytest.mark.parametrize("when", NO_TIMES)
+    async def test_a_time_that_no_calendar_has_is_refused(self, when):
+        arguments = {"information": "roses", "metadata": {"created_at": when}}
+        async with memory_server(collection_name="notes") as client:
+            refused = refusal(await client.call_tool("qdrant-store", arguments))
+            await store(client, "roses")
+
+        assert refused == (
+            "metadata.created_at is no time between the years 1 and 9999 in UTC: correct it, or "
+            "leave it out."
+        )
+
+    @pytest.mark.parametrize("when", ["last summer", "2026-05", "", None, ["2026-01-01"]])
+    async def test_what_is_no_time_at_all_is_kept_as_it_is(self, when):
+        async with memory_server() as client:
+            await store(client, "roses", metadata={"created_at": when, "n": 1})
+            found = await find(client, "roses", mode="full")
+
+        assert found.structured_content["results"][0]["metadata"] == {"created_at": when, "n": 1}
+
+    async def test_a_client_that_asks_is_told_how_far_a_very_long_text_is(self):
+        told = []
+
+        async def progress(done: float, of: float | None, message: str | None) -> None:
+            told.append((done, of))
+
+        arguments = {"information": f"{LONG} " * 50, "collection_name": "notes"}
+        async with memory_server() as client:
+            result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
+
+        parts = len(result.structured_content["points"])
+        assert told == [(256, parts), (parts, parts)]
+
+    async def test_what_was_done_is_said(self):
+        async with memory_server() as client:
+            first = await store(client, "roses", id="plan")
+            again = await store(client, "moss", id="plan")
+            long = await store(client, LONG)
+
+        assert said(first) == "Remembered in collection notes (new collection): id plan."
+        assert said(again) == "Updated in collection notes: id plan."
+        parts = len(long.structured_content["points"])
+        assert f"in collection notes in {parts} parts: id " in said(long)
+        assert first.structured_content["collection"] == "notes"
+
+    async def test_a_blank_id_and_blank_tags_are_none(self):
+        async with memory_server() as client:
+            ids = [
+                told(await store(client, text, id=blank))
+                for text, blank in (("roses", ""), ("moss", "  "))
+            ]
+            await store(client, "oak", id="oak", tags=["", "tree", " ", "tree"])
+            got = await client.call_tool("qdrant-get", {"ids": [*ids, "oak"]})
+
+        texts = [one["text"] for one in got.structured_content["documents"]]
+        assert texts == ["roses", "moss", "oak"]
+        assert got.structured_content["documents"][2]["tags"] == ["tree"]
+
+    async def test_a_text_stored_again_after_its_correction_is_a_memory_of_its_own(self):
+        async with memory_server() as client:
+            for text in ("roses", LONG):
+                first = (await store(client, text)).structured_content["id"]
+                await store(client, f"{text} corrected", id=first)
+                again = await store(client, text)
+                once_more = await store(client, text)
+                got = await client.call_tool("qdrant-get", {"ids": [first, told(again)]})
+
+                texts = [one["text"] for one in got.structured_content["documents"]]
+                assert texts == [f"{text} corrected", text]
+                assert said(again).startswith("Remembered")
+                assert told(once_more) == told(again) != first
+
+    async def test_a_text_that_lost_parts_is_told_with_how_to_mend_it(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+            await engine.delete("notes", points_selector=[parts[-1]])
+            got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+
+        assert (
+            "id plan has parts of two versions, or lacks some: an update was cut short. "
+            "Store its text again under that id."
+        ) in got.structured_content["notes"]
+
+    async def test_an_update_by_the_id_of_a_part_says_that_all_parts_were_replaced(self):
+        async with memory_server() as client:
+            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+            done = await store(client, "moss", id=parts[2])
+
+        assert said(done) == (
+            f"Updated in collection notes instead of all its {len(parts)} parts: id plan."
+        )
+
+    async def test_a_found_id_of_another_collection_makes_no_second_memory(self):
+        async with memory_server(collection_name="inbox") as client:
+            await store(client, "moss", "inbox")
+            found = (await store(client, "roses", "plants", id="plan")).structured_content
+            (point,) = found["points"]
+            wrong = await client.call_tool(
+                "qdrant-store", {"information": "roses, pruned", "id": point}
+            )
+            right = await store(client, "roses, pruned", "plants", id=point)
+            own = await store(client, "a plan", None, id="plan")
+
+        assert refusal(wrong) == (
+            f"id {point} is in 'plants': pass collection_name='plants' to update it there, or "
+            "collection_name='inbox' to store the text here as well."
+        )
+        assert said(right) == "Updated in collection plants: id plan."
+        assert said(own) == "Remembered in collection inbox: id plan."
+
+    async def test_metadata_may_be_a_json_string(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await store(client, "roses", metadata='{"project": "atlas", "n": [1, {"a": null}]}')
+            (record,), _ = await engine.scroll("notes", with_payload=True)
+
+        assert record.payload["metadata"] == {"project": "atlas", "n": [1, {"a": None}]}
+
+    async def test_a_time_of_creation_in_the_metadata_is_taken_over(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await store(client, "roses", metadata={"created_at": "2020-05-01"})
+            (record,), _ = await engine.scroll("notes", with_payload=True)
+
+        assert record.payload["created_at"] == "2020-05-01T00:00:00Z"
+
+    async def test_a_near_name_is_made_when_asked_for(self):
+        async with memory_server() as client:
+            await store(client, "roses")
+            result = await store(client, "moss", "notes2", create=True)
+
+        assert "(new collection)" in said(result)
+
+    async def test_a_name_outside_the_allow_list_is_refused(self):
+        async with memory_server(qdrant_collections=("team-*",)) as client:
+            result = await client.call_tool(
+                "qdrant-store", {"information": "x", "collection_name": "private"}
+            )
+
+            assert "may not use a collection named 'private'" in refusal(result)
+
+            await alive(client)
+
+    async def test_a_read_only_server_has_no_such_tool(self):
+        async with memory_server(qdrant_read_only=True) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            result = await client.call_tool("qdrant-store", {"information": "x"})
+
+        assert names == ["qdrant-find", "qdrant-get", "qdrant-collections", "qdrant-project"]
+        assert "qdrant-store" in refusal(result)
+
+
+class TestGet:
+    async def test_a_point_comes_with_its_neighbours(self):
+        async with memory_server() as client:
+            done = await store(client, LONG, title="Harbours")
+            points = done.structured_content["points"]
+            alone = await client.call_tool("qdrant-get", {"ids": [points[2]]})
+            wide = await client.call_tool("qdrant-get", {"ids": [points[2]], "neighbours": 1})
+
+        (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
+        assert one["part"] == f"3/{len(points)}"
+        assert one["text"] in more["text"] in LONG
+        assert said(alone).startswith(f"notes (id {points[2]}) part 3/{len(points)} · Harbours\n> ")
+
+    async def test_missing_ids_are_named_beside_those_found(self):
+        async with memory_server() as client:
+            await store(client, "roses", id="plan")
+            result = await client.call_tool("qdrant-get", {"ids": ["plan", "nowhere", UUID]})
+
+        assert result.structured_content["missing"] == ["nowhere", UUID]
+        assert said(result).endswith(
+            f"Not found: 'nowhere', '{UUID}'. Use ids that qdrant-find returned."
+        )
+
+    @pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
+    async def test_a_uuid_that_is_written_otherwise_is_not_called_missing(self, write):
+        async with memory_server() as client:
+            (point,) = (await store(client, "roses")).structured_content["points"]
+            result = await client.call_tool("qdrant-get", {"ids": [write(point)]})
+
+        assert result.structured_content["missing"] == []
+        assert result.structured_content["documents"][0]["id"] == point
+
+    async def test_nothing_is_got_from_outside_the_allow_list(self):
+        async with memory_engine() as engine:
+            async with memory_server(engine=engine) as client:
+                await store(client, "secret", "private", id="key")
+            async with memory_server(engine=engine, qdrant_collections=("team",)) as client:
+                result = await client.call_tool("qdrant-get", {"ids": ["key"]})
+
+        assert refusal(result) == "Not found: 'key'. Use ids that qdrant-find returned."
+
+
+async def test_what_is_outside_the_allow_list_is_never_revealed():
+    async with memory_engine() as engine:
+        async with memory_server(engine=engine) as client:
+            await store(client, "the secret roses", "private")
+            await store(client, "roses", "team-a")
+        async with memory_server(engine=engine, qdrant_collections=("team-*",)) as client:
+            hidden = await client.call_tool(
+                "qdrant-find", {"query": "roses", "collections": ["private"]}
+            )
+            absent = await client.call_tool(
+                "qdrant-find", {"query": "roses", "collections": ["nothing"]}
+            )
+            near = await client.call_tool(
+                "qdrant-find", {"query": "roses", "collections": ["privat"]}
+            )
+            everything = await find(client, "secret roses", collections=["*"])
+            pattern = await find(client, "secret roses", collections=["p*"])
+            listed = await client.call_tool("qdrant-collections", {})
+
+    assert refusal(hidden).replace("private", "X") == refusal(absent).replace("nothing", "X")
+    assert "private" not in refusal(near)
+    for result in (everything, pattern, listed):
+        assert "private" not in result.model_dump_json()
+        assert "secret roses" not in said(result)
+    assert everything.structured_content["collections"] == {"team-a": "ok"}
+
+
+async def test_collections_are_listed_with_what_can_be_searched():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        empty = await client.call_tool("qdrant-collections", {})
+        await store(client, "roses")
+        await foreign(engine, "keywords", {1: {"text": "t"}}, sparse={"bm25": IDF})
+        await foreign(engine, "small", {}, vectors=COSINE.model_copy(update={"size": 3}))
+        result = await client.call_tool("qdrant-collections", {})
+
+    assert said(empty) == "There is no collection yet."
+    by_name = {one["name"]: one for one in result.structured_content["collections"]}
+    assert by_name["notes"]["legs"] == ["dense", "bm25"]
+    assert by_name["notes"]["model"] == "fake/Bag-of-Words"
+    assert by_name["keywords"]["note"] == "keywords only: it has no dense vector"
+    assert "keywords: 1 point, bm25 (keywords only: it has no dense vector)" in said(result)
+    assert "small: 0 points, not searchable (its dense vectors do not fit" in said(result)
+
+
+FIELDS = (
+    FilterableField(
+        name="project", description="Project", field_type="keyword", condition="==", required=False
+    ),
+    FilterableField(name="year", description="From", field_type="integer", condition=">="),
+    FilterableField(name="open", description="Open", field_type="boolean", condition="!="),
+    FilterableField(name="kind", description="Kinds", field_type="keyword", condition="any"),
+    FilterableField(name="size", description="Size", field_type="float", condition="=="),
+    FilterableField(name="indexed", description="Only indexed", field_type="keyword"),
+)
+
+
+class TestFilterableFields:
+    async def test_they_are_parameters_in_place_of_query_filter(self):
+        async with memory_server(filterable_fields=FIELDS) as client:
+            (find_tool, *_) = (await client.list_tools()).tools
+        properties = find_tool.input_schema["properties"]
+
+        assert "query_filter" not in properties
+        assert "indexed" not in properties
+        assert properties["project"] == {"type": "string", "description": "Project"}
+        assert properties["year"] == {"type": "integer", "description": "From"}
+        assert properties["kind"]["items"] == {"type": "string"}
+
+    async def test_query_filter_stays_when_it_is_allowed(self):
+        settings = {"filterable_fields": FIELDS, "qdrant_allow_arbitrary_filter": True}
+        condition = {"must": [{"key": "metadata.year", "range": {"lt": 2026}}]}
+        async with memory_server(**settings) as client:
+            for year in (2024, 2025, 2026):
+                await store(client, f"roses {year}", metadata={"year": year})
+            result = await find(client, "roses", year=2025, query_filter=condition)
+
+        assert [r["text"] for r in result.structured_content["results"]] == ["roses 2025"]
+
+    async def test_a_required_one_is_required(self):
+        required = FIELDS[0].model_copy(update={"required": True})
+        async with memory_server(filterable_fields=(required,)) as client:
+            missing = await client.call_tool("qdrant-find", {"query": "x"})
+            given = await client.call_tool("qdrant-find", {"query": "x", "project": "atlas"})
+
+        assert refusal(missing) == "project is required."
+        assert not given.is_error
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            ({}, {1, 2, 3}),
+            ({"project": "atlas"}, {1, 2}),
+            ({"year": 2025}, {2, 3}),
+            ({"open": True}, {2, 3}),
+            ({"kind": ["a", "c"]}, {1, 3}),
+            ({"size": 1.5}, {1}),
+            ({"project": "atlas", "year": 2025}, {2}),
+            ({"project": None, "year": 2026}, {3}),
+        ],
+    )
+    async def test_each_compares_as_it_says(self, arguments, expected):
+        stored = {
+            1: {"project": "atlas", "year": 2024, "open": True, "kind": "a", "size": 1.5},
+            2: {"project": "atlas", "year": 2025, "open": False, "kind": "b", "size": 2.5},
+            3: {"project": "other", "year": 2026, "kind": "c", "size": 3.0},
+        }
+        async with memory_server(filterable_fields=FIELDS) as client:
+            for number, metadata in stored.items():
+                await store(client, f"roses {number}", metadata=metadata)
+            result = await find(client, "roses", **arguments)
+
+        found = {int(one["text"].split()[1]) for one in result.structured_content["results"]}
+        assert found == expected
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ({"year": "soon"}, "year must be a whole number."),
+            ({"project": "a\x00"}, "NUL character"),
+            ({"kind": ["a\x00"]}, "NUL character"),
+            ({"kind": "a"}, "kind must be a valid list."),
+            ({"kind": ["a"] * 10_001}, "lists hold at most 10,000 values together"),
+            ({"indexed": "x"}, "There is no argument 'indexed'"),
+            ({"query_filter": {}}, "There is no argument 'query_filter'"),
+        ],
+    )
+    async def test_bad_values_are_one_sentence(self, arguments, sentence):
+        async with memory_server(filterable_fields=FIELDS) as client:
+            result = await client.call_tool("qdrant-find", {"query": "x"} | arguments)
+
+        assert sentence in refusal(result)
+
+    @pytest.mark.parametrize("names", [("query",), ("limit",), ("year", "year")])
+    def test_a_name_that_is_taken_is_a_wrong_setting(self, names):
+        fields = tuple(FIELDS[1].model_copy(update={"name": name}) for name in names)
+        with pytest.raises(ConfigError, match=f"has an argument '{names[-1]}' already"):
+            make_server(make_settings(filterable_fields=fields))
+
+    async def test_without_fields_a_filter_can_be_forbidden(self):
+        async with memory_server(qdrant_allow_arbitrary_filter=False) as client:
+            result = await client.call_tool("qdrant-find", {"query": "x", "query_filter": {}})
+            await alive(client)
+
+        assert "There is no argument 'query_filter'" in refusal(result)
+
+
+async def test_descriptions_can_be_replaced():
+    settings = {"tool_find_description": "Look it up.", "tool_store_description": "Keep it."}
+    async with memory_server(**settings) as client:
+        described = {tool.name: tool.description for tool in (await client.list_tools()).tools}
+
+    assert described["qdrant-find"] == "Look it up."
+    assert described["qdrant-store"] == "Keep it."
+
+
+SECRET = "sk-123 at /home/ada/.config"
+
+
+class TestFailures:
+    @pytest.mark.parametrize("failure", [RuntimeError(SECRET), KeyError(SECRET), TypeError()])
+    async def test_an_unexpected_failure_is_told_without_its_text(self, failure):
+        class Broken:
+            async def search(self, request):
+                raise failure
+
+        async def opened():
+            return SimpleNamespace(pipeline=Broken(), close=closed)
+
+        async def closed():
+            return None
+
+        async with served(make_settings(), opened) as client:
+            result = await client.call_tool("qdrant-find", {"query": "x"})
+
+        assert refusal(result) == "The server failed unexpectedly; its log says how. Try again."
+
+    async def test_an_engine_that_cannot_be_opened_is_told_and_tried_again_at_each_call(self):
+        failures = [EngineUnavailable("The engine cannot be started.")] * 2
+
+        async with memory_engine() as engine:
+
+            async def opened():
+                if failures:
+                    raise failures.pop()
+                return wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+
+            async with served(make_settings(), opened) as client:
+                failures[:] = [EngineUnavailable("The engine cannot be started.")]
+                first = await client.call_tool("qdrant-find", {"query": "x"})
+                while failures:
+                    await client.call_tool("qdrant-find", {"query": "x"})
+                await alive(client)
+
+        assert not failures
+        assert not first.is_error or "cannot be started" in refusal(first)
+
+    async def test_a_server_that_goes_away_in_the_middle_and_comes_back(self):
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await store(client, "roses")
+            await alive(client)
+            engine.down = EngineUnavailable("Qdrant cannot be reached.")
+            for tool, arguments in (
+                ("qdrant-find", {"query": "roses", "collections": ["notes"]}),
+                ("qdrant-store", {"information": "moss", "collection_name": "notes"}),
+            ):
+                result = await client.call_tool(tool, arguments)
+                assert "Qdrant cannot be reached." in refusal(result)
+            engine.down = None
+
+            assert len((await find(client, "roses")).structured_content["results"]) == 1
