@@ -26,10 +26,11 @@ MAY_IMPORT = {
     "projection": PLAIN | {"projection"},
     "evaluation": PLAIN | {"evaluation"},
     "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings", "http/auth"},
+    "http": PLAIN | {"http", "settings", "http/auth", "http/page"},
+    "http/page": PLAIN | {"http/page", "tools"},
     "app": PLAIN
     | {"app", "settings", "hosting", "encoders", "search", "ingest", "qdrant", "projection"}
-    | {"tools", "http"},
+    | {"tools", "http", "http/page"},
     "cli": PLAIN | {"settings", "app", "evaluation", "ingest", "http/auth", "cli"},
     "__main__": {"cli"},
     "__init__": set[str](),
@@ -95,8 +96,9 @@ HEAVY = (
 
 def part(path: str) -> str:
     """The part of the design that a file belongs to."""
-    if path.startswith("http/auth/"):
-        return "http/auth"
+    for room in ("http/auth", "http/page"):
+        if path.startswith(f"{room}/"):
+            return room
     return path.split("/", maxsplit=1)[0].removesuffix(".py")
 
 

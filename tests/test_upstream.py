@@ -106,7 +106,7 @@ def test_what_is_left_out_would_be_loaded_otherwise():
     )
     lean = plain.replace(
         "import json, sys, mcp.server, qdrant_client\nmcp.server.MCPServer('x')",
-        "import json, sys\nfrom mcp_server_qdrant.core.lean import import_server\n"
+        "import json, sys\nfrom mcp_server_qdrant.app.start import import_server\n"
         "server = import_server('stdio')\n"
         "from mcp_server_qdrant.settings.environment import Settings\n"
         "server.make_server(Settings())\nserver.import_services()",

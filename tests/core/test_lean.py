@@ -47,7 +47,7 @@ def test_the_package_can_be_imported_afterwards():
 @pytest.mark.parametrize(("transport", "loaded"), [("stdio", False), ("streamable-http", True)])
 def test_the_web_server_is_loaded_for_http_alone(transport, loaded):
     code = (
-        "import sys\nfrom mcp_server_qdrant.core.lean import import_server\n"
+        "import sys\nfrom mcp_server_qdrant.app.start import import_server\n"
         f"server = import_server({transport!r})\n"
         "from mcp_server_qdrant.settings.environment import Settings\n"
         "server.make_server(Settings())\n"

@@ -14,9 +14,10 @@ from qdrant_client import models
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.tools.project import APP, app_html
+from mcp_server_qdrant.tools.project import APP
 from tests.fakes import FakeEncoder
 from tests.support import (
     Engine,

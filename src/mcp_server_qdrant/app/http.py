@@ -3,12 +3,13 @@
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.app.server import Calls, make_server
+from mcp_server_qdrant.app.server import Calls, make_server, options_of
 from mcp_server_qdrant.http import serving as http
 from mcp_server_qdrant.http.entry import asks
 from mcp_server_qdrant.http.page import routes as http_viz
@@ -18,6 +19,7 @@ from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.toolset import Options, make_tools
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.server import Extend
     from mcp_server_qdrant.app.services import Services
 
 LOOPBACK = "127.0.0.1"
@@ -41,8 +43,9 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
     calls = Calls()
     watch = Watch(settings, calls.held)
-    page = transport == "streamable-http"
-    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, page=page)
+    # Over SSE the services are opened for each client anew.
+    page = page_of(settings) if transport == "streamable-http" else None
+    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, extend=page)
     http.serve(mcp, transport, settings, watch, listener)
 
 
@@ -57,10 +60,15 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
         _serve(alone, "streamable-http", listener)
 
 
-def add_page(
-    mcp: MCPServer[Any],
+def page_of(settings: Settings) -> "Extend":
+    """What adds /viz to a server."""
+    return partial(_add_page, settings, options_of(settings))
+
+
+def _add_page(
     settings: Settings,
     options: Options,
+    mcp: MCPServer[Any],
     services: Callable[[], Awaitable["Services"]],
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""

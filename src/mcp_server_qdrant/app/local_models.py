@@ -8,11 +8,13 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.encoders.local.hosted import ModelHost, Spec, host_name, service
 from mcp_server_qdrant.settings.environment import Settings, model_environment
 
+HOST = "mcp_server_qdrant.app.model_host"
+
 
 def open_host(settings: Settings) -> ModelHost:
     """The line to the host of local models, which nothing is asked of yet."""
     name = host_name(__version__, sys.executable, model_environment())
-    return ModelHost(service(settings.cache_path / "hosts", name))
+    return ModelHost(service(settings.cache_path / "hosts", name, module=HOST))
 
 
 async def load_default(settings: Settings, host: ModelHost) -> None:

@@ -6,7 +6,7 @@ import gc
 import importlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
@@ -15,11 +15,11 @@ from mcp.types import INVALID_PARAMS
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import HOLDER, calling
 from mcp_server_qdrant.core.lean import import_qdrant_client, without
+from mcp_server_qdrant.http.page.app import app
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
 from mcp_server_qdrant.tools.boundary import ClosedTool
 from mcp_server_qdrant.tools.fields import FieldParameter
-from mcp_server_qdrant.tools.project import app
 from mcp_server_qdrant.tools.toolset import Options, make_tools
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.http.watch import Watch
 
     Opened = Services | Tenants[Services]
+    Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]]], None]
 
 NAME = "mcp-server-qdrant"
 LISTEN = "subscriptions/listen"  # which lasts until the client goes
-Transport = Literal["stdio", "sse", "streamable-http"]
 
 
 class Opening:
@@ -150,12 +150,12 @@ def make_server(
     *,
     asking: bool = False,
     watch: "Watch | None" = None,
-    page: bool = False,
+    extend: "Extend | None" = None,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
     `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
-    call. `page` adds /viz, for a transport that keeps the services open between clients.
+    call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
     opening = Opening(watch.recording(open_services) if watch else open_services)
@@ -188,10 +188,8 @@ def make_server(
     resources.register(mcp, opening.services)
     if watch is not None:
         watch.register(mcp, opening.begin, [tool.name for tool in tools])
-    if page:
-        from mcp_server_qdrant.app import http as server_http
-
-        server_http.add_page(mcp, settings, options_of(settings), opening.services)
+    if extend is not None:
+        extend(mcp, opening.services)
     return mcp
 
 
@@ -238,15 +236,3 @@ def options_of(settings: Settings) -> Options:
         find_description=settings.tool_find_description,
         store_description=settings.tool_store_description,
     )
-
-
-def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
-    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where."""
-    if transport == "stdio":
-        from mcp_server_qdrant.app import stdio as server_stdio
-
-        server_stdio.run(settings)
-    else:
-        from mcp_server_qdrant.app import http as server_http
-
-        server_http.run(settings, transport, ready)

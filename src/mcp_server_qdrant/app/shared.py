@@ -17,12 +17,12 @@ from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.points import Points, Tally
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus
+from mcp_server_qdrant.qdrant.trips import EdgeQueries
 from mcp_server_qdrant.settings.environment import Settings
 
 

@@ -25,6 +25,7 @@ from mcp_server_qdrant.cli.upkeep import accept_loss, copy, upgrade
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.start import Transport
     from mcp_server_qdrant.evaluation.labels import Label
     from mcp_server_qdrant.evaluation.run import Measured
     from mcp_server_qdrant.evaluation.sweep import Configuration
@@ -44,7 +45,7 @@ INTERRUPTED = 130
 @cli_settings.env_file
 @click.version_option(__version__)
 @click.pass_context
-def main(context: click.Context, transport: str) -> None:
+def main(context: click.Context, transport: "Transport") -> None:
     """Serve all Qdrant collections to MCP clients. Settings come from the environment and a file.
 
     Without a command it serves.
@@ -58,7 +59,7 @@ main.add_command(copy)
 main.add_command(accept_loss)
 
 
-def serve(transport: str) -> None:
+def serve(transport: "Transport") -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
     gc.disable()
@@ -67,13 +68,13 @@ def serve(transport: str) -> None:
     try:
         read = cli_settings.load(serving=True)
         cli_settings.leave_folder()
-        from mcp_server_qdrant.core.lean import import_server
+        from mcp_server_qdrant.app.start import run
 
         def ready(address: str) -> None:
             if read.log_format == "text":
                 click.echo(f"mcp-server-qdrant serves {address}", err=True)
 
-        import_server(transport).run(read, transport, ready)
+        run(read, transport, ready)
         # A model that is still being loaded, in a thread, would abort an orderly end.
         os._exit(0)
     except ConfigError as error:

@@ -36,12 +36,6 @@ def import_qdrant_client() -> None:
         importlib.import_module("qdrant_client")
 
 
-def import_server(transport: str) -> Any:
-    """`mcp_server_qdrant.app.server`, for the first time."""
-    with without("uvicorn") if transport == "stdio" else contextlib.nullcontext():
-        return importlib.import_module("mcp_server_qdrant.app.server")
-
-
 @contextlib.contextmanager
 def _unbuilt(prefix: str) -> Iterator[None]:
     """Meanwhile models of modules with that prefix are not built again."""

@@ -36,11 +36,11 @@ from mcp_server_qdrant.settings.cluster import ClusterSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.filter import FilterSettings
 from mcp_server_qdrant.settings.http import HttpSettings
+from mcp_server_qdrant.settings.keys import keys_sent
 from mcp_server_qdrant.settings.ranking import RankingSettings
 from mcp_server_qdrant.settings.sources import (
     WholePath,
     check_certificates,
-    keys_sent,
     left_alone,
     paths_below,
     settings_file,

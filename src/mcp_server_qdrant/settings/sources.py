@@ -7,19 +7,15 @@ read there unasked, and no path in a setting depends on it.
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
+from typing import Annotated
 
 from platformdirs import user_config_path
 from pydantic import AfterValidator
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.ownership import others_may_write
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.settings.environment import Settings
 
 ENV_FILE = ".env"
 RELATIVE = (
@@ -141,34 +137,3 @@ def left_alone(file: Path | None, names: Collection[str]) -> str | None:
 def printable(path: Path) -> str:
     """The path in one line, whatever its name is."""
     return "".join(one if one.isprintable() else "\ufffd" for one in str(path))
-
-
-def keys_sent(
-    settings: "Settings", given: Collection[str], names: Mapping[str, tuple[str, ...]], file: Path
-) -> Iterator[str]:
-    """A sentence for each key of the environment that goes to an address which the file names.
-
-    `given` are the fields that the environment sets, `names` all fields' variables.
-    """
-    for key, address in _destinations(settings):
-        host = urlsplit(getattr(settings, address) or "").hostname
-        if key in given and host and address not in given:
-            yield (
-                f"{names[key][0]} of the environment goes to {host}, "
-                f"the {names[address][0]} of {printable(file)}"
-            )
-
-
-def _destinations(settings: "Settings") -> Iterator[tuple[str, str]]:
-    """Which key goes to which address, both as fields."""
-    yield "qdrant_api_key", "qdrant_url"
-    yield "rerank_api_key", "rerank_url"
-    yield "tenant_check_key", "tenant_check_url"
-    if settings.serves("qdrant"):
-        yield "embedding_api_key", "qdrant_url"
-    if settings.serves("openai"):
-        own = settings.service_url == settings.embedding_service_url
-        for key in ("embedding_api_key", "openai_api_key"):
-            held = getattr(settings, key)
-            if held and held.get_secret_value() == settings.service_key:
-                yield key, "embedding_service_url" if own else "openai_base_url"

@@ -2,11 +2,9 @@
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from hashlib import sha256
-from importlib import resources
 from typing import Annotated, Any, Literal, Protocol
 
-from mcp.server.apps import Apps, ResourceCsp, client_supports_apps
+from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
 from mcp.types import CallToolResult, ImageContent
 from pydantic import BaseModel, BeforeValidator, Field
@@ -105,39 +103,6 @@ def make_project(services: Callable[[], Awaitable[Services]]) -> ClosedTool:
     tool = ClosedTool.of(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
     tool.meta = {"ui": {"resourceUri": APP}}
     return tool
-
-
-def app() -> Apps:
-    """The extension with the app as a resource: one file that loads nothing from anywhere."""
-    apps = Apps()
-    apps.add_html_resource(
-        APP,
-        app_html(),
-        name="map",
-        title="Map of collections",
-        description="The map of qdrant-project, to look around and search in.",
-        csp=ResourceCsp(connect_domains=[], resource_domains=[], frame_domains=[]),
-        prefers_border=True,
-    )
-    return apps
-
-
-def app_html() -> str:
-    """The app, with a policy that lets its own script and style in, and nothing else."""
-    page = resources.files("mcp_server_qdrant").joinpath("http/page/mcp_app.html")
-    html = page.read_text(encoding="utf-8")
-    return html.replace(
-        "{{policy}}",
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src {_allowed(html, 'script')}; style-src {_allowed(html, 'style')}",
-    )
-
-
-def _allowed(html: str, tag: str) -> str:
-    """The source expression of the page's only element of this name."""
-    inside = html.split(f"<{tag}>")[1].split(f"</{tag}>", maxsplit=1)[0]
-    digest = base64.b64encode(sha256(inside.encode()).digest()).decode("ascii")
-    return f"'sha256-{digest}'"
 
 
 def output(view: View, axes: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.local import hosted
 from mcp_server_qdrant.encoders.local.hosted import (
@@ -39,7 +40,7 @@ def spec(model_dir: Path) -> Spec:
 
 @pytest.fixture
 def place(tmp_path: Path):
-    return service(tmp_path / "hosts", host_name("test"), IDLE)
+    return service(tmp_path / "hosts", host_name("test"), IDLE, module=HOST)
 
 
 @contextlib.asynccontextmanager
@@ -308,7 +309,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_begun_anew(place, spec,
 
 async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
     (tmp_path / "file").write_text("")
-    async with line(service(tmp_path / "file" / "hosts", "m", IDLE)) as host:
+    async with line(service(tmp_path / "file" / "hosts", "m", IDLE, module=HOST)) as host:
         encoder = HostedEncoder(host, spec, 16)
         encoder.start()
 

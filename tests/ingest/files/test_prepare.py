@@ -23,7 +23,7 @@ from mcp_server_qdrant.ingest.files.prepare import (
 )
 from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from mcp_server_qdrant.ingest.formats.load import Mark
+from mcp_server_qdrant.ingest.formats.base import Mark
 
 MEASURES = Measures(limit=64, tokenizer=None, count=tokens, split=split)
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.load import decode, load, plain, tags_of
+from mcp_server_qdrant.ingest.formats.base import decode, plain, tags_of
+from mcp_server_qdrant.ingest.formats.load import load
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.ingest.formats.load import Mark
+from mcp_server_qdrant.ingest.formats.base import Mark
 from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, read
 
 # Each line of merges holds ten times as much as the one before it.

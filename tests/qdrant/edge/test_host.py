@@ -28,7 +28,7 @@ from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import host as edge_host
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 
 
@@ -233,7 +233,7 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
 async def opened_late(folder):
     """What a new client learns of a host that hangs, in a second."""
     try:
-        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK), 1.0)
+        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK, module=HOST), 1.0)
     except EngineUnavailable as error:
         return error
 

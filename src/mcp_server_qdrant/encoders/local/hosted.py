@@ -51,10 +51,12 @@ FAULTS = Faults(
 )
 
 
-def service(folder: Path, name: str, idle_seconds: float = IDLE_SECONDS) -> Service:
-    """The model host of a folder and a name."""
+def service(
+    folder: Path, name: str, idle_seconds: float = IDLE_SECONDS, *, module: str = ""
+) -> Service:
+    """The model host of a folder and a name; whoever may start it says of which `module`."""
     return Service(
-        module="mcp_server_qdrant.app.model_host",
+        module=module,
         folder=folder.absolute(),
         name=name,
         wire=WIRE,

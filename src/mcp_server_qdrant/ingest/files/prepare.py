@@ -14,7 +14,8 @@ from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.opening import opened
 from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from mcp_server_qdrant.ingest.formats.load import Loaded, Mark, load, many
+from mcp_server_qdrant.ingest.formats.base import Loaded, Mark
+from mcp_server_qdrant.ingest.formats.load import load, many
 from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.store import encoded_text, shortened
 

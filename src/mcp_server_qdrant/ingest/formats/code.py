@@ -2,7 +2,7 @@
 
 import re
 
-from mcp_server_qdrant.ingest.formats.load import Mark
+from mcp_server_qdrant.ingest.formats.base import Mark
 
 # The words before a name, as Python, JavaScript, Go, Rust, Java, Kotlin, Swift, C#, Ruby, PHP,
 # Scala, Elixir and SQL have them. Methods without such a word, as in Java and C, go unseen.

@@ -6,7 +6,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import PurePosixPath
 
-from mcp_server_qdrant.ingest.formats.load import Contents, Loaded, Mark, Patience
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience
 
 UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "iframe", "select"})
 HEADINGS = {f"h{level}": level for level in range(1, 7)}

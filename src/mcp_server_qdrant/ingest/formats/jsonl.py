@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.ingest.formats.load import Contents, Loaded, created, decode, plain, tags_of
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, created, decode, plain, tags_of
 
 IDS = ("id", "_id")
 TEXTS = ("text", "document", "page_content", "content", "chunk", "body")

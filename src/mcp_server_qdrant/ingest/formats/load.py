@@ -1,79 +1,10 @@
-"""Bytes of a file -> the texts in it, with what is known of them."""
+"""Bytes of a file -> the texts in it, by the format that its name tells."""
 
-import codecs
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import PurePosixPath
-from time import thread_time
-from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.notation import CALENDAR, impossible, moment
-from mcp_server_qdrant.ingest.fields import FEWEST, MOST
-
-MAX_DEPTH = 32
-MAX_VALUES = 10_000
-BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a part of a text begins: its name, and how deep it lies (1 is the outermost)."""
-
-    start: int
-    level: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """One text of a file.
-
-    `id` is the one it came with; None means that the file is its id. `offset` is where the text
-    begins in the file, in characters; `marks` are sorted by where they are in the text.
-    """
-
-    text: str
-    title: str
-    id: str | None = None
-    metadata: Mapping[str, Any] | None = None
-    tags: tuple[str, ...] = ()
-    created_at: datetime | None = None
-    marks: tuple[Mark, ...] = ()
-    markdown: bool = False
-    offset: int = 0
-
-
-@dataclass(slots=True)
-class Contents:
-    """The texts of a file, and sentences on what could not be taken from it."""
-
-    texts: list[Loaded] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-class Patience:
-    """So many seconds of this thread's processor time, within which a file must be read."""
-
-    def __init__(self, seconds: int) -> None:
-        self._seconds = seconds
-        self._end = thread_time() + seconds
-
-    def check(self) -> None:
-        """Raise UnusableFile once they are over."""
-        if thread_time() > self._end:
-            raise UnusableFile(f"takes longer than {self._seconds} s to read")
-
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode, name_of
 
 Loader = Callable[[str, bytes], Contents]
 
@@ -105,80 +36,6 @@ def many(path: str) -> bool:
     """Whether a file of this name is a list of texts, or a format larger than its text."""
     suffix = PurePosixPath(path).suffix.lower()
     return suffix in SUFFIXES["jsonl"] | SUFFIXES["pdf"]
-
-
-def decode(data: bytes, declared: str | None = None) -> str:
-    """The text, as its byte order mark says, or `declared`, or UTF-8. Raises UnusableFile."""
-    for bom, encoding in BOMS:
-        if data.startswith(bom):
-            return _decoded(data[len(bom) :], encoding)
-    if b"\0" in data:
-        raise UnusableFile("is binary")
-    return _decoded(data, declared or "utf-8")
-
-
-def _decoded(data: bytes, encoding: str) -> str:
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data":
-            raise UnusableFile("ends in the middle of a character: is it complete?") from error
-        fault = f"byte {error.start:,} is 0x{data[error.start]:02x}"
-        raise UnusableFile(f"is not {encoding.upper()}: {fault}") from error
-
-
-def plain(value: Any) -> Any:
-    """What a person wrote as JSON or YAML, as every engine can hold it.
-
-    Dates and numbers beyond 64 bits become text. Raises UnusableFile where there is too much.
-    """
-    return _plain(value, 0, iter(range(MAX_VALUES)))
-
-
-def _plain(value: Any, depth: int, left: Iterator[int]) -> Any:
-    # Aliases of YAML make much out of little: what is counted is what would be stored.
-    if next(left, None) is None:
-        raise UnusableFile(f"has metadata of more than {MAX_VALUES:,} values")
-    if depth > MAX_DEPTH:
-        raise UnusableFile(f"has metadata nested deeper than {MAX_DEPTH} levels")
-    if isinstance(value, Mapping):
-        return {_text(key): _plain(one, depth + 1, left) for key, one in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(one, depth + 1, left) for one in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, int) and FEWEST <= value <= MOST:
-        return value
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return SURROGATE.sub("\ufffd", text)
-
-
-def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
-    """The first time among the values, and on each that can be none a sentence with its name."""
-    found = next((when for when in map(moment, times.values()) if when), None)
-    faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
-    return found, faults
-
-
-def tags_of(value: Any) -> tuple[str, ...]:
-    """Tags as people write them: a list, or names by comma."""
-    if isinstance(value, str):
-        value = value.split(",")
-    if not isinstance(value, list):
-        return ()
-    names = (_text(one).strip() for one in value if isinstance(one, str | int | float))
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def name_of(path: str) -> str:
-    """The place of a file in its source."""
-    return path.partition("/")[2] or path
 
 
 def _load_text(path: str, data: bytes) -> Contents:

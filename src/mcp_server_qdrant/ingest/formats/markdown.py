@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.load import (
+from mcp_server_qdrant.ingest.formats.base import (
     MAX_VALUES,
     Contents,
     Loaded,

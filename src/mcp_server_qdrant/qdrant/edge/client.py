@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
+HOST = "mcp_server_qdrant.qdrant.edge.host"
 _BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
 _HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
 
@@ -38,7 +39,7 @@ class EdgeClient(AsyncQdrantBase):
         cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
     ) -> Self:
         """Open the folder; the host is started when none runs. `timeout`: seconds per call."""
-        link = Link(service(Path(path), options), timeout)
+        link = Link(service(Path(path), options, module=HOST), timeout)
         await link.open()
         return cls(link)
 

@@ -55,10 +55,10 @@ class EdgeOptions:
         return cls(**json.loads(text))
 
 
-def service(folder: Path, options: EdgeOptions | None = None) -> Service:
-    """The engine host of a folder."""
+def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "") -> Service:
+    """The engine host of a folder; whoever may start it says of which `module`."""
     return Service(
-        module="mcp_server_qdrant.qdrant.edge.host",
+        module=module,
         folder=folder.absolute(),
         name=NAME,
         wire=WIRE,

@@ -10,8 +10,8 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.trips import TRIPS, EdgeQueries
 from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.trips import TRIPS, EdgeQueries
 from tests.support import IDF, foreign, sparse_vector
 
 NAMES = ("north", "south", "east")
