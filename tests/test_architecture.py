@@ -1,78 +1,102 @@
-"""Who may import whom, how long things may be, where an except may be broad (DESIGN section 4)."""
+"""Who may import whom, how long things may be, where an except may be broad (ARCHITECTURE.md)."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
-
-import pytest
+from functools import cache
+from pathlib import Path, PurePosixPath
 
 PACKAGE = "mcp_server_qdrant"
-SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
-MAX_LINES, MAX_FUNCTION = 400, 60
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / PACKAGE
+MAX_LINES, MAX_FUNCTION, MAX_ENTRIES = 400, 60, 16
 
-PLAIN = {"core"}
-MAY_IMPORT = {
-    "core": PLAIN,
-    "http/auth": PLAIN | {"http/auth"},
-    "settings": PLAIN | {"settings"},
-    "hosting": PLAIN | {"hosting"},
-    "encoders": PLAIN | {"encoders", "hosting"},
-    "search": PLAIN | {"search"},
-    "ingest": PLAIN | {"ingest"},
-    "qdrant": PLAIN | {"qdrant", "hosting"},
-    "projection": PLAIN | {"projection"},
-    "evaluation": PLAIN | {"evaluation"},
-    "tools": PLAIN | {"tools"},
-    "http": PLAIN | {"http", "settings", "http/auth", "http/page"},
-    "http/page": PLAIN | {"http/page", "tools"},
-    "app": PLAIN
-    | {"app", "settings", "hosting", "encoders", "search", "ingest", "qdrant", "projection"}
-    | {"tools", "http", "http/page"},
-    "cli": PLAIN | {"settings", "app", "evaluation", "ingest", "http/auth", "cli"},
-    "__main__": {"cli"},
-    "__init__": set[str](),
+Layers = Sequence[Mapping[str, tuple[str, ...]]]
+
+# The layers, lowest first: each room with the rooms of lower layers that it may import. What lives
+# in a room is the first line of its __init__.py. ARCHITECTURE.md shows this table.
+PARTS = ("qdrant", "encoders", "search", "ingest", "projection")
+LAYERS: Layers = (
+    {"core": ()},
+    {"settings": ("core",), "hosting": ("core",)},
+    {"qdrant": ("core", "hosting"), "encoders": ("core", "hosting")},
+    dict.fromkeys(("search", "ingest", "projection", "evaluation"), ("core",)),
+    {"tools": ("core",), "http/auth": ("core",)},
+    {"http/page": ("core", "tools")},
+    {"http": ("core", "settings", "http/auth", "http/page")},
+    {"app": ("core", "settings", "hosting", *PARTS, "tools", "http", "http/page")},
+    {"cli": ("core", "settings", "ingest", "evaluation", "http/auth", "app")},
+)
+ROOMS = {room: lower for layer in LAYERS for room, lower in layer.items()}
+TOP = {"__main__.py": ("cli",), "__init__.py": ()}
+
+# Files that may import less than their room: other rooms, and files of their own by path.
+NARROWER: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("core/access.py", "core/deadline.py", "core/errors.py"), ()),
+    **dict.fromkeys(("core/lean.py", "core/models.py", "core/ownership.py"), ()),
+    "core/datatypes.py": ("core/models.py",),
+    "core/logs.py": ("core/telemetry.py",),
+    "core/maps.py": ("core/datatypes.py",),
+    "core/notation.py": ("core/datatypes.py",),
+    "core/tasks.py": ("core/errors.py",),
+    "core/telemetry.py": ("core/datatypes.py",),
+    "core/writes.py": ("core/datatypes.py", "core/models.py"),
+    "app/model_host.py": ("core", "hosting", "encoders", "ingest"),
+    "app/upkeep.py": ("core", "settings", "encoders", "ingest", "qdrant", "app"),
+    **dict.fromkeys(
+        ("app/server.py", "app/start.py", "app/stdio.py", "app/http.py"),
+        ("core", "settings", "tools", "http", "http/page", "app"),
+    ),
+    "app/*": ("core", "settings", *PARTS, "app"),
+}
+# Files that only these may import. Steps meet in the pipeline alone; each kind of helper beside.
+ONLY_BY = {
+    "core/logs.py": ("cli/*",),
+    "search/pipeline.py": ("app/*",),
+    "search/passage.py": ("search/*", "app/services.py"),
+    "search/steps/lift.py": ("search/*",),
+    "search/words/vocabulary.py": ("search/*", "app/services.py"),
+    "search/words/lexicon.py": ("search/*", "app/services.py"),
+    "search/words/cache.py": ("search/*", "app/services.py"),
+    "search/*": ("search/pipeline.py", "app/services.py"),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": ("tools/*", "app/server.py", "app/http.py", "app/stdio.py", "http/*"),
+    "mcp": ("tools/*", "http/*", "app/server.py", "app/stdio.py", "app/http.py"),
     "PIL": ("projection/image.py",),
-    "qdrant_client": ("qdrant/*", "app/services.py", "app/upkeep.py"),
-    "qdrant_edge": ("qdrant/*", "encoders/bm25.py"),
+    "click": ("cli/*",),
+    "qdrant_client": ("qdrant/*", "app/services.py", "app/upkeep.py", "core/lean.py"),
+    "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
-    "fastembed": ("encoders/*",),
-    "onnxruntime": ("encoders/*",),
-    "tokenizers": ("encoders/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/*", "http/auth/jwks.py"),
+    "fastembed": ("encoders/local/*",),
+    "onnxruntime": ("encoders/local/*",),
+    "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
+    "httpx": ("encoders/remote/*", "http/auth/jwks.py"),
     "jwt": ("http/auth/oauth.py",),
     "pydantic_settings": ("settings/*",),
+    "platformdirs": ("settings/*",),
     "opentelemetry": ("http/tracing.py",),
     "prometheus_client": ("http/metrics.py",),
     "ranx": ("evaluation/metrics.py",),
     "pathspec": ("ingest/files/patterns.py",),
     "pypdf": ("ingest/formats/pdf.py",),
+    "semantic_text_splitter": ("ingest/chunk.py",),
+    "starlette": ("http/*",),
     "watchfiles": ("ingest/files/watch.py",),
     "uvicorn": ("http/serving.py", "http/drain.py"),
     "yaml": ("ingest/formats/markdown.py", "http/auth/tokens.py"),
 }
-NOT_STAGES = {  # passage and lift help stages, the others know the words for spelling
-    *("__init__", "pipeline", "passage", "lift"),
-    *("vocabulary", "lexicon", "cache"),
-}
 BROAD = {
-    (
-        "tools/boundary.py",
-        "call",
-    ): "the tool boundary: whatever happens, the client gets a sentence",
+    ("tools/boundary.py", "call"): "whatever happens, the client gets a sentence",
     ("encoders/local/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
     ("encoders/local/fastembed.py", "_guarded"): "and so they do when a text is encoded",
     ("encoders/local/rerank.py", "_load"): "the same libraries",
     ("encoders/local/rerank.py", "_scores"): "the same libraries",
-    (
-        "core/errors.py",
-        "contained",
-    ): "a file's fault is that file's, a background task's ends nothing",
+    ("core/errors.py", "contained"): "a file's fault is that file's, a task's ends nothing",
     ("qdrant/edge/shards.py", "guarded"): "the engine's panics derive from BaseException",
 }
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -81,76 +105,112 @@ FILES = {
     for file in sorted(SOURCE.rglob("*.py"))
 }
 HEAVY = (
-    "qdrant_client",
-    "qdrant_edge",
-    "fastembed",
-    "onnxruntime",
-    "tokenizers",
-    "grpc",
-    "numpy",
-    "PIL",
-    "jwt",
-    "prometheus_client",
+    *("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc"),
+    *("numpy", "PIL", "jwt", "prometheus_client"),
 )
+NAMED = re.compile(rf"\b{PACKAGE}((?:\.[A-Za-z_]\w*)+)")
+
+parsed = cache(ast.parse)
 
 
-def part(path: str) -> str:
-    """The part of the design that a file belongs to."""
-    for room in ("http/auth", "http/page"):
-        if path.startswith(f"{room}/"):
-            return room
-    return path.split("/", maxsplit=1)[0].removesuffix(".py")
+def room_of(path: str) -> str:
+    """The room that a file lies in: the deepest of the table."""
+    folders = (str(one) for one in PurePosixPath(path).parents)
+    return next((one for one in folders if one in ROOMS), path.split("/", maxsplit=1)[0])
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ("." * node.level + f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def module_file(root: Path, dotted: str) -> str:
-    """The file behind `mcp_server_qdrant.a.b.Name`, relative to the package."""
-    here = root
-    for name in dotted.split(".")[1:]:
-        if (here / f"{name}.py").exists():
-            return (here / f"{name}.py").relative_to(root).as_posix()
-        if not (here / name).is_dir():
+@cache
+def file_of(dotted: str) -> str:
+    """The file behind `mcp_server_qdrant.a.b.Name`; of a folder its __init__.py."""
+    parts = dotted.split(".")[1:]
+    while parts and f"{'/'.join(parts)}.py" not in FILES:
+        if "/".join([*parts, "__init__.py"]) in FILES:
             break
-        here /= name
-    return (here / "__init__.py").relative_to(root).as_posix()
+        parts.pop()
+    path = "/".join(parts)
+    return f"{path}.py" if f"{path}.py" in FILES else f"{path}/__init__.py".lstrip("/")
 
 
-def is_stage(path: str) -> bool:
-    return path.startswith("search/") and Path(path).stem not in NOT_STAGES
+@cache
+def imports(text: str) -> tuple[tuple[int, str], ...]:
+    """Line and dotted name of everything imported: lazily, for types, or by its name too."""
+    found = []
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found += [
+                (node.lineno, one.value)
+                for one in node.args
+                if isinstance(one, ast.Constant) and not str(one.value).startswith(PACKAGE)
+            ]
+    return tuple(found)
 
 
-def import_faults(root: Path, path: str, tree: ast.AST) -> Iterator[str]:
-    for name in imported(tree):
-        third = name.split(".")[0]
-        owners = OWNERS.get(third)
-        if owners and not any(fnmatchcase(path, owner) for owner in owners):
-            yield f"imports {third}"
-        if name.startswith("."):
-            yield "relative import"
-        if third != PACKAGE:
-            continue
-        target = module_file(root, name)
-        if target == "__init__.py":
-            if name != f"{PACKAGE}.__version__":
-                yield "imports the package root"
-        elif part(target) not in MAY_IMPORT[part(path)]:
-            yield f"{part(path)} imports {part(target)}"
-        if is_stage(target) and path not in ("search/pipeline.py", "app/services.py"):
-            yield "imports a stage"
+@cache
+def names(text: str) -> tuple[tuple[int, str], ...]:
+    """Line and dotted name of every module of ours that stands in a string, docstrings apart."""
+    tree = parsed(text)
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return tuple(
+        (node.lineno, match[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+        for match in NAMED.finditer(node.value)
+        if match[1].split(".")[1] in {room.split("/")[0] for room in ROOMS}
+    )
 
 
-def environment_faults(path: str, tree: ast.AST) -> Iterator[str]:
+@cache
+def uses(path: str, text: str) -> tuple[tuple[int, str], ...]:
+    """Line and file of everything of ours that a file imports or names."""
+    ours = [one for one in imports(text) if one[1].split(".")[0] == PACKAGE]
+    found = ((line, file_of(dotted)) for line, dotted in (*ours, *names(text)))
+    return tuple((line, target) for line, target in found if target != path)
+
+
+def import_faults(path: str, text: str) -> Iterator[tuple[int, str]]:
+    for line, dotted in imports(text):
+        third = dotted.split(".")[0]
+        if third in OWNERS and not any(fnmatchcase(path, one) for one in OWNERS[third]):
+            yield line, f"imports {third}"
+        if dotted.startswith("."):
+            yield line, "relative import"
+        ours = dotted.startswith(PACKAGE) and dotted != f"{PACKAGE}.__version__"
+        if ours and file_of(dotted).endswith("__init__.py"):
+            yield line, f"imports {dotted}, which is no module"
+    for line, dotted in names(text):
+        if file_of(dotted).endswith("__init__.py"):
+            yield line, f"names {dotted}, which is no module"
+    for line, target in uses(path, text):
+        if not target.endswith("__init__.py"):
+            yield from ((line, fault) for fault in _direction_faults(path, target))
+
+
+def _direction_faults(path: str, target: str) -> Iterator[str]:
+    room, other = room_of(path), room_of(target)
+    narrower = (may for one, may in (TOP | NARROWER).items() if fnmatchcase(path, one))
+    if not {other, target} & {*next(narrower, (*ROOMS.get(room, ()), room))}:
+        yield f"{room} imports {other}" if room != other else f"{path} imports {target}"
+        return
+    users = next((users for one, users in ONLY_BY.items() if fnmatchcase(target, one)), ("*",))
+    if not any(fnmatchcase(path, one) for one in users):
+        yield f"imports {target}, which is for {' and '.join(users)}"
+
+
+def environment_faults(path: str, text: str) -> Iterator[tuple[int, str]]:
     read = {"os.environ", "os.getenv", "os.environb"}
-    reads = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    if path != "settings/environment.py" and read & (reads | set(imported(tree))):
-        yield "reads the environment"
+    used = [
+        (node.lineno, ast.unparse(node))
+        for node in ast.walk(parsed(text))
+        if isinstance(node, ast.Attribute)
+    ]
+    for line, name in (*used, *imports(text)):
+        if name in read and path != "settings/environment.py":
+            yield line, "reads the environment"
 
 
 def broad(node: ast.AST) -> bool:
@@ -166,105 +226,262 @@ def broad(node: ast.AST) -> bool:
     )
 
 
-def broad_places(node: ast.AST, function: str = "") -> Iterator[str]:
-    """The name of the function around each thing that catches everything."""
+def broad_places(node: ast.AST, function: str = "") -> Iterator[tuple[int, str]]:
+    """Line, and name of the function around it, of each thing that catches everything."""
     for child in ast.iter_child_nodes(node):
         if broad(child):
-            yield function
+            yield child.lineno, function
         yield from broad_places(child, child.name if isinstance(child, FUNCTION) else function)
 
 
-def shape_faults(path: str, text: str, tree: ast.AST) -> Iterator[str]:
+def shape_faults(path: str, text: str) -> Iterator[tuple[int, str]]:
     if len(text.splitlines()) > MAX_LINES:
-        yield f"more than {MAX_LINES} lines"
-    for node in ast.walk(tree):
+        yield MAX_LINES + 1, f"more than {MAX_LINES} lines"
+    for node in ast.walk(parsed(text)):
         if isinstance(node, FUNCTION) and node.end_lineno - node.lineno >= MAX_FUNCTION:
-            yield f"{node.name} is longer than {MAX_FUNCTION} lines"
-    for function in broad_places(tree):
+            yield node.lineno, f"{node.name} is longer than {MAX_FUNCTION} lines"
+    for line, function in broad_places(parsed(text)):
         if (path, function) not in BROAD:
-            yield f"excepts everything in {function or 'the module'}"
+            yield line, f"excepts everything in {function or 'the module'}"
+
+
+def layout_faults(path: str, text: str) -> Iterator[tuple[int, str]]:
+    *folders, stem = path.removesuffix(".py").split("/")
+    if not folders:
+        return
+    if stem in folders or stem.startswith(
+        tuple(f"{one}_" for folder in folders for one in (folder, folder.removesuffix("s")))
+    ):
+        yield 1, "says its folder again"
+    if stem == "__init__":
+        body = parsed(text).body
+        if len(body) != 1 or not (ast.get_docstring(parsed(text)) or "").strip():
+            yield 1, "holds something else than what lives in its folder"
+
+
+RULES = (import_faults, environment_faults, shape_faults, layout_faults)
 
 
 def faults(path: str, text: str) -> list[str]:
-    """What breaks the rules in one file of the package, whose path is relative to it."""
-    tree = ast.parse(text)
-    return [
-        *import_faults(SOURCE, path, tree),
-        *environment_faults(path, tree),
-        *shape_faults(path, text, tree),
+    """What breaks the rules in one file of the package: file, line, fault."""
+    found = {one for rule in RULES for one in rule(path, text)}
+    return [f"{path}:{line}: {fault}" for line, fault in sorted(found)]
+
+
+def table_faults(layers: Layers, paths: set[str]) -> list[str]:
+    """Rooms without a place, places without a room, and imports that do not lead down."""
+    below: set[str] = set()
+    found = []
+    for layer in layers:
+        for room, lower in layer.items():
+            found += [
+                f"{room} imports {one} of no lower layer" for one in lower if one not in below
+            ]
+        below |= layer.keys()
+    found += [f"{room} has no folder" for room in below if f"{room}/__init__.py" not in paths]
+    tops = {path.split("/")[0] for path in paths if "/" in path}
+    return found + [f"{top} is in no layer" for top in sorted(tops - below)]
+
+
+def circles(graph: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What closes a circle in a graph (node -> node -> where)."""
+    found = []
+    for start in graph:
+        reached, waiting = set[str](), [*graph[start]]
+        while waiting:
+            if (node := waiting.pop()) not in reached:
+                reached.add(node)
+                waiting += graph.get(node, ())
+        found += [
+            f"{graph[node][start]}: {node} uses {start}, which leads back to it"
+            for node in sorted(reached)
+            if start in graph.get(node, ())
+        ]
+    return found
+
+
+def graphs(files: Mapping[str, str]) -> dict[str, dict[str, dict[str, str]]]:
+    """Who uses whom, and where: of all files, and in each folder of its files and folders."""
+    found: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for path, text in files.items():
+        for line, target in uses(path, text):
+            if target.endswith("__init__.py"):
+                continue
+            place, ways, others = f"{path}:{line}", path.split("/"), target.split("/")
+            found["files"][path].setdefault(target, place)
+            while ways[0] == others[0]:
+                ways, others = ways[1:], others[1:]
+            folder = path.removesuffix("/".join(ways))
+            found[f"folder {folder}"][ways[0]].setdefault(others[0], place)
+    return found
+
+
+def circles_of(files: Mapping[str, str]) -> list[str]:
+    return [one for graph in graphs(files).values() for one in circles(graph)]
+
+
+def meaning(room: str) -> str:
+    """The first line of what a room says of itself."""
+    told = ast.get_docstring(parsed(FILES[f"{room}/__init__.py"])) or ""
+    return told.splitlines()[0]
+
+
+def table() -> str:
+    """The layers as ARCHITECTURE.md shows them, highest first."""
+    rows = [
+        f"| {number} | `{room}/` | {meaning(room)} | {', '.join(lower) or 'nothing'} |"
+        for number, layer in reversed([*enumerate(LAYERS, 1)])
+        for room, lower in layer.items()
     ]
+    return "\n".join(["| layer | room | what lives there | imports |", "|---|---|---|---|", *rows])
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_a_file_keeps_the_rules(path: str):
-    assert faults(path, FILES[path]) == []
+def test_every_file_keeps_the_rules():
+    assert [fault for path, text in FILES.items() for fault in faults(path, text)] == []
 
 
-def test_every_part_of_the_package_has_its_rule():
-    assert set(map(part, FILES)) == set(MAY_IMPORT)
+def test_every_room_has_its_layer_and_imports_only_lower_ones():
+    assert table_faults(LAYERS, {*FILES}) == []
 
 
-def test_every_broad_except_that_is_allowed_exists():
-    places = {(p, name) for p, text in FILES.items() for name in broad_places(ast.parse(text))}
+def test_there_is_no_circle_of_files_nor_of_folders():
+    assert circles_of(FILES) == []
+
+
+def test_the_root_has_few_entries():
+    entries = sorted(one.name for one in SOURCE.iterdir() if one.name != "__pycache__")
+
+    assert len(entries) <= MAX_ENTRIES, entries
+
+
+def test_architecture_md_shows_the_layers():
+    assert table() in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), f"\n{table()}\n"
+
+
+def test_what_pyproject_starts_is_there():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+    assert set(scripts.values()) == {f"{PACKAGE}.__main__:main"}
+    assert any(
+        isinstance(n, FUNCTION) and n.name == "main" for n in parsed(FILES["__main__.py"]).body
+    )
+
+
+def test_every_exception_to_a_rule_is_used():
+    places = {(path, name) for path in FILES for _, name in broad_places(parsed(FILES[path]))}
+    patterns = [*NARROWER, *ONLY_BY, *(one for owned in OWNERS.values() for one in owned)]
 
     assert places == set(BROAD)
+    assert [one for one in patterns if not any(fnmatchcase(path, one) for path in FILES)] == []
 
 
-PLANTS = [
-    ("core/datatypes.py", "import mcp_server_qdrant.settings.http", "core imports settings"),
-    ("core/errors.py", "from mcp_server_qdrant.tools.text import x", "core imports tools"),
-    ("search/new.py", "from mcp_server_qdrant.qdrant import client", "search imports qdrant"),
-    ("search/new.py", "from mcp_server_qdrant.search.words.terms import Terms", "imports a stage"),
+SETTINGS = f"from {PACKAGE}.settings.environment import Settings"
+PLANTS = [  # file, its text, what is told of it
+    ("core/new.py", f"import {PACKAGE}.settings.http", "1: core imports settings"),
+    (
+        "core/errors.py",
+        f"import {PACKAGE}.core.datatypes",
+        "1: core/errors.py imports core/datatypes.py",
+    ),
+    ("search/new.py", f"from {PACKAGE}.qdrant import client", "1: search imports qdrant"),
+    ("search/new.py", f"\n\n{SETTINGS}", "3: search imports settings"),
+    ("search/new.py", f"def f():\n    {SETTINGS}", "2: search imports settings"),
+    ("search/new.py", f"if TYPE_CHECKING:\n    {SETTINGS}", "2: search imports settings"),
+    ("search/new.py", f"import_module('{PACKAGE}.app.server')", "1: search imports app"),
+    ("qdrant/new.py", f"run(['-m', '{PACKAGE}.app.model_host'])", "1: qdrant imports app"),
+    ("qdrant/new.py", f"CODE = 'import {PACKAGE}.cli.main; x()'", "1: qdrant imports cli"),
+    (
+        "app/new.py",
+        f"run(['-m', '{PACKAGE}.app.no_host'])",
+        f"1: names {PACKAGE}.app.no_host, which is no module",
+    ),
     (
         "search/new.py",
-        "from mcp_server_qdrant.settings.environment import Settings",
-        "search imports settings",
+        f"from {PACKAGE}.search.words.terms import Terms",
+        "1: imports search/words/terms.py, which is for search/pipeline.py and app/services.py",
     ),
-    ("ingest/new.py", "from mcp_server_qdrant.encoders import text", "ingest imports encoders"),
-    ("encoders/new.py", "import mcp_server_qdrant.search.passage", "encoders imports search"),
+    (
+        "search/steps/new.py",
+        f"from {PACKAGE}.search.steps import boost",
+        "1: imports search/steps/boost.py, which is for search/pipeline.py and app/services.py",
+    ),
+    ("http/new.py", f"import {PACKAGE}.core.logs", "1: imports core/logs.py, which is for cli/*"),
+    ("ingest/new.py", f"from {PACKAGE}.encoders import text", "1: ingest imports encoders"),
+    ("encoders/new.py", f"import {PACKAGE}.search.passage", "1: encoders imports search"),
+    ("tools/new.py", f"from {PACKAGE}.search.pipeline import P", "1: tools imports search"),
+    ("tools/new.py", f"import {PACKAGE}.app.server", "1: tools imports app"),
     (
         "tools/new.py",
-        "from mcp_server_qdrant.search.pipeline import Pipeline",
-        "tools imports search",
+        f"from {PACKAGE} import __doc__",
+        f"1: imports {PACKAGE}.__doc__, which is no module",
     ),
-    ("tools/new.py", "from mcp_server_qdrant import __doc__", "imports the package root"),
-    ("tools/new.py", "import mcp_server_qdrant.app.server", "tools imports app"),
-    ("app/server.py", "from mcp_server_qdrant.cli.main import main", "app imports cli"),
-    ("http/new.py", "from mcp_server_qdrant.tools.text import found", "http imports tools"),
-    ("app/services.py", "from . import tools", "relative import"),
-    ("cli/main.py", "import mcp.types", "imports mcp"),
-    ("search/new.py", "def f():\n    from qdrant_client import models", "imports qdrant_client"),
-    ("app/services.py", "import grpc", "imports grpc"),
-    ("encoders/text.py", "from qdrant_edge import Bm25", "imports qdrant_edge"),
-    ("ingest/store.py", "import tokenizers", "imports tokenizers"),
+    ("http/auth/new.py", SETTINGS, "1: http/auth imports settings"),
+    ("http/new.py", f"from {PACKAGE}.tools import text", "1: http imports tools"),
+    ("app/server.py", f"from {PACKAGE}.cli.main import main", "1: app imports cli"),
+    ("app/services.py", f"from {PACKAGE}.tools import text", "1: app imports tools"),
+    ("app/upkeep.py", f"from {PACKAGE}.search import pipeline", "1: app imports search"),
+    ("app/server.py", f"from {PACKAGE}.qdrant import client", "1: app imports qdrant"),
+    ("__main__.py", f"from {PACKAGE}.app import server", "1: __main__.py imports app"),
+    ("app/services.py", "from . import tools", "1: relative import"),
+    ("cli/main.py", "import mcp.types", "1: imports mcp"),
+    ("search/new.py", "def f():\n    from qdrant_client import models", "2: imports qdrant_client"),
+    ("app/new.py", "import_module('qdrant_client')", "1: imports qdrant_client"),
+    ("encoders/text.py", "from qdrant_edge import Bm25", "1: imports qdrant_edge"),
+    ("ingest/store.py", "import tokenizers", "1: imports tokenizers"),
+    ("http/serving.py", "import os\nPORT = os.environ['PORT']", "2: reads the environment"),
+    ("http/serving.py", "from os import getenv", "1: reads the environment"),
+    ("http/serving.py", "\n" * (MAX_LINES + 1), f"401: more than {MAX_LINES} lines"),
+    ("http/a.py", "def f():" + "\n    x = 1" * 60, f"1: f is longer than {MAX_FUNCTION} lines"),
     (
-        "http/auth/new.py",
-        "from mcp_server_qdrant.settings.environment import Settings",
-        "http/auth imports settings",
-    ),
-    ("http/auth/bearer.py", "import jwt", "imports jwt"),
-    ("qdrant/new.py", "import httpx", "imports httpx"),
-    ("http/serving.py", "from pydantic_settings import BaseSettings", "imports pydantic_settings"),
-    ("http/serving.py", "import os\nPORT = os.environ['PORT']", "reads the environment"),
-    ("http/serving.py", "from os import getenv", "reads the environment"),
-    ("http/serving.py", "\n" * MAX_LINES, f"more than {MAX_LINES} lines"),
-    ("http/serving.py", "def f():" + "\n    x = 1" * 60, f"f is longer than {MAX_FUNCTION} lines"),
-    (
-        "http/serving.py",
+        "http/a.py",
         "def f():\n  try: x\n  except (OSError, Exception): y",
-        "excepts everything in f",
+        "3: excepts everything in f",
     ),
-    ("http/serving.py", "async def f():\n  try: x\n  except: y", "excepts everything in f"),
-    ("http/serving.py", "def f():\n  with suppress(Exception): x", "excepts everything in f"),
-    ("http/serving.py", "try: x\nexcept BaseException: y", "excepts everything in the module"),
+    ("http/a.py", "async def f():\n  try: x\n  except: y", "3: excepts everything in f"),
+    ("http/a.py", "def f():\n  with suppress(Exception): x", "2: excepts everything in f"),
+    ("http/a.py", "try: x\nexcept BaseException: y", "2: excepts everything in the module"),
+    ("settings/settings_http.py", "x = 1", "1: says its folder again"),
+    ("tools/tool_find.py", "x = 1", "1: says its folder again"),
+    ("qdrant/edge/edge.py", "x = 1", "1: says its folder again"),
+    ("tools/__init__.py", "x = 1", "1: holds something else than what lives in its folder"),
+]
+FINE = [  # the same in a docstring, a name that is none, one's own version
+    ("search/new.py", f'"""As {PACKAGE}.app.server says."""'),
+    ("search/new.py", f"CALLER = '{PACKAGE}.caller'"),
+    ("app/new.py", f"from {PACKAGE} import __version__"),
 ]
 
 
-@pytest.mark.parametrize(("path", "code", "fault"), PLANTS)
-def test_a_planted_fault_is_seen(path: str, code: str, fault: str):
-    text = FILES.get(path, "")
+def test_each_planted_fault_is_told_with_its_place():
+    told = [(path, text, faults(path, text)) for path, text, _ in PLANTS]
 
-    assert faults(path, f"{text}\n{code}\n") == [*faults(path, text), fault]
+    assert told == [(path, text, [f"{path}:{fault}"]) for path, text, fault in PLANTS]
+    assert [faults(path, text) for path, text in FINE] == [[] for _ in FINE]
+
+
+def test_a_planted_circle_is_told_with_its_place():
+    plants = {  # at the top, lazily, by name, for types; of files, of folders
+        "search/steps/lift.py": f"import {PACKAGE}.search.steps.titles",
+        "qdrant/payload.py": f"def f():\n    import {PACKAGE}.qdrant.edge.client",
+        "qdrant/edge/wire.py": f"run(['-m', '{PACKAGE}.qdrant.edge.host'])",
+        "core/errors.py": f"if TYPE_CHECKING:\n    {SETTINGS}",
+        "http/guard.py": f"import {PACKAGE}.app.local_models",
+    }
+
+    for path, text in plants.items():
+        line = len(text.splitlines())
+        assert any(one.startswith(f"{path}:{line}: ") for one in circles_of(FILES | {path: text}))
+
+
+def test_a_fault_of_the_table_is_told():
+    paths = {"a/__init__.py", "b/__init__.py", "d/__init__.py"}
+    layers = ({"a": ()}, {"b": ("a",), "c": ("b",)})
+
+    assert table_faults(layers, paths) == [
+        "c imports b of no lower layer",
+        "c has no folder",
+        "d is in no layer",
+    ]
 
 
 def test_importing_the_server_loads_neither_engine_nor_model():

@@ -1,1 +1,1 @@
-"""Values, errors and notation that every room shares. Imports nothing of ours from outside."""
+"""Values, errors and notation that every room shares. Imports no other room."""

@@ -1,4 +1,4 @@
-"""A process of ours that servers share: how it is found, started and spoken to.
+"""A process that servers share: found, started, spoken to. Knows no models and no shards.
 
 `service` says what a kind of host is, `wire` how bytes travel; `connect` and `link` are the
 client's side, `host` the other. Who uses it: `qdrant/edge/host.py` and `app/model_host.py`.

@@ -37,8 +37,8 @@ def app(
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
     A request passes, from the outside in: its id and log line, the guard and who calls
-    (`http_edge`), the limits, the size of its body. So nobody without a token takes up room.
-    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http_guard`.
+    (`http.entry`), the limits, the size of its body. So nobody without a token takes up room.
+    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
     """
     from mcp_server_qdrant.http.watch import Watch
 

@@ -116,7 +116,7 @@ class Projector:
         return await place(found, page, places)
 
     async def encoded(self, view: View, axes: int) -> dict[str, Any]:
-        """The view as JSON for a browser; see `projection_encode`."""
+        """The view as JSON for a browser; see `projection.encode`."""
         return await asyncio.to_thread(encode, view, axes)
 
     async def picture(self, view: View) -> bytes:

@@ -1,1 +1,1 @@
-"""Qdrant, remote or embedded: alone knows qdrant_client and qdrant_edge; no ranking, no models."""
+"""Qdrant, remote or embedded: owns qdrant_client and the engine. No ranking, no models."""

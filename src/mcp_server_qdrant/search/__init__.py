@@ -1,4 +1,6 @@
-"""The read path. The stages, in the order in which `pipeline.py` calls them:
+"""The read path: understand, retrieve, rank, reread, present. Nothing here writes.
+
+The stages, in the order in which `pipeline.py` calls them (those of `steps/` are pure):
 
 algorithm  which legs are searched, and their shares
 terms      query -> BM25 terms, probes, global idf

@@ -81,7 +81,7 @@ def child_of(folder):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (path / "cmdline").read_text()
-            if "edge_optimise" in line and str(folder) in line:
+            if "edge.optimise" in line and str(folder) in line:
                 return int(path.name)
     return None
 

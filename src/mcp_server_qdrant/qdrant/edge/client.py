@@ -262,7 +262,7 @@ class EdgeClient(AsyncQdrantBase):
     async def hybrid(
         self, question: str, *arguments: Any, guard: Any = None
     ) -> list[tuple[bool, Any]]:
-        """What a search asks of many collections in one trip; see `edge_hybrid`.
+        """What a search asks of many collections in one trip; see `hybrid`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
         `guard` is a plain filter on all of it.

@@ -5,7 +5,7 @@ shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
 shards/<slug>.opening   how often in a row opening it killed the host, and when last
-shards/<slug>.count     how many points it holds at least; see `edge_counts`
+shards/<slug>.count     how many points it holds at least; see `counts`
 trash/ work/            emptied at every start
 """
 

@@ -1,6 +1,6 @@
 """The shards of one folder: which exist, which are open, and what their sidecars say.
 
-Used by the writer and the readers of the host, one at a time (see `edge_gate`).
+Used by the writer and the readers of the host, one at a time (see `gate`).
 """
 
 import contextlib
