@@ -280,7 +280,7 @@ async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon._disk.path("notes") != blue.lexicon._disk.path("notes")
+        assert red.lexicon._disk.key("notes") != blue.lexicon._disk.key("notes")
     assert red.encoders.default.inner is blue.encoders.default.inner
     assert await red.encoders.default._space() != await blue.encoders.default._space()
 

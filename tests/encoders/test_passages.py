@@ -104,7 +104,7 @@ async def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
 
 
 async def test_while_another_process_writes_nothing_is_raised(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.encoders.passages.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("mcp_server_qdrant.core.cachefile.BUSY_SECONDS", 0.01)
     async with opened(tmp_path) as cache:
         await cache.put("m", {"a": vector(1)})
         with contextlib.closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:

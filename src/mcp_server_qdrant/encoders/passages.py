@@ -6,8 +6,6 @@ is in it: a key is a hash of the model's identity and the text.
 
 import asyncio
 import hashlib
-import logging
-import os
 import sqlite3
 import time
 from array import array
@@ -17,15 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mcp_server_qdrant.core.cachefile import CacheFile
+
 FILE = "passages-1.sqlite3"
 PART = 500  # keys per query, below SQLite's limit of parameters
 EVICTED = 8  # a full cache loses the eighth that was not used for longest
 FRESH = 86_400.0  # seconds in which the time of last use is not written again
-BUSY_SECONDS = 2.0
-PAGE_BYTES = 16_384  # vectors of up to 1536 dimensions share pages
-WAL_PAGES = 256
-
-logger = logging.getLogger(__name__)
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS passages (id INTEGER PRIMARY KEY, "
+    "key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, vector BLOB NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS by_use ON passages (used)",
+)
 
 T = TypeVar("T")
 
@@ -39,10 +39,9 @@ class PassageCache:
     def __init__(
         self, folder: Path, megabytes: int, clock: Callable[[], float] = time.time
     ) -> None:
-        self._folder = folder
+        self._file = CacheFile(folder / FILE, *SCHEMA)
         self._limit = megabytes * 1_000_000
         self._clock = clock
-        self._file: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "passage-cache")
 
     async def get(self, space: str, texts: Sequence[str]) -> list[list[float] | None]:
@@ -58,34 +57,12 @@ class PassageCache:
 
     async def close(self) -> None:
         """Let the file go."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._shut)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._file.close)
         self._thread.shutdown(wait=False)
 
     async def _run(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._guarded, work)
-
-    def _guarded(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Do it, or nothing: another process holds the file, the disk is full, it is damaged."""
-        try:
-            if self._file is None:
-                self._file = _opened(self._folder)
-            with self._file:
-                return work(self._file)
-        except (sqlite3.OperationalError, OSError) as error:
-            logger.info("The passage cache is left out: %s", type(error).__name__)
-        except sqlite3.DatabaseError:
-            logger.warning("The passage cache is damaged and begins anew.")
-            self._shut()
-            for end in ("", "-wal", "-shm"):
-                with suppress(OSError):
-                    (self._folder / f"{FILE}{end}").unlink()
-        return None
-
-    def _shut(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        return await loop.run_in_executor(self._thread, self._file.run, work)
 
     def _read(self, file: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, list[float]]:
         found: dict[bytes, list[float]] = {}
@@ -142,27 +119,3 @@ def _bytes(file: sqlite3.Connection) -> int:
         for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
-
-
-def _opened(folder: Path) -> sqlite3.Connection:
-    """The file, readable by its owner alone, made where it is not there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600))
-    file = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, check_same_thread=False)
-    try:
-        file.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        file.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        file.execute("PRAGMA journal_mode = WAL")
-        file.execute("PRAGMA synchronous = OFF")
-        file.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-        file.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * PAGE_BYTES}")
-        with file:
-            file.execute(
-                "CREATE TABLE IF NOT EXISTS passages (id INTEGER PRIMARY KEY, "
-                "key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL, vector BLOB NOT NULL)"
-            )
-            file.execute("CREATE INDEX IF NOT EXISTS by_use ON passages (used)")
-    except sqlite3.Error:
-        file.close()
-        raise
-    return file

@@ -1,7 +1,9 @@
 """Vocabularies on disk."""
 
-import os
+import contextlib
+import sqlite3
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.search.words import cache as word_cache
-from mcp_server_qdrant.search.words.cache import WordCache, packed, unpacked
+from mcp_server_qdrant.search.words.cache import FILE, WordCache
 from mcp_server_qdrant.search.words.vocabulary import Vocabulary
 
 WORDS = Vocabulary.of({"layer": 3, "straße": 1})
@@ -51,34 +53,49 @@ def test_collections_and_engines_are_kept_apart(cache, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "näme", "x" * 255, "\ud800"])
-def test_any_name_has_a_file_that_does_not_tell_it(cache, name):
+def test_any_name_is_kept_and_not_given_away(cache, tmp_path, name):
     cache.save(name, WORDS, 1)
 
     assert kept(cache, name)
-    assert name not in cache.path(name).name
+    content = (tmp_path / "words" / FILE).read_bytes()
+    assert name == ".." or name.encode("utf-8", "surrogatepass") not in content
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
-def test_only_the_user_may_read_it(cache):
+def test_only_the_user_may_read_it(cache, tmp_path):
     cache.save("notes", WORDS, 1)
-    path = cache.path("notes")
 
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "words" / FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "words").stat().st_mode) == 0o700
 
 
-def test_saving_again_replaces_it_and_leaves_nothing_else(cache):
+def test_saving_again_replaces_it_and_leaves_nothing_else(cache, tmp_path):
     cache.save("notes", WORDS, 1)
     cache.save("notes", Vocabulary.of({"wing": 7}), 2)
 
     assert kept(cache) == {"wing": 7}
-    assert list(cache.path("notes").parent.iterdir()) == [cache.path("notes")]
+    with contextlib.closing(sqlite3.connect(tmp_path / "words" / FILE)) as file:
+        assert file.execute("SELECT count(*) FROM vocabularies").fetchone() == (1,)
+    assert [one.name for one in (tmp_path / "words").iterdir()] == [FILE]
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 100])
-def test_a_damaged_file_counts_as_none_and_is_replaced(cache, damage):
+def test_files_of_the_format_of_earlier_versions_go_when_a_vocabulary_is_saved(cache, tmp_path):
+    (tmp_path / "words").mkdir()
+    old, other = tmp_path / "words" / "1f2e.words", tmp_path / "words" / "notes.txt"
+    old.write_bytes(b"packed")
+    other.write_text("not ours")
+    assert cache.load("notes") is None
+
     cache.save("notes", WORDS, 1)
-    cache.path("notes").write_bytes(damage)
+
+    assert kept(cache)
+    assert (old.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 100, b"x" * 20_000])
+def test_a_damaged_file_counts_as_none_and_is_replaced(cache, tmp_path, damage):
+    cache.save("notes", WORDS, 1)
+    (tmp_path / "words" / FILE).write_bytes(damage)
     assert cache.load("notes") is None
 
     cache.save("notes", WORDS, 1)
@@ -86,24 +103,33 @@ def test_a_damaged_file_counts_as_none_and_is_replaced(cache, damage):
 
 
 @settings(max_examples=100, deadline=None)
-@given(place=st.integers(0, 10_000), value=st.integers(1, 255), cut=st.booleans())
-def test_no_damage_is_taken_for_words(tmp_path_factory, place, value, cut):
-    cache = WordCache(tmp_path_factory.mktemp("words"), "e")
+@given(place=st.integers(0, 10**6), value=st.integers(1, 255), cut=st.booleans())
+def test_no_damage_raises_or_lasts(tmp_path_factory, place, value, cut):
+    folder = tmp_path_factory.mktemp("words")
+    cache = WordCache(folder, "e")
     cache.save("notes", WORDS, 1)
-    content = bytearray(cache.path("notes").read_bytes())
+    content = bytearray((folder / FILE).read_bytes())
     place %= len(content)
     if cut:
         del content[place:]
     else:
         content[place] ^= value
-    cache.path("notes").write_bytes(content)
+    (folder / FILE).write_bytes(content)
 
-    assert cache.load("notes") is None
-
-
-def test_a_file_that_is_too_large_is_not_read(cache, monkeypatch):
+    cache.load("notes")
     cache.save("notes", WORDS, 1)
-    monkeypatch.setattr(word_cache, "LARGEST", 10)
+    cache.save("notes", WORDS, 1)  # the first may be what noticed
+    assert kept(cache) == {"layer": 3, "straße": 1}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("words", "layer"), ("words", b"\xff"), ("counts", b"123"), ("points", "x")],
+)
+def test_a_row_that_contradicts_itself_counts_as_none(cache, tmp_path, column, value):
+    cache.save("notes", WORDS, 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "words" / FILE)) as file, file:
+        file.execute(f"UPDATE vocabularies SET {column} = ?", (value,))
 
     assert cache.load("notes") is None
 
@@ -116,8 +142,8 @@ def test_a_folder_that_cannot_be_made_keeps_nothing(tmp_path):
     assert cache.load("notes") is None
 
 
-def test_a_folder_in_place_of_the_file_is_left_and_nothing_remains(cache):
-    path = cache.path("notes")
+def test_a_folder_in_place_of_the_file_is_left_and_nothing_remains(cache, tmp_path):
+    path = tmp_path / "words" / FILE
     path.mkdir(parents=True)
     cache.save("notes", WORDS, 1)
 
@@ -125,20 +151,39 @@ def test_a_folder_in_place_of_the_file_is_left_and_nothing_remains(cache):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_oldest_files_go_beyond_the_most(cache, monkeypatch):
-    monkeypatch.setattr(word_cache, "MOST_FILES", 2)
-    for age, name in enumerate(("a", "b", "c")):
+def test_the_oldest_go_beyond_the_most(cache, monkeypatch):
+    monkeypatch.setattr(word_cache, "MOST", 2)
+    for name in ("a", "b", "c", "b", "d"):
         cache.save(name, WORDS, 1)
-        os.utime(cache.path(name), (1000 + age, 1000 + age))
-    cache.save("d", WORDS, 1)
 
-    assert [bool(cache.load(name)) for name in "abcd"] == [False, False, True, True]
+    assert [bool(cache.load(name)) for name in "abcd"] == [False, True, False, True]
+
+
+def test_processes_share_the_file(tmp_path):
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from mcp_server_qdrant.search.words.cache import WordCache\n"
+        "from mcp_server_qdrant.search.words.vocabulary import Vocabulary\n"
+        "cache = WordCache(Path(sys.argv[1]), 'e')\n"
+        "for n in range(20):\n"
+        "    cache.save(f'{sys.argv[2]}{n}', Vocabulary.of({'layer': n + 1}), n)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    running = [subprocess.Popen([*command, who]) for who in "ab"]
+    assert [process.wait() for process in running] == [0, 0]
+
+    cache = WordCache(tmp_path, "e")
+    names = [f"{who}{n}" for who in "ab" for n in range(20)]
+    assert [kept(cache, name) for name in names] == [{"layer": n + 1} for n in range(20)] * 2
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text("abcdß", min_size=1), st.integers(1, 2**31 - 1)), st.integers(0, 9))
-def test_unpacking_is_the_inverse_of_packing(counts, points):
+def test_what_is_loaded_is_what_was_saved(tmp_path_factory, counts, points):
+    cache = WordCache(tmp_path_factory.mktemp("words"), "e")
     made = Vocabulary.of(counts)
-    again, number = unpacked(packed(made, points))
+    cache.save("notes", made, points)
+    again, number = cache.load("notes")
 
     assert (again.text, again.counts.tolist(), number) == (made.text, made.counts.tolist(), points)

@@ -1,0 +1,74 @@
+"""A cache in one SQLite file, shared by any number of processes and lost without harm."""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+BUSY_SECONDS = 2.0
+PAGE_BYTES = 16_384  # vectors of up to 1536 dimensions share pages
+WAL_PAGES = 256
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class CacheFile:
+    """The file at `path`, readable by its owner alone, with the tables of `schema`.
+
+    It is opened by the first `run`. Calls block, one at a time.
+    """
+
+    def __init__(self, path: Path, *schema: str) -> None:
+        self._path = path
+        self._schema = schema
+        self._file: sqlite3.Connection | None = None
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do the work in a transaction, or nothing where the file cannot serve; never raises.
+
+        Another process may hold the file, the disk may be full. A damaged file begins anew.
+        """
+        try:
+            if self._file is None:
+                self._file = self._open()
+            with self._file:
+                return work(self._file)
+        except (sqlite3.OperationalError, OSError) as error:
+            logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
+        except sqlite3.DatabaseError:
+            logger.warning("The cache %s is damaged and begins anew.", self._path.name)
+            self.close()
+            for end in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    self._path.with_name(f"{self._path.name}{end}").unlink()
+        return None
+
+    def close(self) -> None:
+        """Let the file go; the next `run` opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        file = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
+        try:
+            file.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            file.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            file.execute("PRAGMA journal_mode = WAL")
+            file.execute("PRAGMA synchronous = OFF")
+            file.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            file.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * PAGE_BYTES}")
+            with file:
+                for statement in self._schema:
+                    file.execute(statement)
+        except sqlite3.Error:
+            file.close()
+            raise
+        return file
