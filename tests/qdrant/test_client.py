@@ -27,13 +27,8 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.client import (
-    FORBIDDEN,
-    INSECURE,
-    UNREACHABLE,
-    foreign_errors,
-    open_client,
-)
+from mcp_server_qdrant.qdrant.client import INSECURE, open_client
+from mcp_server_qdrant.qdrant.errors import FORBIDDEN, UNREACHABLE, TranslatedClient, foreign_errors
 from tests.support import OneModel
 
 WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"},"time":1e-6}'
@@ -93,8 +88,9 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
     """The error that one call at `url` ends with."""
     client = await open_client(url=url, local_path=Path("unused"), timeout=1)
     try:
-        with pytest.raises(QdrantMcpError) as caught, foreign_errors(collection):
-            await client.get_collection(TEST_NAME)
+        call = client.get_collection(collection) if collection else client.get_collections()
+        with pytest.raises(QdrantMcpError) as caught:
+            await call
     finally:
         await client.close()
     assert "127.0.0.1" not in str(caught.value)
@@ -242,7 +238,7 @@ async def test_memory_is_the_local_mode():
 
     assert isinstance(client, AsyncQdrantClient)
     assert (await client.get_collections()).collections == []
-    with pytest.raises(UnknownCollection), foreign_errors(TEST_NAME):
+    with pytest.raises(UnknownCollection):
         await client.get_collection(TEST_NAME)
     await client.close()
 
@@ -326,6 +322,14 @@ def test_failures_of_the_local_mode_and_the_transports_are_mapped(failure, kind)
 def test_what_can_only_be_a_bug_of_ours_stays_one(bug):
     with pytest.raises(type(bug)), foreign_errors():
         raise bug
+
+
+def test_every_call_of_the_client_is_translated():
+    calls = inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefunction)
+    names = {name for name, _ in calls if not name.startswith("_")} - {"close"}
+
+    assert {"query_points", "upsert", "get_aliases", "info"} <= names
+    assert all(name in vars(TranslatedClient) for name in names)
 
 
 def test_our_own_errors_pass_unchanged():

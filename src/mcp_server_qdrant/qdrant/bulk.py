@@ -1,23 +1,20 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
-from qdrant_client.http.exceptions import UnexpectedResponse
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
-from mcp_server_qdrant.core.errors import EngineTooOld, RequestError
+from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
+from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.inference import native
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.payload import read
@@ -85,13 +82,11 @@ class Bulk:
 
     async def names(self) -> list[str]:
         """All collections, copies that upgrades made among them."""
-        with foreign_errors():
-            return sorted(one.name for one in (await self._client.get_collections()).collections)
+        return sorted(one.name for one in (await self._client.get_collections()).collections)
 
     async def aliases(self) -> dict[str, str]:
         """Alias -> collection."""
-        with foreign_errors():
-            found = await self._client.get_aliases()
+        found = await self._client.get_aliases()
         return {one.alias_name: one.collection_name for one in found.aliases}
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
@@ -102,8 +97,7 @@ class Bulk:
 
     async def shape(self, name: str) -> Shape:
         """How the collection is made. Raises UnknownCollection."""
-        with foreign_errors(name):
-            info = await self._client.get_collection(name)
+        info = await self._client.get_collection(name)
         indexes = {
             field: one.params if one.params is not None else one.data_type
             for field, one in info.payload_schema.items()
@@ -121,20 +115,18 @@ class Bulk:
         if fault := name_fault(name):
             raise RequestError(fault)
         vectors: Any = dict(shape.vectors)
-        with foreign_errors(name):
-            await self._client.create_collection(
-                name,
-                vectors_config=vectors[""] if list(vectors) == [""] else vectors,
-                sparse_vectors_config=dict(shape.sparse) or None,
-                metadata=dict(shape.metadata) or None,
-            )
-            for field, index in shape.indexes.items():
-                await self._client.create_payload_index(name, field, index)
+        await self._client.create_collection(
+            name,
+            vectors_config=vectors[""] if list(vectors) == [""] else vectors,
+            sparse_vectors_config=dict(shape.sparse) or None,
+            metadata=dict(shape.metadata) or None,
+        )
+        for field, index in shape.indexes.items():
+            await self._client.create_payload_index(name, field, index)
 
     async def drop(self, name: str) -> None:
         """Delete a collection."""
-        with foreign_errors(name):
-            await self._client.delete_collection(name)
+        await self._client.delete_collection(name)
 
     async def lead(self, alias: str, to: str) -> None:
         """Let the alias lead to a collection, in one step where it led to another."""
@@ -145,8 +137,7 @@ class Bulk:
             )
         create = models.CreateAlias(collection_name=to, alias_name=alias)
         changes.append(models.CreateAliasOperation(create_alias=create))
-        with foreign_errors():
-            await self._client.update_collection_aliases(change_aliases_operations=changes)
+        await self._client.update_collection_aliases(change_aliases_operations=changes)
 
     # Vectors
 
@@ -167,19 +158,19 @@ class Bulk:
             )
         )
         try:
-            with foreign_errors(name), _old_servers():
-                await self._client.create_vector_name(name, vector, config, wait=True)
-        except EngineTooOld:
+            await self._client.create_vector_name(name, vector, config)
+        except QdrantMcpError as error:
+            if status_of(error.__cause__) not in _UNKNOWN_CALL:
+                raise
             await self._mark(name, unfinished)
-            raise
+            raise EngineTooOld(TOO_OLD) from error
 
     async def _mark(
         self, name: str, unfinished: Collection[str], more: Mapping[str, Any] | None = None
     ) -> None:
         known = (await self.shape(name)).metadata
         metadata = {**known, **(more or {}), marks.FILLING_KEY: sorted(unfinished)}
-        with foreign_errors(name):
-            await self._client.update_collection(name, metadata=metadata)
+        await self._client.update_collection(name, metadata=metadata)
 
     async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
         """Let the vector be searched; `model` is what the collection says of its model from now."""
@@ -191,24 +182,19 @@ class Bulk:
     async def note(self, name: str, imported: str) -> None:
         """Write down where the collection comes from."""
         known = (await self.shape(name)).metadata
-        with foreign_errors(name):
-            await self._client.update_collection(
-                name, metadata={**known, marks.IMPORTED_KEY: imported}
-            )
+        await self._client.update_collection(name, metadata={**known, marks.IMPORTED_KEY: imported})
 
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
-        with foreign_errors(name):
-            await self._client.delete_vector_name(name, vector, wait=True)
+        await self._client.delete_vector_name(name, vector, wait=True)
 
     async def lacking(
         self, name: str, vector: str, limit: int, offset: PointId | None
     ) -> tuple[list[Document], PointId | None]:
         """A page of the points without that vector, and where the next begins."""
-        with foreign_errors(name):
-            records, following = await self._client.scroll(
-                name, _without(vector), limit=limit, offset=offset, with_payload=True
-            )
+        records, following = await self._client.scroll(
+            name, _without(vector), limit=limit, offset=offset, with_payload=True
+        )
         return [self._document(name, record) for record in records], following  # type: ignore[return-value]
 
     async def lack(self, name: str, vector: str) -> int:
@@ -225,35 +211,29 @@ class Bulk:
             models.PointVectors(id=point, vector={vector: _foreign(value)})
             for point, value in vectors.items()
         ]
-        with foreign_errors(name):
-            await self._client.update_vectors(name, updates, wait=True)
+        await self._client.update_vectors(name, updates, wait=True)
 
     # Points
 
     async def count(self, name: str, where: models.Filter | None = None) -> int:
         """How many points there are, exactly."""
-        with foreign_errors(name):
-            found = await self._client.count(name, count_filter=where, exact=True)
+        found = await self._client.count(name, count_filter=where, exact=True)
         return found.count
 
     async def page(
         self, name: str, limit: int, offset: PointId | None
     ) -> tuple[dict[PointId, Payload], PointId | None]:
         """The payloads of a page of points by id, and where the next begins."""
-        with foreign_errors(name):
-            records, following = await self._client.scroll(
-                name, limit=limit, offset=offset, with_payload=True
-            )
+        records, following = await self._client.scroll(
+            name, limit=limit, offset=offset, with_payload=True
+        )
         return {record.id: record.payload or {} for record in records}, following  # type: ignore[misc,return-value]
 
     async def fetch(
         self, name: str, ids: Sequence[PointId], *, vectors: bool = False
     ) -> list[models.Record]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""
-        with foreign_errors(name):
-            return await self._client.retrieve(
-                name, list(ids), with_payload=True, with_vectors=vectors
-            )
+        return await self._client.retrieve(name, list(ids), with_payload=True, with_vectors=vectors)
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         """The payloads of these points by id."""
@@ -269,13 +249,11 @@ class Bulk:
             )
             for point in points
         ]
-        with foreign_errors(name):
-            await self._client.upsert(name, structs, wait=True)
+        await self._client.upsert(name, structs, wait=True)
 
     async def remove(self, name: str, ids: Sequence[PointId]) -> None:
         """Delete these points."""
-        with foreign_errors(name):
-            await self._client.delete(name, models.PointIdsList(points=list(ids)), wait=True)
+        await self._client.delete(name, models.PointIdsList(points=list(ids)), wait=True)
 
     def _document(self, name: str, record: models.Record) -> Document:
         return read(name, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
@@ -294,18 +272,3 @@ def _foreign(value: Sparse | Dense) -> Any:
         return models.SparseVector(indices=list(value.indices), values=list(value.values))
     made = native(value)
     return made if isinstance(made, models.Document) else list(made)
-
-
-@contextmanager
-def _old_servers() -> Iterator[None]:
-    """Turn a server's not knowing of a call into EngineTooOld."""
-    try:
-        yield
-    except UnexpectedResponse as error:
-        if error.status_code not in _UNKNOWN_CALL:
-            raise
-        raise EngineTooOld(TOO_OLD) from error
-    except grpc.aio.AioRpcError as error:
-        if error.code() != grpc.StatusCode.UNIMPLEMENTED:
-            raise
-        raise EngineTooOld(TOO_OLD) from error

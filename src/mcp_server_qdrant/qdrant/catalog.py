@@ -21,7 +21,6 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
@@ -159,8 +158,7 @@ class Catalog:
             return False
         if name in self._entries or name in await self.names():
             return True
-        with foreign_errors(name):
-            return bool(await self._client.collection_exists(name))
+        return bool(await self._client.collection_exists(name))
 
     async def near(self, name: str) -> list[str]:
         """Visible names that look like `name`, nearest first."""
@@ -228,17 +226,16 @@ class Catalog:
             return None
 
     async def _look_up(self, name: str) -> Target:
-        with foreign_errors(name):
-            info = await self._client.get_collection(name)
-            unfinished = marks.filling(info.config.metadata)
-            sparse, filling = sparse_leg(info, unfinished), None
-            if sparse is None and unfinished:
-                filling = sparse_leg(info, frozenset())
-            points = info.points_count or 0
-            documents = points
-            if sparse is not None and sparse.idf:
-                having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
-                documents = (await self._client.count(name, count_filter=having)).count
+        info = await self._client.get_collection(name)
+        unfinished = marks.filling(info.config.metadata)
+        sparse, filling = sparse_leg(info, unfinished), None
+        if sparse is None and unfinished:
+            filling = sparse_leg(info, frozenset())
+        points = info.points_count or 0
+        documents = points
+        if sparse is not None and sparse.idf:
+            having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
+            documents = (await self._client.count(name, count_filter=having)).count
         dense, note = await self._dense_leg(name, info)
         target = Target(
             name,
@@ -342,8 +339,7 @@ class Catalog:
         try:
             if self._shown is not None and self.indexes_of_ours(name) is not None:
                 return await self._shown(name)
-            with foreign_errors(name):
-                return (await self._client.count(name)).count
+            return (await self._client.count(name)).count
         except QdrantMcpError:
             return target.points
 
@@ -361,10 +357,9 @@ class Catalog:
             return None
         newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC, start_from=LATEST)
         try:
-            with foreign_errors(name):
-                records, _ = await self._client.scroll(
-                    name, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
-                )
+            records, _ = await self._client.scroll(
+                name, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
+            )
         except QdrantMcpError:
             return None
         found = (records[0].payload or {}).get(UPDATED_KEY) if records else None

@@ -18,7 +18,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
 
@@ -101,10 +100,9 @@ class Drawer:
         ids: list[PointId] = []
         offset: Any = None
         while True:
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection, limit=IDS, offset=offset, with_payload=False
-                )
+            records, offset = await self._client.scroll(
+                collection, limit=IDS, offset=offset, with_payload=False
+            )
             found: list[Any] = records
             ids += [record.id for record in found]
             if offset is None or len(ids) > 2 * READABLE:
@@ -130,36 +128,33 @@ class Drawer:
 
     async def _at(self, collection: str, offset: PointId) -> PointId | None:
         """The first id from `offset` on, in the engine's order: numbers, then UUIDs."""
-        with foreign_errors(collection):
-            records, _ = await self._client.scroll(
-                collection, limit=1, offset=offset, with_payload=False
-            )
+        records, _ = await self._client.scroll(
+            collection, limit=1, offset=offset, with_payload=False
+        )
         found: list[Any] = records
         return found[0].id if found else None
 
     async def _scroll(self, target: Target, offset: Any, limit: int) -> tuple[list[Any], Any]:
-        with foreign_errors(target.collection):
-            records, following = await self._client.scroll(
-                target.collection,
-                limit=limit,
-                offset=offset,
-                with_payload=self._shown,
-                with_vectors=_named(target.dense),
-            )
+        records, following = await self._client.scroll(
+            target.collection,
+            limit=limit,
+            offset=offset,
+            with_payload=self._shown,
+            with_vectors=_named(target.dense),
+        )
         return list(records), following
 
     async def _retrieve(
         self, target: Target, ids: Sequence[PointId], *, with_payload: bool
     ) -> list[Any]:
-        with foreign_errors(target.collection):
-            return list(
-                await self._client.retrieve(
-                    target.collection,
-                    list(ids),
-                    with_payload=self._shown if with_payload else False,
-                    with_vectors=_named(target.dense),
-                )
+        return list(
+            await self._client.retrieve(
+                target.collection,
+                list(ids),
+                with_payload=self._shown if with_payload else False,
+                with_vectors=_named(target.dense),
             )
+        )
 
 
 class _Page:

@@ -7,7 +7,6 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import FILE_KEY, SOURCE_KEY
 
 PAGE = 1000
@@ -26,24 +25,22 @@ class Files:
         found: list[tuple[PointId, Payload]] = []
         offset: Any = None
         while True:
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection,
-                    models.Filter(must=[of]),
-                    limit=PAGE,
-                    offset=offset,
-                    with_payload=["doc"],
-                )
+            records, offset = await self._client.scroll(
+                collection,
+                models.Filter(must=[of]),
+                limit=PAGE,
+                offset=offset,
+                with_payload=["doc"],
+            )
             found += [(record.id, (record.payload or {}).get("doc", {})) for record in records]  # type: ignore[misc]
             if offset is None:
                 return found
 
     async def touch(self, collection: str, points: Sequence[PointId], mtime: int) -> None:
         """Note when the file of these points was written last."""
-        with foreign_errors(collection):
-            await self._client.set_payload(
-                collection, {"mtime": mtime}, points=list(points), key=FILE_KEY, wait=True
-            )
+        await self._client.set_payload(
+            collection, {"mtime": mtime}, points=list(points), key=FILE_KEY, wait=True
+        )
 
     async def drop(
         self, collection: str, points: Sequence[PointId], contents: Iterable[str]
@@ -58,7 +55,4 @@ class Files:
         for first in range(0, len(points), DELETED_AT_ONCE):
             these = models.HasIdCondition(has_id=list(points[first : first + DELETED_AT_ONCE]))
             where = models.Filter(must=[these, old])
-            with foreign_errors(collection):
-                await self._client.delete(
-                    collection, models.FilterSelector(filter=where), wait=True
-                )
+            await self._client.delete(collection, models.FilterSelector(filter=where), wait=True)

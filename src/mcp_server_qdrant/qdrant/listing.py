@@ -8,7 +8,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.errors import AccessRefused, KeyRefused, QdrantMcpError
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.client import foreign_errors
 
 UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
 
@@ -24,8 +23,7 @@ async def listed(client: AsyncQdrantBase, named: Sequence[str]) -> list[str]:
     Raises AccessRefused where it may not look for them either.
     """
     try:
-        with foreign_errors():
-            response = await client.get_collections()
+        response = await client.get_collections()
     except KeyRefused:
         raise
     except AccessRefused as refusal:
@@ -42,8 +40,7 @@ async def _there(
 
     async def there(name: str) -> bool | None:
         try:
-            with foreign_errors(name):
-                return bool(await client.collection_exists(name))
+            return bool(await client.collection_exists(name))
         except AccessRefused:
             return None
 
@@ -57,7 +54,7 @@ async def _shown(client: AsyncQdrantBase, names: Sequence[str]) -> list[str]:
     """The names, a copy that stands for a collection by that one's; aliases cost a trip."""
     aliases: dict[str, str] = {}
     # A key that may read some collections only is refused the aliases.
-    with contextlib.suppress(QdrantMcpError), foreign_errors():
+    with contextlib.suppress(QdrantMcpError):
         if any(map(marks.stands_for, names)):
             found = (await client.get_aliases()).aliases
             aliases = {one.alias_name: one.collection_name for one in found}

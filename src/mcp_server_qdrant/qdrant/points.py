@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import (
@@ -91,19 +90,17 @@ class Points:
         if fault := name_fault(collection):
             raise RequestError(fault)
         try:
-            with foreign_errors(collection):
-                made = await self._client.create_collection(
-                    collection,
-                    vectors_config=_dense(blueprint),
-                    sparse_vectors_config={
-                        SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                    },
-                    metadata=dict(blueprint.metadata),
-                )
+            made = await self._client.create_collection(
+                collection,
+                vectors_config=_dense(blueprint),
+                sparse_vectors_config={
+                    SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                },
+                metadata=dict(blueprint.metadata),
+            )
         except (EngineFailure, RequestError):
-            with foreign_errors(collection):
-                if await self._client.collection_exists(collection):
-                    return False  # made by another caller since we looked
+            if await self._client.collection_exists(collection):
+                return False  # made by another caller since we looked
             raise
         self._indexed.discard(collection)
         if made:
@@ -119,8 +116,7 @@ class Points:
         if not missing or collection in self._indexed:
             return
         for field in missing:
-            with foreign_errors(collection):
-                await self._client.create_payload_index(collection, field, self._indexes[field])
+            await self._client.create_payload_index(collection, field, self._indexes[field])
         self._indexed.add(collection)
 
     async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
@@ -132,22 +128,20 @@ class Points:
             for point in points
         ]
         dense = next((point.dense for point in points), None)
-        with inference_errors(dense), foreign_errors(target.collection):
+        with inference_errors(dense):
             await self._client.upsert(target.collection, structs, wait=True)
         self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
-        with foreign_errors(collection):
-            await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
+        await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
 
     async def by_id(
         self, collection: str, ids: Sequence[str | int], *, bare: bool = False
     ) -> list[Document]:
         """The named points as Documents; missing ones are left out. `bare`: without metadata."""
         shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
-        with foreign_errors(collection):
-            records = await self._client.retrieve(collection, ids, with_payload=shown)
+        records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
         return [one._replace(metadata=None, unread=True) for one in found] if bare else found
 
@@ -188,17 +182,15 @@ class Points:
         """The write of these points is done: take the mark of it off."""
         if not ids:
             return
-        with foreign_errors(collection):
-            await self._client.delete_payload(
-                collection, [WRITING_KEY], models.PointIdsList(points=list(ids)), wait=True
-            )
+        await self._client.delete_payload(
+            collection, [WRITING_KEY], models.PointIdsList(points=list(ids)), wait=True
+        )
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""
         if not ids:
             return
-        with foreign_errors(collection):
-            await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
+        await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points are there."""
@@ -206,8 +198,7 @@ class Points:
 
     async def total(self, collection: str, where: models.Filter | None = None) -> int:
         """How many points there are that match."""
-        with foreign_errors(collection):
-            return (await self._client.count(collection, count_filter=where, exact=True)).count
+        return (await self._client.count(collection, count_filter=where, exact=True)).count
 
     async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove those of the points whose write was not done."""
@@ -225,18 +216,16 @@ class Points:
         await self._delete(collection, models.Filter(must=[of], must_not=[WRITING]))
 
     async def _delete(self, collection: str, where: models.Filter) -> None:
-        with foreign_errors(collection):
-            await self._client.delete(collection, models.FilterSelector(filter=where), wait=True)
+        await self._client.delete(collection, models.FilterSelector(filter=where), wait=True)
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
-        with foreign_errors(collection):
-            records, _ = await self._client.scroll(
-                collection,
-                scroll_filter=models.Filter(must=[_equal(PENDING_KEY, PENDING)]),
-                limit=limit,
-                with_payload=True,
-            )
+        records, _ = await self._client.scroll(
+            collection,
+            scroll_filter=models.Filter(must=[_equal(PENDING_KEY, PENDING)]),
+            limit=limit,
+            with_payload=True,
+        )
         return [self._document(collection, record) for record in records]
 
     async def writing(self, collection: str) -> list[Document]:
@@ -255,10 +244,9 @@ class Points:
         found: list[models.Record] = []
         offset = None
         while True:
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection, where, limit=PAGE, offset=offset, with_payload=["doc"]
-                )
+            records, offset = await self._client.scroll(
+                collection, where, limit=PAGE, offset=offset, with_payload=["doc"]
+            )
             found += records
             if offset is None:
                 return [self._document(collection, record) for record in found]
@@ -274,7 +262,7 @@ class Points:
             for point, dense in vectors.items()
         ]
         dense = next(iter(vectors.values()))
-        with inference_errors(dense), foreign_errors(target.collection):
+        with inference_errors(dense):
             await self._client.update_vectors(target.collection, updates, wait=True)
             await self._client.delete_payload(
                 target.collection, [PENDING_KEY], list(vectors), wait=True

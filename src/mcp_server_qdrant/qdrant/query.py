@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
@@ -132,15 +131,14 @@ class Queries:
         condition: models.Filter | None,
         with_payload: bool,  # noqa: FBT001
     ) -> list[Candidate]:
-        with foreign_errors(target.collection):
-            response = await self._client.query_points(
-                target.collection,
-                query=leg[0],
-                using=leg[1],
-                limit=depth,
-                query_filter=condition,
-                with_payload=with_payload,
-            )
+        response = await self._client.query_points(
+            target.collection,
+            query=leg[0],
+            using=leg[1],
+            limit=depth,
+            query_filter=condition,
+            with_payload=with_payload,
+        )
         points: list[Any] = response.points
         return [
             Candidate(point.id, 1 / (RRF_K + rank), point.payload)
@@ -161,14 +159,13 @@ class Queries:
             weighted = None
         rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted)) if weighted else _RRF
         try:
-            with foreign_errors(target.collection):
-                response = await self._client.query_points(
-                    target.collection,
-                    prefetch=prefetch,
-                    query=rrf,
-                    limit=limit,
-                    with_payload=with_payload,
-                )
+            response = await self._client.query_points(
+                target.collection,
+                prefetch=prefetch,
+                query=rrf,
+                limit=limit,
+                with_payload=with_payload,
+            )
         except UnknownCollection:
             raise
         except RequestError:
@@ -194,8 +191,7 @@ class Queries:
             request = models.QueryRequest(using=using, filter=only, params=_EXACT, limit=len(ids))
             request.query = vector  # as it is: validation would copy it
             requests.append(request)
-        with foreign_errors(target.collection):
-            answers = await self._client.query_batch_points(target.collection, requests)
+        answers = await self._client.query_batch_points(target.collection, requests)
         found: list[list[Any]] = [answer.points for answer in answers]
         scores = [{point.id: point.score for point in points} for points in found]
         return by_leg(target, query, scores)
@@ -222,8 +218,7 @@ class Queries:
             )
             for term in terms
         ]
-        with foreign_errors(target.collection):
-            answers = await self._client.query_batch_points(target.collection, requests)
+        answers = await self._client.query_batch_points(target.collection, requests)
         found: dict[int, float] = {}
         for term, answer in zip(terms, answers, strict=True):
             if answer.points:
@@ -248,8 +243,7 @@ class Queries:
         self, collection: str, ids: Sequence[PointId], fields: Sequence[str] | None
     ) -> dict[PointId, Payload]:
         shown = list(fields) if fields else True
-        with foreign_errors(collection):
-            records: list[Any] = await self._client.retrieve(collection, ids, with_payload=shown)
+        records: list[Any] = await self._client.retrieve(collection, ids, with_payload=shown)
         return {record.id: record.payload or {} for record in records}
 
 

@@ -7,7 +7,6 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, Target
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 
 MOST_POINTS = 20_000
@@ -42,10 +41,9 @@ class Sampler:
     async def _all(self, collection: str) -> AsyncGenerator[list[Any]]:
         offset: Any = None
         for _ in range(-(-self._most // PAGE)):
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection, limit=PAGE, offset=offset, with_payload=self._shown
-                )
+            records, offset = await self._client.scroll(
+                collection, limit=PAGE, offset=offset, with_payload=self._shown
+            )
             yield list(records)
             if offset is None:
                 return
@@ -54,10 +52,9 @@ class Sampler:
         """A draw of many ids at once would hold up the engine; one of few does not."""
         seen: set[Any] = set()
         for _ in range(-(-self._most // PAGE)):
-            with foreign_errors(collection):
-                answer = await self._client.query_points(
-                    collection, query=_RANDOM, limit=PAGE, with_payload=self._shown
-                )
+            answer = await self._client.query_points(
+                collection, query=_RANDOM, limit=PAGE, with_payload=self._shown
+            )
             yield [point for point in answer.points if point.id not in seen]
             seen.update(point.id for point in answer.points)
 

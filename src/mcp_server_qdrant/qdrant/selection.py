@@ -6,7 +6,6 @@ from typing import Any
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.payload import read
 
@@ -25,11 +24,10 @@ class Selection:
     ) -> tuple[int, list[Document]]:
         """The exact number of matching points, and so many of them."""
         condition = parse(where)
-        with foreign_errors(collection):
-            found = await self._client.count(collection, count_filter=condition, exact=True)
-            records, _ = await self._client.scroll(
-                collection, condition, limit=examples, with_payload=True
-            )
+        found = await self._client.count(collection, count_filter=condition, exact=True)
+        records, _ = await self._client.scroll(
+            collection, condition, limit=examples, with_payload=True
+        )
         documents = [
             read(collection, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
             for record in records
@@ -40,14 +38,13 @@ class Selection:
         """The ids of the matching points, at most `limit`."""
         condition, ids, offset = parse(where), list[PointId](), None
         while len(ids) < limit:
-            with foreign_errors(collection):
-                records, offset = await self._client.scroll(
-                    collection,
-                    condition,
-                    limit=min(PAGE, limit - len(ids)),
-                    offset=offset,
-                    with_payload=False,
-                )
+            records, offset = await self._client.scroll(
+                collection,
+                condition,
+                limit=min(PAGE, limit - len(ids)),
+                offset=offset,
+                with_payload=False,
+            )
             ids += [record.id for record in records]  # type: ignore[misc]
             if offset is None:
                 break

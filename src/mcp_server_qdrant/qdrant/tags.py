@@ -6,7 +6,6 @@ from collections.abc import Callable
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import TAG_KEYS
 
 
@@ -29,8 +28,7 @@ class TagFacets:
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         try:
-            with foreign_errors(collection):
-                response = await self._client.facet(collection, key, limit=limit)
+            response = await self._client.facet(collection, key, limit=limit)
         except RequestError:
             return []  # an index of another kind, or a server that has no facets
         return [hit.value for hit in response.hits if isinstance(hit.value, str)]

@@ -14,6 +14,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -313,8 +314,9 @@ class Old:
     def __getattr__(self, name: str):
         return getattr(self._engine, name)
 
-    async def create_vector_name(self, *args, **kwargs):
-        raise UnexpectedResponse(self._status, "Not Found", b"", httpx.Headers())
+    async def create_vector_name(self, name, *args, **kwargs):
+        with foreign_errors(name):
+            raise UnexpectedResponse(self._status, "Not Found", b"", httpx.Headers())
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])

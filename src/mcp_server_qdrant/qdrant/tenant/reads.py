@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, both, check_key
@@ -53,8 +52,7 @@ class Corpus:
         """Raises EngineFailure where a server is too old."""
         if self._version is None:
             return
-        with foreign_errors():
-            version = await self._version()
+        version = await self._version()
         found = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         if found < CORPUS_SINCE:
             raise EngineFailure(
@@ -132,10 +130,9 @@ class TenantClient:
             return seen
         try:
             async with self._gate:
-                with foreign_errors(name):
-                    records, _ = await self._inner.scroll(
-                        name, self._guard, limit=1, with_payload=False
-                    )
+                records, _ = await self._inner.scroll(
+                    name, self._guard, limit=1, with_payload=False
+                )
         except UnknownCollection:
             records = []
         self._see(name, seen=bool(records))

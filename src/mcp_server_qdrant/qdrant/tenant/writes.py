@@ -7,7 +7,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, RequestError
 from mcp_server_qdrant.core.notation import part_id, point_ids_of
-from mcp_server_qdrant.qdrant.client import foreign_errors
 from mcp_server_qdrant.qdrant.payload import head_of
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, at, both
 from mcp_server_qdrant.qdrant.tenant.reads import TenantClient
@@ -32,8 +31,7 @@ class TenantWriter(TenantClient):
         if await self._inner.collection_exists(collection_name):
             return False
         try:
-            with foreign_errors(collection_name):
-                return bool(await self._inner.create_collection(collection_name, **made))
+            return bool(await self._inner.create_collection(collection_name, **made))
         except (EngineFailure, RequestError):
             if await self._inner.collection_exists(collection_name):
                 return False  # made by another meanwhile

@@ -1,0 +1,179 @@
+"""The one map of qdrant-client's errors to ours."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Literal
+
+import grpc
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import (
+    ApiException,
+    ResponseHandlingException,
+    UnexpectedResponse,
+)
+
+from mcp_server_qdrant.core.errors import (
+    UNSURE,
+    AccessRefused,
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+    KeyRefused,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+    unsure,
+)
+
+MAX_REASON = 200
+UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?"
+FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
+OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
+LATE = "Qdrant did not answer in time."
+FOREIGN = (ApiException, QdrantException, grpc.aio.AioRpcError, OSError)
+
+_STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
+    401: (KeyRefused, FORBIDDEN),
+    403: (AccessRefused, FORBIDDEN),
+    408: (EngineTimeout, LATE),
+    429: (EngineUnavailable, OVERLOADED),
+    502: (EngineUnavailable, OVERLOADED),
+    503: (EngineUnavailable, OVERLOADED),
+    504: (EngineTimeout, LATE),
+    507: (EngineFailure, "Qdrant is out of disk space or memory."),
+}
+# The HTTP status that says the same as a gRPC code.
+_CODES = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.INTERNAL: 500,
+    grpc.StatusCode.UNKNOWN: 500,
+    grpc.StatusCode.UNIMPLEMENTED: 501,
+    grpc.StatusCode.UNAVAILABLE: 502,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+}
+
+
+@contextmanager
+def foreign_errors(collection: str | None = None) -> Iterator[None]:
+    """Turn errors of qdrant-client, its transports and its local mode into ours."""
+    try:
+        yield
+    except QdrantMcpError:
+        raise
+    except ResourceExhaustedResponse as error:
+        raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
+    except (UnexpectedResponse, grpc.aio.AioRpcError) as error:
+        raise _doubted(_answered(error, collection), error) from error
+    except (ResponseHandlingException, OSError) as error:
+        raise _doubted(_transport(error), error) from error
+    except json.JSONDecodeError as error:
+        raise EngineFailure(UNREADABLE) from error
+    except AssertionError as error:
+        if "returned None" not in str(error):
+            raise
+        raise EngineFailure(UNREADABLE) from error  # qdrant-client's check of an answer
+    except (ValueError, KeyError, ApiException, QdrantException) as error:
+        raise _refusal(str(error), collection) from error
+
+
+class TranslatedClient(AsyncQdrantClient):
+    """qdrant-client's client, all of whose calls raise our errors."""
+
+    async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Do the call of that name."""
+        return await getattr(AsyncQdrantClient, name)(self, *args, **kwargs)
+
+
+def _translated(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+    of_collection = "collection_name" in inspect.signature(inner).parameters
+
+    @wraps(inner)
+    async def call(self: TranslatedClient, *args: Any, **kwargs: Any) -> Any:
+        collection = args[0] if args else kwargs.get("collection_name")
+        with foreign_errors(collection if of_collection else None):
+            return await self._send(name, *args, **kwargs)
+
+    return call
+
+
+for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefunction):
+    if not _name.startswith("_") and _name != "close":
+        setattr(TranslatedClient, _name, _translated(_name, _inner))
+
+
+def status_of(error: BaseException | None) -> int | None:
+    """The HTTP status that the server answered with, or the one that its gRPC code stands for."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return _CODES.get(error.code())
+    return error.status_code if isinstance(error, UnexpectedResponse) else None
+
+
+def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "other"]:
+    """How a call failed on its way to the server, whatever HTTP library was used."""
+    cause = error.source if isinstance(error, ResponseHandlingException) else error
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    if "TimeoutException" in kinds or isinstance(cause, TimeoutError):
+        return "timeout"
+    return "unreachable" if "HTTPError" in kinds or isinstance(cause, OSError) else "other"
+
+
+def _doubted(ours: QdrantMcpError, error: Exception) -> QdrantMcpError:
+    """Add the doubt where the client noted that the write may have been done all the same."""
+    return unsure(ours) if UNSURE in getattr(error, "__notes__", ()) else ours
+
+
+def _answered(
+    error: UnexpectedResponse | grpc.aio.AioRpcError, collection: str | None
+) -> QdrantMcpError:
+    status = status_of(error)
+    if status == 404 and collection is not None:
+        return UnknownCollection(collection)
+    if status in (400, 422):
+        return RequestError(f"Qdrant refused the request{_reason(error)}")
+    code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
+    if code == grpc.StatusCode.UNAVAILABLE:
+        return EngineUnavailable(UNREACHABLE)
+    if status in _STATUS:
+        kind, text = _STATUS[status]
+        return kind(text)
+    said = code.name if code else f"HTTP {status}"
+    return EngineFailure(f"Qdrant failed ({said}); its log says why.")
+
+
+def _transport(error: Exception) -> QdrantMcpError:
+    match kind_of(error):
+        case "timeout":
+            return EngineTimeout(LATE)
+        case "unreachable":
+            return EngineUnavailable(UNREACHABLE)
+    return EngineFailure(UNREADABLE)
+
+
+def _refusal(text: str, collection: str | None) -> QdrantMcpError:
+    if collection is not None and "not found" in text and collection in text:
+        return UnknownCollection(collection)
+    return EngineFailure(f"Qdrant could not do this: {_clean(text)}")
+
+
+def _reason(error: UnexpectedResponse | grpc.aio.AioRpcError) -> str:
+    """The reason that Qdrant gives; nothing of a page that a proxy answers with."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f": {_clean(error.details() or '')}"
+    try:
+        return f": {_clean(str(json.loads(error.content)['status']['error']))}"
+    except (ValueError, LookupError, TypeError):
+        return "."
+
+
+def _clean(text: str) -> str:
+    """The text on one short line."""
+    return " ".join(text.split())[:MAX_REASON]
