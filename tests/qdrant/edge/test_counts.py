@@ -438,7 +438,7 @@ def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path):
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(tmp_path), str(round_)],
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parent.parents[3],
+            cwd=Path(__file__).parents[3],
         )
         assert child.stdout.readline() == b"ready\n"
         with child.stdout:
