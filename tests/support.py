@@ -19,6 +19,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -88,7 +89,8 @@ class Engine:
                 await asyncio.Event().wait()
             failure = self.down or self.broken_methods.get(name) or self.broken.get(collection)
             if failure:
-                raise failure
+                with foreign_errors(collection or None):  # as the engine's client does
+                    raise failure
             return await method(*args, **kwargs)
 
         return call

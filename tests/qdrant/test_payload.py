@@ -3,8 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.qdrant.points import stored_payload
+from mcp_server_qdrant.qdrant.payload import read, stored_payload
 from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
 
 WHOLE = Document(

@@ -37,10 +37,8 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
-from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.qdrant.points import stored_payload
+from mcp_server_qdrant.qdrant.payload import read, stored_payload, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
-from mcp_server_qdrant.qdrant.selection import Selection
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
@@ -238,7 +236,6 @@ def _deletion(
         catalog,
         Lookup(catalog, points),
         points,
-        Selection(view.writer, shared.settings.qdrant_content_fields),
         lock=store.lock,
         deleted=deleted,
     )

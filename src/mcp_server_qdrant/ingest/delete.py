@@ -63,16 +63,14 @@ class Points(Protocol):
     async def delete_document(self, collection: str, document: str) -> None:
         """All parts of a document."""
 
-
-class Selection(Protocol):
-    """What a filter matches."""
-
-    async def counted(
+    async def matched(
         self, collection: str, where: Mapping[str, Any], examples: int
     ) -> tuple[int, list[Document]]:
-        """The exact number, and some of them."""
+        """The exact number of points that a filter matches, and some of them."""
 
-    async def ids(self, collection: str, where: Mapping[str, Any], limit: int) -> list[PointId]:
+    async def matching_ids(
+        self, collection: str, where: Mapping[str, Any], limit: int
+    ) -> list[PointId]:
         """Their ids, at most `limit`."""
 
 
@@ -104,7 +102,6 @@ class Deletion:
         collections: Collections,
         lookup: Lookup,
         points: Points,
-        selection: Selection,
         *,
         lock: Callable[[str, str], AbstractAsyncContextManager[Any]],
         deleted: Callable[[str], None],
@@ -112,7 +109,6 @@ class Deletion:
         self._collections = collections
         self._lookup = lookup
         self._points = points
-        self._selection = selection
         self._lock = lock
         self._deleted = deleted
 
@@ -195,7 +191,7 @@ class Deletion:
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """What the filter matches, to be confirmed. Raises UnknownCollection, InvalidFilter."""
         await self._existing(collection)
-        count, examples = await self._selection.counted(collection, where, EXAMPLES)
+        count, examples = await self._points.matched(collection, where, EXAMPLES)
         return Matching(collection, count, tuple(examples))
 
     async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
@@ -204,7 +200,7 @@ class Deletion:
         Those very points are deleted: what comes to match meanwhile stays.
         """
         await self._existing(collection)
-        ids = await self._selection.ids(collection, where, count + 1)
+        ids = await self._points.matching_ids(collection, where, count + 1)
         if len(ids) != count:
             raise RequestError(changed(count, await self.matching(where, collection)))
         try:

@@ -1,7 +1,7 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from qdrant_client import models
@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
-from mcp_server_qdrant.qdrant.inference import native
+from mcp_server_qdrant.qdrant.inference import as_vector
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.payload import read
 
@@ -63,9 +63,9 @@ class Shape:
     def with_vector(self, name: str, size: int | None) -> "Shape":
         """The same with one vector more: dense of `size`, or sparse."""
         if size is None:
-            return Shape(self.vectors, {**self.sparse, name: _SPARSE}, self.metadata, self.indexes)
+            return replace(self, sparse={**self.sparse, name: _SPARSE})
         params = models.VectorParams(size=size, distance=models.Distance.COSINE)
-        return Shape({**self.vectors, name: params}, self.sparse, self.metadata, self.indexes)
+        return replace(self, vectors={**self.vectors, name: params})
 
 
 _SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
@@ -147,7 +147,7 @@ class Bulk:
         Raises EngineTooOld where the server cannot.
         """
         unfinished = (await self.shape(name)).filling
-        await self._mark(name, unfinished | {vector})
+        await self._describe(name, {marks.FILLING_KEY: sorted(unfinished | {vector})})
         config: Any = (
             models.SparseVectorNameConfig(
                 sparse=models.SparseVectorConfig(modifier=models.Modifier.IDF)
@@ -162,43 +162,38 @@ class Bulk:
         except QdrantMcpError as error:
             if status_of(error.__cause__) not in _UNKNOWN_CALL:
                 raise
-            await self._mark(name, unfinished)
+            await self._describe(name, {marks.FILLING_KEY: sorted(unfinished)})
             raise EngineTooOld(TOO_OLD) from error
-
-    async def _mark(
-        self, name: str, unfinished: Collection[str], more: Mapping[str, Any] | None = None
-    ) -> None:
-        known = (await self.shape(name)).metadata
-        metadata = {**known, **(more or {}), marks.FILLING_KEY: sorted(unfinished)}
-        await self._client.update_collection(name, metadata=metadata)
 
     async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
         """Let the vector be searched; `model` is what the collection says of its model from now."""
-        more = {**model, marks.VECTOR_KEY: vector} if model else None
+        more = {**model, marks.VECTOR_KEY: vector} if model else {}
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or more:
-            await self._mark(name, unfinished - {vector}, more)
+            filling = sorted(unfinished - {vector})
+            await self._describe(name, {**more, marks.FILLING_KEY: filling})
 
     async def note(self, name: str, imported: str) -> None:
         """Write down where the collection comes from."""
+        await self._describe(name, {marks.IMPORTED_KEY: imported})
+
+    async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
-        await self._client.update_collection(name, metadata={**known, marks.IMPORTED_KEY: imported})
+        await self._client.update_collection(name, metadata={**known, **more})
 
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
-        await self._client.delete_vector_name(name, vector, wait=True)
+        await self._client.delete_vector_name(name, vector)
 
     async def lacking(
         self, name: str, vector: str, limit: int, offset: PointId | None
     ) -> tuple[list[Document], PointId | None]:
         """A page of the points without that vector, and where the next begins."""
-        records, following = await self._client.scroll(
-            name, _without(vector), limit=limit, offset=offset, with_payload=True
-        )
-        return [self._document(name, record) for record in records], following  # type: ignore[return-value]
+        records, following = await self._scroll(name, limit, offset, _without(vector))
+        return [self._document(name, record) for record in records], following
 
     async def lack(self, name: str, vector: str) -> int:
-        """How many points are without that vector."""
+        """The number of points without that vector."""
         return await self.count(name, _without(vector))
 
     async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
@@ -208,36 +203,41 @@ class Bulk:
     async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
         """Write one vector of points that exist; the rest of them stays as it is."""
         updates = [
-            models.PointVectors(id=point, vector={vector: _foreign(value)})
+            models.PointVectors(id=point, vector={vector: as_vector(value)})
             for point, value in vectors.items()
         ]
-        await self._client.update_vectors(name, updates, wait=True)
+        await self._client.update_vectors(name, updates)
 
     # Points
 
     async def count(self, name: str, where: models.Filter | None = None) -> int:
-        """How many points there are, exactly."""
-        found = await self._client.count(name, count_filter=where, exact=True)
-        return found.count
+        """The exact number of points."""
+        return (await self._client.count(name, count_filter=where)).count
 
     async def page(
         self, name: str, limit: int, offset: PointId | None
     ) -> tuple[dict[PointId, Payload], PointId | None]:
         """The payloads of a page of points by id, and where the next begins."""
-        records, following = await self._client.scroll(
-            name, limit=limit, offset=offset, with_payload=True
-        )
-        return {record.id: record.payload or {} for record in records}, following  # type: ignore[misc,return-value]
+        records, following = await self._scroll(name, limit, offset)
+        return _payloads(records), following
 
-    async def fetch(
-        self, name: str, ids: Sequence[PointId], *, vectors: bool = False
-    ) -> list[models.Record]:
+    async def _scroll(
+        self, name: str, limit: int, offset: Any, where: models.Filter | None = None
+    ) -> tuple[list[Any], Any]:
+        records, following = await self._client.scroll(
+            name, where, limit=limit, offset=offset, with_payload=True
+        )
+        return list(records), following
+
+    async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""
-        return await self._client.retrieve(name, list(ids), with_payload=True, with_vectors=vectors)
+        return list(
+            await self._client.retrieve(name, list(ids), with_payload=True, with_vectors=vectors)
+        )
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         """The payloads of these points by id."""
-        return {record.id: record.payload or {} for record in await self.fetch(name, ids)}  # type: ignore[misc]
+        return _payloads(await self.fetch(name, ids))
 
     async def put(self, name: str, points: Sequence[Any]) -> None:
         """Write points as `fetch` returned them."""
@@ -249,14 +249,14 @@ class Bulk:
             )
             for point in points
         ]
-        await self._client.upsert(name, structs, wait=True)
+        await self._client.upsert(name, structs)
 
     async def remove(self, name: str, ids: Sequence[PointId]) -> None:
         """Delete these points."""
-        await self._client.delete(name, models.PointIdsList(points=list(ids)), wait=True)
+        await self._client.delete(name, list(ids))
 
-    def _document(self, name: str, record: models.Record) -> Document:
-        return read(name, record.id, record.payload, self._content_fields)  # type: ignore[arg-type]
+    def _document(self, name: str, record: Any) -> Document:
+        return read(name, record.id, record.payload, self._content_fields)
 
     async def close(self) -> None:
         """Leave the engine."""
@@ -267,8 +267,5 @@ def _without(vector: str) -> models.Filter:
     return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
 
 
-def _foreign(value: Sparse | Dense) -> Any:
-    if isinstance(value, Sparse):
-        return models.SparseVector(indices=list(value.indices), values=list(value.values))
-    made = native(value)
-    return made if isinstance(made, models.Document) else list(made)
+def _payloads(records: Sequence[Any]) -> dict[PointId, Payload]:
+    return {record.id: record.payload or {} for record in records}

@@ -7,8 +7,7 @@ one at most; of a larger one, what follows random ids.
 
 import heapq
 import random
-import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +17,9 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.core.notation import uuid_number, uuid_text
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
+from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
 
 READABLE = 100_000  # points whose ids are all read, in half a second
@@ -30,6 +31,8 @@ SNIPPET = 160
 LONGEST = 1_000  # characters read of a text
 SEED = 0
 SHOWN = ("title", "name", "metadata.title", "metadata.name", "doc.chunk", WRITING_KEY)
+
+Spell = Callable[[int], PointId]  # a number as an id
 
 
 class Drawer:
@@ -44,145 +47,119 @@ class Drawer:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""
         assert target.dense is not None
         if target.points <= count:
-            pages = self._all(target)
+            found = pages(self._client, target.collection, PAGE, **self._whole(target.dense))
         elif target.points <= READABLE:
-            pages = self._chosen(target, await self._ids(target.collection), count)
+            found = self._chosen(target, target.dense, count)
         else:
-            pages = self._scattered(target, count)
-        made = _Page(target, self._fields)
-        async with aclosing(pages):
-            async for records in pages:
-                made.add(records, count)
-                if made.count == count:
+            found = self._scattered(target, target.dense, count)
+        drawing = _Drawing(target.collection, target.dense, self._fields)
+        async with aclosing(found):
+            async for records in found:
+                drawing.add(records, count)
+                if len(drawing.ids) == count:
                     break
-        return made.drawn()
+        return drawing.drawn()
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]
     ) -> Mapping[PointId, Sequence[float]]:
         """The dense vectors of these points, by id; a point without one is absent."""
         assert target.dense is not None
-        records = await self._retrieve(target, ids, with_payload=False)
-        found = ((record.id, vector_of(record, target.dense)) for record in records)
+        shown = self._whole(target.dense) | {"with_payload": False}
+        records = await self._client.retrieve(target.collection, list(ids), **shown)
+        found: list[Any] = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    async def _all(self, target: Target) -> AsyncGenerator[list[Any]]:
-        offset: Any = None
-        while True:
-            records, offset = await self._scroll(target, offset, PAGE)
-            yield records
-            if offset is None:
-                return
+    def _whole(self, leg: DenseLeg) -> dict[str, Any]:
+        """The arguments that ask for a point's vector and what is shown of its payload."""
+        return {
+            "with_payload": self._shown,
+            "with_vectors": [leg.vector] if leg.vector else True,
+        }
 
-    async def _chosen(
-        self, target: Target, ids: Sequence[PointId], count: int
-    ) -> AsyncGenerator[list[Any]]:
+    async def _chosen(self, target: Target, leg: DenseLeg, count: int) -> AsyncGenerator[list[Any]]:
+        """The points of the smallest hashes."""
+        ids: list[PointId] = []
+        async for page in pages(self._client, target.collection, IDS, with_payload=False):
+            ids += [record.id for record in page]
+            if len(ids) > 2 * READABLE:
+                break
         chosen = heapq.nsmallest(count, ids, key=_chance)
         for start in range(0, len(chosen), PAGE):
-            wanted = chosen[start : start + PAGE]
-            found = {r.id: r for r in await self._retrieve(target, wanted, with_payload=True)}
+            wanted: list[Any] = chosen[start : start + PAGE]
+            records = await self._client.retrieve(target.collection, wanted, **self._whole(leg))
+            found = {record.id: record for record in records}
             yield [found[point] for point in wanted if point in found]
 
-    async def _scattered(self, target: Target, count: int) -> AsyncGenerator[list[Any]]:
+    async def _scattered(
+        self, target: Target, leg: DenseLeg, count: int
+    ) -> AsyncGenerator[list[Any]]:
+        """The points that follow random ids, a block at a time."""
         spans = await self._spans(target.collection)
         seen: set[PointId] = set()
         chance = random.Random(SEED)
         for turn in range(2 * -(-count // BLOCK)):
             low, high, spell = spans[turn % len(spans)]
-            start = spell(chance.randint(low, high))
-            records, _ = await self._scroll(target, start, BLOCK)
+            start: Any = spell(chance.randint(low, high))
+            found = await self._client.scroll(
+                target.collection, limit=BLOCK, offset=start, **self._whole(leg)
+            )
+            records: list[Any] = found[0]
             yield [record for record in records if record.id not in seen]
             seen.update(record.id for record in records)
             if len(seen) >= count:
                 return
 
-    async def _ids(self, collection: str) -> list[PointId]:
-        ids: list[PointId] = []
-        offset: Any = None
-        while True:
-            records, offset = await self._client.scroll(
-                collection, limit=IDS, offset=offset, with_payload=False
-            )
-            found: list[Any] = records
-            ids += [record.id for record in found]
-            if offset is None or len(ids) > 2 * READABLE:
-                return ids
-
-    async def _spans(self, collection: str) -> list[tuple[int, int, Any]]:
-        """For numbers and for UUIDs, as far as ids are such: the least, the greatest, the type."""
-        spans = []
-        for kind, bits in ((_number, 64), (_uuid, 128)):
-            least = await self._at(collection, kind(0))
-            if least is not None and _is(least, kind):
-                low, high = _value(least), 2**bits - 1
-                greatest = low
-                while greatest < high:
-                    middle = (greatest + high + 1) // 2
-                    there = await self._at(collection, kind(middle))
-                    if there is not None and _is(there, kind):
-                        greatest = _value(there)
-                    else:
-                        high = middle - 1
-                spans.append((low, greatest, kind))
+    async def _spans(self, collection: str) -> list[tuple[int, int, Spell]]:
+        """The least and the greatest id, as numbers, among the numbers and among the UUIDs."""
+        spans: list[tuple[int, int, Spell]] = []
+        kinds: list[tuple[Spell, int]] = [(int, 64), (uuid_text, 128)]
+        for spell, bits in kinds:
+            low = await self._at(collection, spell, 0)
+            if low is None:
+                continue
+            greatest, high = low, 2**bits - 1
+            while greatest < high:
+                middle = (greatest + high + 1) // 2
+                there = await self._at(collection, spell, middle)
+                if there is None:
+                    high = middle - 1
+                else:
+                    greatest = there
+            spans.append((low, greatest, spell))
         return spans
 
-    async def _at(self, collection: str, offset: PointId) -> PointId | None:
-        """The first id from `offset` on, in the engine's order: numbers, then UUIDs."""
+    async def _at(self, collection: str, spell: Spell, number: int) -> int | None:
+        """The first id of the kind from `number` on; the engine has numbers before UUIDs."""
+        start: Any = spell(number)
         records, _ = await self._client.scroll(
-            collection, limit=1, offset=offset, with_payload=False
+            collection, limit=1, offset=start, with_payload=False
         )
-        found: list[Any] = records
-        return found[0].id if found else None
-
-    async def _scroll(self, target: Target, offset: Any, limit: int) -> tuple[list[Any], Any]:
-        records, following = await self._client.scroll(
-            target.collection,
-            limit=limit,
-            offset=offset,
-            with_payload=self._shown,
-            with_vectors=_named(target.dense),
-        )
-        return list(records), following
-
-    async def _retrieve(
-        self, target: Target, ids: Sequence[PointId], *, with_payload: bool
-    ) -> list[Any]:
-        return list(
-            await self._client.retrieve(
-                target.collection,
-                list(ids),
-                with_payload=self._shown if with_payload else False,
-                with_vectors=_named(target.dense),
-            )
-        )
+        found: Any = records[0].id if records else None
+        if not isinstance(found, type(start)):
+            return None
+        return found if isinstance(found, int) else uuid_number(found)
 
 
-class _Page:
-    """What was drawn so far; the vectors kept as arrays, a page at a time."""
+class _Drawing:
+    """The points drawn so far; the vectors kept as arrays, a page at a time."""
 
-    def __init__(self, target: Target, content_fields: Sequence[str]) -> None:
-        assert target.dense is not None
-        self._target = target
-        self._leg = target.dense
+    def __init__(self, collection: str, leg: DenseLeg, content_fields: Sequence[str]) -> None:
+        self._collection = collection
+        self._leg = leg
         self._fields = content_fields
-        self._ids: list[PointId] = []
-        self._titles: list[str] = []
-        self._snippets: list[str] = []
-        self._vectors = [np.zeros((0, target.dense.size), np.float32)]
+        self.ids: list[PointId] = []
+        self._told: list[tuple[str, str]] = []
+        self._vectors = [np.zeros((0, leg.size), np.float32)]
         self._without = 0
-
-    @property
-    def count(self) -> int:
-        """How many were kept."""
-        return len(self._ids)
 
     def add(self, records: Sequence[Any], count: int) -> None:
         """Keep those that have a vector, up to `count` in all."""
         vectors = []
         for record in records:
-            if self.count == count:
+            if len(self.ids) == count:
                 break
-            document = read(self._target.collection, record.id, record.payload, self._fields)
+            document = read(self._collection, record.id, record.payload, self._fields)
             if document.writing is not None and document.chunk:
                 continue  # of a text that is not whole yet
             vector = vector_of(record, self._leg)
@@ -190,19 +167,17 @@ class _Page:
                 self._without += 1
                 continue
             vectors.append(vector)
-            self._ids.append(record.id)
-            title, snippet = _told(document)
-            self._titles.append(title)
-            self._snippets.append(snippet)
+            self.ids.append(record.id)
+            self._told.append(_told(document))
         if vectors:
             self._vectors.append(np.asarray(vectors, np.float32))
 
     def drawn(self) -> Drawn:
         """All pages as one."""
         return Drawn(
-            ids=tuple(self._ids),
-            titles=tuple(self._titles),
-            snippets=tuple(self._snippets),
+            ids=tuple(self.ids),
+            titles=tuple(title for title, _ in self._told),
+            snippets=tuple(snippet for _, snippet in self._told),
             vectors=np.concatenate(self._vectors),
             without=self._without,
         )
@@ -218,10 +193,6 @@ def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
     return held
 
 
-def _named(leg: DenseLeg | None) -> list[str] | bool:
-    return [leg.vector] if leg and leg.vector else True
-
-
 def _told(document: Document) -> tuple[str, str]:
     """A point's title (or how its text begins) and how its text begins, each on one line."""
     text = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
@@ -231,19 +202,3 @@ def _told(document: Document) -> tuple[str, str]:
 
 def _chance(point: PointId) -> bytes:
     return blake2b(str(point).encode(), digest_size=8).digest()
-
-
-def _number(value: int) -> PointId:
-    return value
-
-
-def _uuid(value: int) -> PointId:
-    return str(uuid.UUID(int=value))
-
-
-def _is(point: PointId, kind: Any) -> bool:
-    return isinstance(point, int if kind is _number else str)
-
-
-def _value(point: PointId) -> int:
-    return point if isinstance(point, int) else uuid.UUID(point).int

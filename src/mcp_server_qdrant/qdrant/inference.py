@@ -6,6 +6,7 @@ from typing import Any
 
 from qdrant_client import models
 
+from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineFailure,
@@ -37,9 +38,17 @@ def native(dense: Dense) -> Any:
     return dense
 
 
+def as_vector(value: Sparse | Dense) -> Any:
+    """A vector of a point as qdrant-client takes it, or the text that the server encodes."""
+    if isinstance(value, Sparse):
+        return models.SparseVector(indices=list(value.indices), values=list(value.values))
+    made = native(value)
+    return made if isinstance(made, models.Document) else list(made)
+
+
 @contextmanager
 def inference_errors(dense: Dense | None) -> Iterator[None]:
-    """What Qdrant cannot do with a text that it was to encode leaves as EncoderUnavailable."""
+    """Turn Qdrant's failure to encode a text into EncoderUnavailable."""
     try:
         yield
     except (EngineFailure, RequestError) as error:

@@ -73,6 +73,31 @@ def read(
     )
 
 
+def stored_payload(document: Document) -> Payload:
+    """The payload of a chunk as it is written: the official format, and our additions."""
+    payload: Payload = {
+        "document": document.text,
+        "metadata": dict(document.metadata) if document.metadata is not None else None,
+        "title": document.title,
+        "source": document.source,
+        "tags": list(document.tags) or None,
+        "created_at": document.created_at,
+        "updated_at": document.updated_at,
+    }
+    kept = {k: v for k, v in payload.items() if v is not None or k == "metadata"}
+    kept["doc"] = {
+        "id": document.document,
+        "chunk": document.chunk,
+        "chunks": document.chunks,
+        "start": document.start,
+        "end": document.end,
+    }
+    for name in ("section", "version", "writing"):
+        if value := getattr(document, name):
+            kept["doc"][name] = value
+    return kept
+
+
 def _head(
     collection: str,
     point: PointId,

@@ -7,13 +7,14 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Target
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.filters import FieldType, index_type
-from mcp_server_qdrant.qdrant.inference import inference_errors, native
+from mcp_server_qdrant.qdrant.filters import FieldType, index_type, parse
+from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors
+from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
@@ -26,6 +27,7 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
+IDS_PAGE = 1_000
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
@@ -129,7 +131,7 @@ class Points:
         ]
         dense = next((point.dense for point in points), None)
         with inference_errors(dense):
-            await self._client.upsert(target.collection, structs, wait=True)
+            await self._client.upsert(target.collection, structs)
         self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
@@ -180,17 +182,13 @@ class Points:
 
     async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
-        if not ids:
-            return
-        await self._client.delete_payload(
-            collection, [WRITING_KEY], models.PointIdsList(points=list(ids)), wait=True
-        )
+        if ids:
+            await self._client.delete_payload(collection, [WRITING_KEY], list(ids))
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""
-        if not ids:
-            return
-        await self._client.delete(collection, models.PointIdsList(points=list(ids)), wait=True)
+        if ids:
+            await self._client.delete(collection, list(ids))
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points are there."""
@@ -198,34 +196,55 @@ class Points:
 
     async def total(self, collection: str, where: models.Filter | None = None) -> int:
         """How many points there are that match."""
-        return (await self._client.count(collection, count_filter=where, exact=True)).count
+        return (await self._client.count(collection, count_filter=where)).count
 
     async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove those of the points whose write was not done."""
-        await self._delete(collection, models.Filter(must=[_among(ids), WRITING]))
+        await self._client.delete(collection, models.Filter(must=[_among(ids), WRITING]))
 
     async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the points but for those that are being written again."""
         if ids:
             where = models.Filter(must=[_among(ids)], must_not=[WRITING])
-            await self._delete(collection, where)
+            await self._client.delete(collection, where)
 
     async def delete_document(self, collection: str, document: str) -> None:
         """Remove all its parts, of whatever version but one being written; wants an index."""
         of = _equal(DOCUMENT_KEY, document)
-        await self._delete(collection, models.Filter(must=[of], must_not=[WRITING]))
-
-    async def _delete(self, collection: str, where: models.Filter) -> None:
-        await self._client.delete(collection, models.FilterSelector(filter=where), wait=True)
+        await self._client.delete(collection, models.Filter(must=[of], must_not=[WRITING]))
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
-        records, _ = await self._client.scroll(
-            collection,
-            scroll_filter=models.Filter(must=[_equal(PENDING_KEY, PENDING)]),
-            limit=limit,
-            with_payload=True,
-        )
+        where = models.Filter(must=[_equal(PENDING_KEY, PENDING)])
+        return await self._some(collection, where, limit)
+
+    async def matched(
+        self, collection: str, where: Mapping[str, Any], examples: int
+    ) -> tuple[int, list[Document]]:
+        """The exact number of points that match a filter in REST form, and some of them.
+
+        An empty filter matches all points. Raises InvalidFilter.
+        """
+        condition = parse(where)
+        count = await self.total(collection, condition)
+        return count, await self._some(collection, condition, examples)
+
+    async def matching_ids(
+        self, collection: str, where: Mapping[str, Any], limit: int
+    ) -> list[PointId]:
+        """The ids of the points that match a filter in REST form, at most `limit`."""
+        ids: list[PointId] = []
+        size = min(IDS_PAGE, limit)
+        async for page in pages(self._client, collection, size, parse(where), with_payload=False):
+            ids += [record.id for record in page]
+            if len(ids) >= limit:
+                break
+        return ids[:limit]
+
+    async def _some(
+        self, collection: str, where: models.Filter | None, limit: int
+    ) -> list[Document]:
+        records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
         return [self._document(collection, record) for record in records]
 
     async def writing(self, collection: str) -> list[Document]:
@@ -240,16 +259,9 @@ class Points:
         return [one for one in found if one.head == head.id]
 
     async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
-        """All points that match, page by page, of their payload only which document they are of."""
-        found: list[models.Record] = []
-        offset = None
-        while True:
-            records, offset = await self._client.scroll(
-                collection, where, limit=PAGE, offset=offset, with_payload=["doc"]
-            )
-            found += records
-            if offset is None:
-                return [self._document(collection, record) for record in found]
+        """All points that match; of their payload only which document they are of."""
+        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
+        return [self._document(collection, record) async for page in found for record in page]
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
@@ -258,45 +270,19 @@ class Points:
             return
         name = target.dense.vector
         updates = [
-            models.PointVectors(id=point, vector={name: _plain(dense)} if name else _plain(dense))
+            models.PointVectors(
+                id=point, vector={name: as_vector(dense)} if name else as_vector(dense)
+            )
             for point, dense in vectors.items()
         ]
-        dense = next(iter(vectors.values()))
-        with inference_errors(dense):
-            await self._client.update_vectors(target.collection, updates, wait=True)
-            await self._client.delete_payload(
-                target.collection, [PENDING_KEY], list(vectors), wait=True
-            )
+        with inference_errors(next(iter(vectors.values()))):
+            await self._client.update_vectors(target.collection, updates)
+            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
         self._tally.filled += len(updates)
 
-    def _document(self, collection: str, record: models.Record) -> Document:
+    def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
-        return read(collection, record.id, record.payload, fields, identify)  # type: ignore[arg-type]
-
-
-def stored_payload(document: Document) -> Payload:
-    """The payload of a chunk as it is written: the official format and what we add to it."""
-    payload: Payload = {
-        "document": document.text,
-        "metadata": dict(document.metadata) if document.metadata is not None else None,
-        "title": document.title,
-        "source": document.source,
-        "tags": list(document.tags) or None,
-        "created_at": document.created_at,
-        "updated_at": document.updated_at,
-    }
-    kept = {k: v for k, v in payload.items() if v is not None or k == "metadata"}
-    kept["doc"] = {
-        "id": document.document,
-        "chunk": document.chunk,
-        "chunks": document.chunks,
-        "start": document.start,
-        "end": document.end,
-    }
-    for name in ("section", "version", "writing"):
-        if value := getattr(document, name):
-            kept["doc"][name] = value
-    return kept
+        return read(collection, record.id, record.payload, fields, identify)
 
 
 def _vectors(target: Target, point: StoredPoint) -> Any:
@@ -304,19 +290,11 @@ def _vectors(target: Target, point: StoredPoint) -> Any:
     sparse = target.sparse or target.filling
     if target.dense is not None and point.dense is not None:
         if target.dense.vector == "" and sparse is None:
-            return _plain(point.dense)
-        vectors[target.dense.vector] = _plain(point.dense)
+            return as_vector(point.dense)
+        vectors[target.dense.vector] = as_vector(point.dense)
     if sparse is not None and point.sparse.indices:
-        vectors[sparse.vector] = models.SparseVector(
-            indices=list(point.sparse.indices), values=list(point.sparse.values)
-        )
+        vectors[sparse.vector] = as_vector(point.sparse)
     return vectors
-
-
-def _plain(dense: Dense) -> Any:
-    """A vector as a list, or the text that the server encodes."""
-    made = native(dense)
-    return made if isinstance(made, models.Document) else list(made)
 
 
 def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.filters import parse
-from mcp_server_qdrant.qdrant.inference import inference_errors, native
+from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
@@ -261,9 +261,7 @@ def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
     if target.dense is not None and query.dense is not None:
         legs.append((native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        sparse = query.sparse
-        vector = models.SparseVector(indices=list(sparse.indices), values=list(sparse.values))
-        legs.append((vector, target.sparse.vector))
+        legs.append((as_vector(query.sparse), target.sparse.vector))
     return legs
 
 

@@ -8,6 +8,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, Target
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
+from mcp_server_qdrant.qdrant.paging import pages
 
 MOST_POINTS = 20_000
 PAGE = 200
@@ -34,19 +35,17 @@ class Sampler:
         All of a collection of at most 20,000 points, and as many draws from a larger one; what is
         drawn twice counts once.
         """
-        pages = self._all if target.points <= self._most else self._drawn
-        async for records in pages(target.collection):
+        drawn = self._all if target.points <= self._most else self._drawn
+        async for records in drawn(target.collection):
             yield [text for record in records if (text := self._text(record.payload or {}))]
 
     async def _all(self, collection: str) -> AsyncGenerator[list[Any]]:
-        offset: Any = None
-        for _ in range(-(-self._most // PAGE)):
-            records, offset = await self._client.scroll(
-                collection, limit=PAGE, offset=offset, with_payload=self._shown
-            )
-            yield list(records)
-            if offset is None:
-                return
+        read = 0
+        async for records in pages(self._client, collection, PAGE, with_payload=self._shown):
+            yield records
+            read += PAGE
+            if read >= self._most:
+                return  # it has grown meanwhile
 
     async def _drawn(self, collection: str) -> AsyncGenerator[list[Any]]:
         """A draw of many ids at once would hold up the engine; one of few does not."""
