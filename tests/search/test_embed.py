@@ -17,7 +17,7 @@ async def test_a_query_is_encoded_once_for_each_model():
     one, other = FakeEncoder("one"), FakeEncoder("other", size=8)
     targets = [target(name, "one") for name in "abc"] + [target("d", "other"), target("e", None)]
 
-    vectors = await embed("some words", targets, registry(one, other))
+    vectors = await embed("some words", targets, registry(one, other).encode_query)
 
     assert set(vectors.dense) == {"one", "other"}
     assert vectors.failures == {}
@@ -30,7 +30,7 @@ async def test_models_encode_at_the_same_time():
     one, other = FakeEncoder("one"), FakeEncoder("other")
     one.gate, other.gate = asyncio.Event(), asyncio.Event()
     both = asyncio.ensure_future(
-        embed("q", [target("a", "one"), target("b", "other")], registry(one, other))
+        embed("q", [target("a", "one"), target("b", "other")], registry(one, other).encode_query)
     )
     other.gate.set()
     while not other.queries:
@@ -47,7 +47,7 @@ async def test_a_model_that_cannot_encode_leaves_its_reason_and_the_other_vector
     broken = missing("broken")
     targets = [target("a", "one"), target("b", "broken")]
 
-    vectors = await embed("q", targets, registry(FakeEncoder("one"), broken))
+    vectors = await embed("q", targets, registry(FakeEncoder("one"), broken).encode_query)
 
     assert set(vectors.dense) == {"one"}
     assert vectors.failures == {"broken": "The model broken is failed."}
@@ -55,6 +55,6 @@ async def test_a_model_that_cannot_encode_leaves_its_reason_and_the_other_vector
 
 async def test_nothing_is_encoded_where_no_collection_has_a_dense_vector():
     encoder = FakeEncoder("one")
-    vectors = await embed("q", [target("a", None)], registry(encoder))
+    vectors = await embed("q", [target("a", None)], registry(encoder).encode_query)
 
     assert (vectors.dense, vectors.failures, encoder.queries) == ({}, {}, [])

@@ -20,6 +20,7 @@ def hit(point, relevance=0.5, collection="a", document=None, **payload) -> Hit:
 def page(hits, *, limit=10, statuses=OK, **request):
     presenter = Presenter(
         lambda collection, point, payload: read(collection, point, payload, ("document",)),
+        lambda hit: None,
         lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
     terms = Terms(query="q", idf={9: 1.0}, sparse={})

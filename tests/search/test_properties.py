@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
 from mcp_server_qdrant.search.passage import passage
 from mcp_server_qdrant.search.steps.calibrate import calibrate, relevance
-from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, weights
+from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
 
 few = settings(max_examples=60, deadline=None)
 cosines = st.floats(-1.001, 1.001)
@@ -83,7 +83,7 @@ def test_a_cut_corpus_has_the_idf_of_the_whole(parts):
 @few
 @given(idfs, idfs)
 def test_weights_are_finite_positive_and_of_known_terms(idf, local):
-    vector = weights(idf, local)
+    vector = query_vector(idf, local)
     if vector is not None:
         assert set(vector.indices) <= set(idf) & set(local)
         assert all(value >= 0 and math.isfinite(value) for value in vector.values)

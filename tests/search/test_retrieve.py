@@ -13,11 +13,11 @@ from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search.embed import embed
+from mcp_server_qdrant.search.payloads import hydrate
 from mcp_server_qdrant.search.retrieve import (
     PAYLOADS_WITH_CANDIDATES,
     Plan,
     Retrieved,
-    hydrate,
     retrieve,
     saturated,
 )
@@ -62,7 +62,7 @@ async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "
             for name in names:
                 await remember(services, name, *(f"{text} {name}" for text in corpus(12)))
             targets = await services.catalog.resolve(None)
-            vectors = await embed(query, targets, services.encoders)
+            vectors = await embed(query, targets, services.encoders.encode_query)
             terms = await services.pipeline.terms.of(query, targets)
             yield Fixture(engine, services, targets, vectors, terms)
 
@@ -160,7 +160,9 @@ async def test_a_dense_only_collection_is_searched_by_meaning():
             values=lambda n: {"fast-bag-of-words": dense(texts[n])},
         )
         fixture.targets = await fixture.services.catalog.resolve(["old"])
-        fixture.vectors = await embed("delta ember", fixture.targets, fixture.services.encoders)
+        fixture.vectors = await embed(
+            "delta ember", fixture.targets, fixture.services.encoders.encode_query
+        )
         (found,) = (await fixture.retrieve()).found.values()
 
     assert (found.dense_searched, found.sparse_searched, found.sparse) == (True, False, {})
@@ -194,7 +196,9 @@ async def test_keywords_serve_where_the_model_failed_and_that_is_said():
     encoder = FakeEncoder()
     async with filled("north", encoder=encoder) as fixture:
         encoder.be("failed")
-        fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
+        fixture.vectors = await embed(
+            "delta", fixture.targets, fixture.services.encoders.encode_query
+        )
         retrieved = await fixture.retrieve()
 
     (found,) = retrieved.found.values()
@@ -211,7 +215,9 @@ async def test_without_model_and_keywords_a_collection_is_skipped_with_the_reaso
         await foreign(fixture.engine, "old", {}, vectors={"fast-bag-of-words": COSINE})
         fixture.targets = await fixture.services.catalog.resolve(["old"])
         encoder.be("downloading")
-        fixture.vectors = await embed("delta", fixture.targets, fixture.services.encoders)
+        fixture.vectors = await embed(
+            "delta", fixture.targets, fixture.services.encoders.encode_query
+        )
         retrieved = await fixture.retrieve()
 
     assert retrieved.found == {}
@@ -226,7 +232,9 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
     async with filled("north", "south", encoder=encoder) as fixture:
         encoder.be("failed")
         fixture.engine.broken["north"] = EngineFailure("Its files are damaged.")
-        fixture.vectors = await embed("copper", fixture.targets, fixture.services.encoders)
+        fixture.vectors = await embed(
+            "copper", fixture.targets, fixture.services.encoders.encode_query
+        )
         fixture.terms = await fixture.services.pipeline.terms.of("copper", fixture.targets)
         retrieved = await fixture.retrieve()
 

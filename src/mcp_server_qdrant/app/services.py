@@ -45,11 +45,10 @@ from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.rerank import Bounds, Rerank
 from mcp_server_qdrant.search.steps.decay import Recency
-from mcp_server_qdrant.search.steps.titles import Titles
-from mcp_server_qdrant.search.tags import TagIndex
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
+from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -174,7 +173,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     encoders, bm25 = view.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view, view.writer)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.reader, fields), _word_cache(settings, view.words))
+    lexicon = Lexicon(Sampler(view.reader, fields).texts, _word_cache(settings, view.words))
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     pipeline = _pipeline(shared, view, catalog, facets, lexicon)
@@ -321,14 +320,15 @@ def _pipeline(
         return title_of(hit.payload)
 
     return make(
-        catalog,
+        catalog.resolve,
+        catalog.forget,
         queries,
-        encoders,
-        TermWeights(bm25, queries),
+        encoders.encode_query,
+        TermWeights(bm25.encode_query, queries),
         Speller(bm25.tokens, lexicon, encoders.default.common),
-        TagIndex(facets, bm25.tokens),
-        Titles(title, bm25.tokens, settings.title_factor),
-        Presenter(document, bm25.tokens),
+        TagIndex(facets.tags, bm25.tokens),
+        settings.title_factor,
+        Presenter(document, title, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,

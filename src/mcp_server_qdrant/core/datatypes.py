@@ -20,6 +20,7 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
+K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,11 @@ class Candidate(NamedTuple):
     id: PointId
     rrf: float
     payload: Payload | None = None
+
+
+# An engine's answer about one collection: fused candidates, best first, their exact (cosine, BM25)
+# scores by id, and in a sentence what part of the collection is lost.
+Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,10 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from mcp_server_qdrant.core.datatypes import Sparse
+from mcp_server_qdrant.core.datatypes import K1, Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.text import clean
 
-K1 = 1.2
 B = 0.75
 AVERAGE_LENGTH = 256
 

@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import (
     Candidate,
     DenseLeg,
     LegQuery,
+    Legs,
     Payload,
     PointId,
     SparseLeg,
@@ -21,9 +22,6 @@ from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
-
-# Fused candidates, their exact (cosine, BM25) scores by id, and what of the collection is lost.
-Legs = tuple[list[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
 
 RRF_K = 60
 TIES = 4

@@ -5,11 +5,11 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Legs, Payload, PointId, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.query import RRF_K, Legs, Queries, by_leg, carrying, weights
+from mcp_server_qdrant.qdrant.query import RRF_K, Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
 

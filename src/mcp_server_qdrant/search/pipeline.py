@@ -1,11 +1,11 @@
 """The read path, one call per line. The only module that knows the order of the stages."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
@@ -25,57 +25,36 @@ from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Phase, Recorder, Unrecorded
 from mcp_server_qdrant.search.algorithm import DenseShare, dense_share, fusion_weights, narrowed
-from mcp_server_qdrant.search.embed import Encoders, embed
+from mcp_server_qdrant.search.embed import Encode, embed
+from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.explain import ranks
+from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
 from mcp_server_qdrant.search.present import Presenter, Shares, worthy
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import (
     LAST_SECONDS,
-    Engine,
     Plan,
     Retrieved,
-    completed,
-    hydrate,
-    payloads_of,
     retrieve,
     saturated,
 )
 from mcp_server_qdrant.search.steps.boost import boost
 from mcp_server_qdrant.search.steps.calibrate import ALPHA, bound, calibrate
 from mcp_server_qdrant.search.steps.decay import Recency, decay
-from mcp_server_qdrant.search.steps.diversity import fold, spread
+from mcp_server_qdrant.search.steps.fold import fold
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.search.steps.group import group
-from mcp_server_qdrant.search.steps.titles import Titles
-from mcp_server_qdrant.search.tags import TagIndex
-from mcp_server_qdrant.search.versions import current
+from mcp_server_qdrant.search.steps.spread import spread
+from mcp_server_qdrant.search.steps.tags import lift_tags
+from mcp_server_qdrant.search.steps.titles import lift_titles
 from mcp_server_qdrant.search.words.spelling import Speller
+from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
-
-
-class Catalog(Protocol):
-    """What resolves names to targets."""
-
-    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
-        """The targets of a search. Raises UnknownCollection."""
-
-    def forget(self, name: str) -> None:
-        """Look this collection up anew at its next use."""
-
-
-class Queries(Engine, Protocol):
-    """The engine, and what reads a caller's filter."""
-
-    def prepare(self, raw: Mapping[str, Any] | None) -> Any:
-        """The filter as the engine wants it. Raises InvalidFilter."""
-
-    def without(self, condition: Any, versions: Collection[str]) -> Any:
-        """The condition, and that a point is of none of these versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +89,37 @@ def this_hour() -> datetime:
 
 
 class Pipeline:
-    """One search over many collections. `recorder` is told how long its phases take.
+    """One search over many collections.
 
-    `leftovers` is told of parts that were met and are of no version that their text has now.
+    `resolve` gives the targets of a search, `forget` makes the next search look a collection up
+    anew. `recorder` measures the phases; `leftovers` takes the parts that were found and belong to
+    no present version of their text.
     """
 
     def __init__(
         self,
-        catalog: Catalog,
-        engine: Queries,
-        encoders: Encoders,
+        resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]],
+        forget: Callable[[str], None],
+        engine: Engine,
+        encode: Encode,
         terms: TermWeights,
         speller: Speller,
         tags: TagIndex,
-        titles: Titles,
+        title_factor: float,
         presenter: Presenter,
         limits: Limits,
         preferences: Preferences,
         rerank: Rerank,
         now: Callable[[], datetime] = this_hour,
     ) -> None:
-        self.catalog = catalog
+        self.resolve = resolve
+        self.forget = forget
         self.engine = engine
-        self.encoders = encoders
+        self.encode = encode
         self.terms = terms
         self.speller = speller
         self.tags = tags
-        self.titles = titles
+        self.title_factor = title_factor
         self.presenter = presenter
         self.limits = limits
         self.preferences = preferences
@@ -154,7 +137,7 @@ class Pipeline:
         left = _countdown(self.limits.deadline)
         share = dense_share(request.semantic_weight, request.keyword_weight, request.fuzzy_weight)
         condition = self.engine.prepare(request.query_filter)
-        resolved = await self.catalog.resolve(request.collections)
+        resolved = await self.resolve(request.collections)
         targets = narrowed(resolved, request.algorithm)
         ranking = self._ranking(request, share, targets)
         limit = request.limit or self.limits.results * min(len(targets) or 1, self.limits.factor)
@@ -211,7 +194,7 @@ class Pipeline:
         asked = resolved if ranking.correct else targets
         terms, vectors, tags = await asyncio.gather(
             self._timed("probe", self.terms.of, request.query, asked),  # probes, global idf
-            self._timed("embed", embed, request.query, targets, self.encoders),  # once per model
+            self._timed("embed", embed, request.query, targets, self.encode),  # once per model
             self.tags.of(request.query, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
@@ -224,7 +207,7 @@ class Pipeline:
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._timed("embed", embed, query, targets, self.encoders),
+                    self._timed("embed", embed, query, targets, self.encode),
                     self.tags.of(query, tagged),
                 )
         if request.algorithm == "semantic":
@@ -276,7 +259,7 @@ class Pipeline:
         And the parts that are left out, because their text was replaced.
         """
         ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
-        ranked = self.tags.lift(ranked, plan.tags, terms, ranking.alpha)
+        ranked = lift_tags(ranked, plan.tags, terms, ranking.alpha, self.presenter.tokens)
         ranked = boost(ranked, ranking.order, ranking.priority)
         size = plan.pool
         firsts = partial(
@@ -286,7 +269,15 @@ class Pipeline:
             pool, late = await hydrate(self.engine, found.found, ranked[:size], plan.deadline)
             pool, replaced, failed = await current(pool, self.presenter.document, firsts)
             late += failed
-            hits = group(self.titles.lift(pool, terms, ranking.alpha))
+            hits = lift_titles(
+                pool,
+                terms,
+                ranking.alpha,
+                self.title_factor,
+                self.presenter.title,
+                self.presenter.tokens,
+            )
+            hits = group(hits)
             shown = decay(hits, ranking.recency, self.now())
             if ranking.fold:
                 shown = fold(shown, self.presenter.document)
@@ -337,7 +328,7 @@ class Pipeline:
         for name, status in worst.items():
             reason = status.reason if status.state == "degraded" else None
             if status.state == "failed" or reason != self._reasons.get(name):
-                self.catalog.forget(name)
+                self.forget(name)
             self._reasons[name] = reason
         self.recorder.fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]

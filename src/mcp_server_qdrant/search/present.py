@@ -44,9 +44,10 @@ class Shares:
 class Presenter:
     """Makes the page. `read` turns a payload into a Document, `tokens` a text into BM25 ids."""
 
-    def __init__(self, read: Reader, tokens: Tokens) -> None:
+    def __init__(self, read: Reader, title: Callable[[Hit], str | None], tokens: Tokens) -> None:
         self._read = read
-        self._tokens = tokens
+        self.title = title
+        self.tokens = tokens
         self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
 
     def present(
@@ -68,7 +69,7 @@ class Presenter:
                 score=hit.score,
                 passage=""
                 if request.mode == "full"
-                else passage(document.text, terms.idf, self._tokens),
+                else passage(document.text, terms.idf, self.tokens),
                 why=why(hit, shares) if request.explain else None,
                 also=hit.also,
             )
@@ -99,7 +100,7 @@ class Presenter:
         document = self.document(hit)
         text = document.text
         if len(text) > length:
-            text = passage(text, terms.idf, self._tokens, length)
+            text = passage(text, terms.idf, self.tokens, length)
         return f"{document.title}\n{text}" if document.title else text
 
 

@@ -1,18 +1,15 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
-    Candidate,
     Found,
     Hit,
     LegQuery,
-    Payload,
-    PointId,
+    Legs,
     QueryVectors,
     State,
     Status,
@@ -20,10 +17,9 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.core.deadline import within
-from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
 from mcp_server_qdrant.core.models import Dense, Inferred
-from mcp_server_qdrant.core.notation import PARTIAL
+from mcp_server_qdrant.search.engine import Engine, ask, failed
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
 # costs less than 30 payloads from each.
@@ -36,52 +32,10 @@ SHALLOW = 8
 DEEPER = 4
 LAST_SECONDS = 1.0
 
-_LATE = EngineTimeout("It did not answer in time.")
-
-T = TypeVar("T")
-
-
-# Fused candidates, best first, their exact (cosine, BM25) scores by id, and in a sentence what of
-# the collection is lost.
-Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
-
-
-class Engine(Protocol):
-    """What is asked of several collections in one trip.
-
-    All raise our errors; one in an answer concerns that collection only.
-    """
-
-    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
-        """The targets, parted into those that are asked together."""
-
-    async def search(
-        self,
-        asked: Sequence[tuple[Target, LegQuery]],
-        *,
-        depth: int,
-        condition: Any,
-        with_payload: bool,
-    ) -> Sequence[Legs | QdrantMcpError]:
-        """For each target its candidates."""
-
-    async def payloads(
-        self,
-        asked: Sequence[tuple[Target, Sequence[PointId]]],
-        fields: Sequence[str] | None = None,
-    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the points by id, or these fields of them.
-
-        Of heavy ones a part, which is marked (`PARTIAL`).
-        """
-
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """All of the payloads. Raises our errors."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a search goes about its collections.
+    """How many candidates are fetched, how, and until when.
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
     `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
@@ -139,13 +93,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What was found, and how each collection fared, by collection."""
+    """Candidates and status of each collection, by its name."""
 
     found: Mapping[str, Found]
     statuses: Mapping[str, Status]
 
     def updated(self, other: "Retrieved") -> "Retrieved":
-        """With what was found when some were asked again; a failure then loses nothing."""
+        """With the answers of those that were asked again; a failure then loses nothing."""
         again = {name: other.statuses[name] for name in other.found}
         return Retrieved({**self.found, **other.found}, {**self.statuses, **again})
 
@@ -155,15 +109,15 @@ def saturated(
 ) -> list[Target]:
     """The targets that may have better candidates than some of the `limit` hits shown.
 
-    Such a one gave as many candidates as it was asked for, and even the least of them ranks with
-    the hits shown: because its documents fill the page, or because chunks of few documents do.
+    Such a target gave as many candidates as it was asked for, and even the lowest of them ranks
+    with the hits shown: because its documents fill the page, or because chunks of a few do.
     """
     cut = shown[limit - 1].score if len(shown) >= limit else 0.0
-    least = {hit.collection: hit.score for hit in ranked}
+    lowest = {hit.collection: hit.score for hit in ranked}
     return [
-        one.target
-        for name, one in found.items()
-        if len(one.candidates) >= plan.depth and least[name] >= cut
+        part.target
+        for name, part in found.items()
+        if len(part.candidates) >= plan.depth and lowest[name] >= cut
     ]
 
 
@@ -176,24 +130,23 @@ async def retrieve(
     statuses = {t.collection: _status(t, queries[t.collection], vectors, terms) for t in targets}
     gate = asyncio.Semaphore(plan.concurrency)
 
-    async def one(trip: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
-        asked = [(target, queries[target.collection]) for target in trip]
+    async def search(group: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
         async with gate:
             return await engine.search(
-                asked,
+                [(target, queries[target.collection]) for target in group],
                 depth=plan.depth,
                 condition=plan.condition,
                 with_payload=plan.with_payload,
             )
 
     found: dict[str, Found] = {}
-    answers = await _trips(engine, askable, one, plan.deadline)
+    answers = await ask(engine, askable, search, plan.deadline)
     keywords = _without_inference(answers, queries, statuses)
     if keywords:
-        answers += await _trips(engine, keywords, one, plan.deadline)
+        answers += await ask(engine, keywords, search, plan.deadline)
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
-            statuses[target.collection] = _failed(target.collection, answer)
+            statuses[target.collection] = failed(target.collection, answer)
             continue
         found[target.collection] = _found(target, queries[target.collection], terms, answer)
         *_, damage = answer
@@ -214,7 +167,7 @@ def _query(target: Target, vectors: QueryVectors, terms: Terms, plan: Plan) -> L
 
 
 def _misfit(target: Target, dense: Dense | None) -> str | None:
-    """Why this vector cannot be compared with those of the collection; None where it can."""
+    """The reason why this vector does not fit those of the collection; None where it does."""
     leg = target.dense
     if leg is None or dense is None or isinstance(dense, Inferred) or len(dense) == leg.size:
         return None
@@ -229,9 +182,9 @@ def _without_inference(
     queries: dict[str, LegQuery],
     statuses: dict[str, Status],
 ) -> list[Target]:
-    """The targets whose texts the server could not encode, to be asked again by keyword alone.
+    """The targets whose server could not encode the query, to be asked again by keyword alone.
 
-    They leave `answers`; what was wrong becomes their status.
+    They leave `answers`; the reason becomes their status.
     """
     again = []
     for target, answer in list(answers):
@@ -261,50 +214,14 @@ def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
     )
 
 
-async def _trips(
-    engine: Engine,
-    targets: Sequence[Target],
-    ask: Callable[[Sequence[Target]], Awaitable[Sequence[T | QdrantMcpError]]],
-    seconds: float,
-) -> list[tuple[Target, T | QdrantMcpError]]:
-    """Each target with its answer; all trips at the same time, EngineTimeout for what is late."""
-
-    async def one(trip: Sequence[Target]) -> Sequence[T | QdrantMcpError]:
-        try:
-            return await ask(trip)
-        except QdrantMcpError as error:
-            return [error] * len(trip)
-
-    trips = engine.trips(targets)
-    with within(seconds):
-        tasks = [asyncio.ensure_future(one(trip)) for trip in trips]
-    try:
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-    finally:
-        for task in tasks:
-            task.cancel()
-    answers: list[tuple[Target, T | QdrantMcpError]] = []
-    for trip, task in zip(trips, tasks, strict=True):
-        done = task.done() and not task.cancelled()
-        answers += zip(trip, task.result() if done else [_LATE] * len(trip), strict=True)
-    return answers
-
-
 def _damaged(status: Status, damage: str) -> Status:
-    """It was searched as far as it is there."""
+    """The status of a collection of which a part is lost: the other part was searched."""
     reason = f"{damage} {status.reason}" if status.reason else damage
     return replace(status, state="degraded", reason=reason)
 
 
-def _failed(collection: str, error: QdrantMcpError) -> Status:
-    return Status(
-        collection, "timeout" if isinstance(error, EngineTimeout) else "failed", str(error)
-    )
-
-
 def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms) -> Status:
-    """How a collection fared that did not fail while it was searched."""
+    """The status of a collection before it is searched: which legs it lacks, and why."""
     no_vector = vectors.failures.get(target.dense.model) if target.dense else None
     if target.dense and not no_vector:
         no_vector = _misfit(target, vectors.dense.get(target.dense.model))
@@ -318,69 +235,3 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
         state = "degraded" if target.sparse else "skipped"
         no_vector = f"keywords only: {no_vector}" if target.sparse else no_vector
     return Status(target.collection, state, no_terms or no_vector or target.note)
-
-
-async def hydrate(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
-) -> tuple[list[Hit], list[Status]]:
-    """The hits with their payloads, in `deadline` seconds.
-
-    Those of a collection that fails now are left out, with why.
-    """
-    missing: dict[str, list[PointId]] = {}
-    for hit in hits:
-        if hit.payload is None:
-            missing.setdefault(hit.collection, []).append(hit.id)
-    if not missing:
-        return list(hits), []
-
-    payloads, late = await payloads_of(engine, found, missing, deadline)
-    kept = [
-        hit if hit.payload is not None else hit._replace(payload=payloads[hit.collection, hit.id])
-        for hit in hits
-        if hit.payload is not None or (hit.collection, hit.id) in payloads
-    ]
-    return kept, late
-
-
-async def payloads_of(
-    engine: Engine,
-    found: Mapping[str, Found],
-    wanted: Mapping[str, Iterable[PointId]],
-    deadline: float,
-    fields: Sequence[str] | None = None,
-) -> tuple[dict[tuple[str, PointId], Payload], list[Status]]:
-    """The payloads of points by collection and id, and which collections failed."""
-
-    async def one(
-        trip: Sequence[Target],
-    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        asked = [(target, list(wanted[target.collection])) for target in trip]
-        return await engine.payloads(asked, fields)
-
-    late: list[Status] = []
-    payloads: dict[tuple[str, PointId], Payload] = {}
-    targets = [found[name].target for name in wanted]
-    for target, answer in await _trips(engine, targets, one, deadline):
-        name = target.collection
-        if isinstance(answer, QdrantMcpError):
-            late.append(_failed(name, answer))
-        else:
-            payloads |= {(name, point): payload for point, payload in answer.items()}
-    return payloads, late
-
-
-async def completed(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
-) -> dict[tuple[str, PointId], Payload]:
-    """All of the payloads of which a part was read, by collection and id; fewer where it fails."""
-    wanted: dict[str, list[PointId]] = {}
-    for hit in hits:
-        if PARTIAL in (hit.payload or {}):
-            wanted.setdefault(hit.collection, []).append(hit.id)
-    payloads: dict[tuple[str, PointId], Payload] = {}
-    with within(deadline), suppress(QdrantMcpError):
-        for name, ids in wanted.items():
-            read = await engine.whole(found[name].target, ids)
-            payloads |= {(name, point): payload for point, payload in read.items()}
-    return payloads

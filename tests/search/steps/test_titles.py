@@ -4,19 +4,18 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
-from mcp_server_qdrant.search.steps.titles import Titles, stored_with_title
+from mcp_server_qdrant.search.steps.titles import lift_titles, stored_with_title
 from tests.support import COSINE, IDF, dense, find, foreign, memory_engine, memory_services, texts
 
 WORDS = {"roses": 1, "sun": 2, "moss": 3}
 TERMS = Terms("roses sun", {1: 3.0, 2: 1.0}, {})
 
 
-def titles(factor: float = 3) -> Titles:
-    return Titles(
-        lambda hit: title_of(hit.payload),
-        lambda text: [WORDS[w] for w in text.lower().split() if w in WORDS],
-        factor,
-    )
+def lifted(hits: list[Hit], factor: float = 3, alpha: float = 0.5) -> list[Hit]:
+    def tokens(text: str) -> list[int]:
+        return [WORDS[w] for w in text.lower().split() if w in WORDS]
+
+    return lift_titles(hits, TERMS, alpha, factor, lambda hit: title_of(hit.payload), tokens)
 
 
 def hit(point: int, value: float, *, sparse: float | None = 1.0, **payload) -> Hit:
@@ -24,7 +23,7 @@ def hit(point: int, value: float, *, sparse: float | None = 1.0, **payload) -> H
 
 
 def test_a_title_lifts_by_the_part_of_the_query_it_holds():
-    (raised,) = titles().lift([hit(1, 0.4, title="Roses")], TERMS, 0.5)
+    (raised,) = lifted([hit(1, 0.4, title="Roses")])
 
     assert raised.relevance == pytest.approx(0.475)  # 0.4 + 0.5 * 0.2 * 3/4
     assert raised.gains == (("title", pytest.approx(0.075)),)
@@ -33,7 +32,7 @@ def test_a_title_lifts_by_the_part_of_the_query_it_holds():
 def test_the_title_decides_between_hits_that_are_alike():
     hits = [hit(1, 0.4, title="Moss"), hit(2, 0.4, title="Sun"), hit(3, 0.4, title="Roses")]
 
-    assert [h.id for h in titles().lift(hits, TERMS, 0.5)] == [3, 2, 1]
+    assert [h.id for h in lifted(hits)] == [3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -47,18 +46,18 @@ def test_the_title_decides_between_hits_that_are_alike():
     ],
 )
 def test_other_hits_stay_as_they_are(payload):
-    assert titles().lift([hit(1, 0.4, **payload)], TERMS, 0.5) == [hit(1, 0.4, **payload)]
+    assert lifted([hit(1, 0.4, **payload)]) == [hit(1, 0.4, **payload)]
 
 
 def test_factor_1_and_pure_meaning_leave_hits_and_order_alone():
     hits = [hit(1, 0.3, title="Roses"), hit(2, 0.4)]
 
-    assert titles(1).lift(hits, TERMS, 0.5) == hits
-    assert titles().lift(hits, TERMS, 1.0) == hits
+    assert lifted(hits, factor=1) == hits
+    assert lifted(hits, alpha=1.0) == hits
 
 
 def test_a_larger_factor_lifts_more_and_never_above_the_ceiling():
-    made = [titles(n).lift([hit(1, 0.4, title="Roses sun")], TERMS, 0.5) for n in range(1, 11)]
+    made = [lifted([hit(1, 0.4, title="Roses sun")], factor=n) for n in range(1, 11)]
     values = [hits[0].relevance for hits in made]
 
     assert values == sorted(values)

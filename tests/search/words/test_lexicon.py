@@ -28,7 +28,7 @@ class Texts:
         self.read: list[str] = []
         self.reading = 0
 
-    async def texts(self, target):
+    async def __call__(self, target):
         self.read.append(target.collection)
         self.reading += 1
         assert self.reading == 1  # one at a time
@@ -122,8 +122,8 @@ async def test_after_each_slice_there_is_as_long_a_pause_as_it_took():
     clock, pauses = Clock(), Pauses()
 
     class Slow(Texts):
-        async def texts(self, target):
-            async for page in super().texts(target):
+        async def __call__(self, target):
+            async for page in super().__call__(target):
                 clock.now += 0.25
                 yield page
 

@@ -16,7 +16,7 @@ from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
     global_idf,
-    weights,
+    query_vector,
     widened,
 )
 from mcp_server_qdrant.search.words.vocabulary import Variant
@@ -57,12 +57,10 @@ class Prober:
         return {t: qdrant_idf(documents, held[t]) for t in terms if t in held}
 
 
-class Words:
+def encode(text: str) -> Sparse:
     """BM25 whose token ids are the numbers in the text."""
-
-    def encode_query(self, text: str) -> Sparse:
-        ids = tuple(dict.fromkeys(map(int, re.findall(r"\d+", text))))
-        return Sparse(ids, (1.0,) * len(ids))
+    ids = tuple(dict.fromkeys(map(int, re.findall(r"\d+", text))))
+    return Sparse(ids, (1.0,) * len(ids))
 
 
 @pytest.mark.parametrize("documents", [1, 7, 1000, 250_000])
@@ -92,23 +90,23 @@ def test_the_global_idf_sums_documents_and_frequencies():
 
 
 def test_weights_turn_the_engines_idf_into_the_global_one():
-    vector = weights({1: 3.0, 2: 1.0, 3: 2.0}, {1: 1.5, 2: 2.0, 3: 0.0})
+    vector = query_vector({1: 3.0, 2: 1.0, 3: 2.0}, {1: 1.5, 2: 2.0, 3: 0.0})
 
     assert vector == Sparse((1, 2), (2.0, 0.5))
 
 
 def test_weights_are_the_idf_itself_where_the_engine_applies_none():
-    assert weights({1: 3.0, 2: 1.0}, None) == Sparse((1, 2), (3.0, 1.0))
+    assert query_vector({1: 3.0, 2: 1.0}, None) == Sparse((1, 2), (3.0, 1.0))
 
 
 def test_there_is_no_query_for_a_collection_that_has_none_of_the_terms():
-    assert weights({1: 3.0}, {1: 0.0}) is None
-    assert weights({}, {}) is None
+    assert query_vector({1: 3.0}, {1: 0.0}) is None
+    assert query_vector({}, {}) is None
 
 
 async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5, 2: 1}))
-    terms = await TermWeights(Words(), prober).of("1 2", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(encode, prober).of("1 2", [target("a", 10), target("b", 30)])
 
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5), 2: math.log(41 / 1.5)})
     assert terms.sparse["a"].indices == (1,)
@@ -120,7 +118,7 @@ async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
 
 async def test_a_term_that_no_collection_has_is_unknown():
     prober = Prober(a=(10, {1: 2}), b=(30, {2: 5}))
-    terms = await TermWeights(Words(), prober).of("1 2 3", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(encode, prober).of("1 2 3", [target("a", 10), target("b", 30)])
 
     assert terms.unknown == {3}
 
@@ -128,7 +126,7 @@ async def test_a_term_that_no_collection_has_is_unknown():
 @pytest.mark.parametrize("query", ["", "no numbers"])
 async def test_a_query_without_terms_probes_nothing(query):
     prober = Prober(a=(10, {}))
-    terms = await TermWeights(Words(), prober).of(query, [target("a", 10)])
+    terms = await TermWeights(encode, prober).of(query, [target("a", 10)])
 
     assert (terms.idf, terms.sparse, prober.asked) == ({}, {}, [])
 
@@ -136,7 +134,7 @@ async def test_a_query_without_terms_probes_nothing(query):
 async def test_collections_without_bm25_take_no_part():
     prober = Prober(a=(10, {1: 2}))
     dense = Target("d", 1000, None, None, 1000)
-    terms = await TermWeights(Words(), prober).of("1", [target("a", 10), dense])
+    terms = await TermWeights(encode, prober).of("1", [target("a", 10), dense])
 
     assert terms.idf == pytest.approx({1: math.log(11 / 2.5)})
     assert set(terms.sparse) == {"a"}
@@ -144,7 +142,7 @@ async def test_collections_without_bm25_take_no_part():
 
 async def test_only_terms_that_are_new_are_probed():
     prober = Prober(a=(10, {1: 2, 2: 3}))
-    weigh = TermWeights(Words(), prober)
+    weigh = TermWeights(encode, prober)
     for query in ("1 2", "2 3", "1 3"):
         await weigh.of(query, [target("a", 10)])
 
@@ -158,7 +156,7 @@ async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than
     documents, again
 ):
     prober = Prober(a=(100, {1: 2}))
-    weigh = TermWeights(Words(), prober)
+    weigh = TermWeights(encode, prober)
     await weigh.of("1", [target("a", 100)])
     await weigh.of("1", [target("a", documents)])
 
@@ -169,7 +167,7 @@ async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than
 async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
     clock = Clock()
     prober = Prober(a=(100, {1: 2}))
-    weigh = TermWeights(Words(), prober, clock)
+    weigh = TermWeights(encode, prober, clock)
     await weigh.of("1", [target("a", 100)])
     clock.now += seconds
     await weigh.of("1", [target("a", 100)])
@@ -180,7 +178,7 @@ async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
 async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}))
     prober.failing = {"a"}
-    weigh = TermWeights(Words(), prober)
+    weigh = TermWeights(encode, prober)
     terms = await weigh.of("1", [target("a", 10), target("b", 30)])
 
     assert set(terms.sparse) == {"b"}
@@ -197,7 +195,7 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
 
 async def test_what_is_known_serves_though_the_prober_fails_now():
     prober = Prober(a=(10, {1: 2}))
-    weigh = TermWeights(Words(), prober)
+    weigh = TermWeights(encode, prober)
     before = await weigh.of("1", [target("a", 10)])
     prober.failing = {"a"}
 
@@ -234,7 +232,7 @@ def test_a_variant_that_no_collection_has_counts_nothing():
 async def test_variants_are_probed_and_searched_along_with_the_words():
     prober = Prober(a=(10, {1: 2, 7: 3}))
     variants = {"1": [Variant("7", 0.8), Variant("9", 0.8)], "5": [Variant("7", 0.9)]}
-    terms = await TermWeights(Words(), prober).of("1 5", [target("a", 10)], variants)
+    terms = await TermWeights(encode, prober).of("1 5", [target("a", 10)], variants)
 
     idf = {term: math.log(11 / (df + 0.5)) for term, df in ((1, 2), (5, 0), (7, 3))}
     assert prober.asked == [("a", (1, 5, 7, 9))]
@@ -246,7 +244,7 @@ async def test_variants_are_probed_and_searched_along_with_the_words():
 
 async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
     prober = Prober(a=(10, {1: 2, 2: 3}))
-    weigh = TermWeights(Words(), prober)
+    weigh = TermWeights(encode, prober)
     plain = await weigh.of("1 2", [target("a", 10)])
 
     assert await weigh.of("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
@@ -301,7 +299,7 @@ async def test_the_engine_returns_bm25_under_the_global_idf():
     df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
     async with memory_engine() as engine:
         targets = await filled(engine)
-        terms = await TermWeights(BM25, Queries(engine)).of(query, targets)
+        terms = await TermWeights(BM25.encode_query, Queries(engine)).of(query, targets)
 
         assert terms.idf == pytest.approx(
             {t: math.log((total + 1) / (df[t] + 0.5)) for t in tokens}, abs=1e-4

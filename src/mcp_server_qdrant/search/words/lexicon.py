@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.vocabulary import Vocabulary, tally
 
 DRIFT = 0.1
@@ -27,26 +27,9 @@ MOST_HELD = 2_000_000
 logger = logging.getLogger(__name__)
 
 
-class Texts(Protocol):
-    """What reads a sample of a collection."""
-
-    def texts(self, target: Target) -> AsyncGenerator[list[str]]:
-        """Pages of texts. Raises our errors."""
-
-
-class Disk(Protocol):
-    """What keeps vocabularies; its calls block."""
-
-    def load(self, collection: str) -> tuple[Vocabulary, int] | None:
-        """A vocabulary, and the points that the collection had."""
-
-    def save(self, collection: str, vocabulary: Vocabulary, points: int) -> None:
-        """Keep it."""
-
-
 @dataclass(slots=True)
 class _Entry:
-    """What is known of one collection: its sample, and the words stored since by this process."""
+    """The words of one collection: its sample, and those that this process stored since."""
 
     sample: Vocabulary | None = None
     points: int = 0
@@ -59,23 +42,24 @@ class _Entry:
     def vocabularies(self) -> list[Vocabulary]:
         if self.recent is None and self.stored:
             self.recent = Vocabulary.of(self.stored)
-        return [one for one in (self.sample, self.recent) if one is not None]
+        return [words for words in (self.sample, self.recent) if words is not None]
 
     def size(self) -> int:
         return len(self.stored) + (len(self.sample) if self.sample else 0)
 
 
 class Lexicon:
-    """The words of collections. Nothing waits for a sample: it is there or it is scheduled.
+    """The words of collections. Nothing waits for a sample: it is there, or it is scheduled.
 
-    One collection is sampled at a time, in slices of about a millisecond, and after each as long a
-    pause as it took. A sample serves until its collection grew or shrank by a tenth.
+    `texts` gives a sample of a collection's texts by the page. One collection is sampled at a time,
+    in slices of about a millisecond, with a pause as long after each. A sample serves until its
+    collection has grown or shrunk by a tenth.
     """
 
     def __init__(
         self,
-        texts: Texts,
-        disk: Disk | None = None,
+        texts: Callable[[Target], AsyncGenerator[list[str]]],
+        disk: WordCache | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -91,7 +75,7 @@ class Lexicon:
     async def of(self, targets: Sequence[Target]) -> Mapping[str, Sequence[Vocabulary]]:
         """Collection -> its vocabularies, as far as they are there; the others are scheduled.
 
-        A disk that is slow is waited for a tenth of a second.
+        A slow disk delays this by a tenth of a second at most.
         """
         await self._look_on_disk([target.collection for target in targets])
         found: dict[str, list[Vocabulary]] = {}
@@ -106,7 +90,7 @@ class Lexicon:
         return found
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
-        """The first 25,000 characters of what was just stored are known from now on."""
+        """Know the words of texts that were just stored: of the first 25,000 characters."""
         entry = self._used(collection)
         if len(entry.stored) < MOST_STORED:
             tally(entry.stored, next(slices(texts), []))
@@ -122,7 +106,7 @@ class Lexicon:
         await self.tasks.close()
 
     def _used(self, collection: str) -> _Entry:
-        """The entry of a collection, moved to the end: the first of all was not used for long."""
+        """The entry of a collection, moved to the end: the longest unused one comes first."""
         entry = self._entries.pop(collection) if collection in self._entries else _Entry()
         self._entries[collection] = entry
         return entry
@@ -140,11 +124,11 @@ class Lexicon:
         for name in fresh:
             self._entries[name].looked_for = True
             self._entries[name].rests = math.inf
-        read = partial(self._read, self._disk, fresh)
-        task = self.tasks.start("The reading of words from the disk", read)
+        load = partial(self._load, self._disk, fresh)
+        task = self.tasks.start("The reading of words from the disk", load)
         await asyncio.wait([task], timeout=LOAD_SECONDS)
 
-    async def _read(self, disk: Disk, names: Sequence[str]) -> None:
+    async def _load(self, disk: WordCache, names: Sequence[str]) -> None:
         for name in names:
             kept = await asyncio.to_thread(disk.load, name)
             entry = self._used(name)
@@ -154,7 +138,7 @@ class Lexicon:
         self._forget_unused()
 
     async def _work(self) -> None:
-        """Sample what is wanted, one collection after the other."""
+        """Sample the wanted collections, one after the other."""
         while self._wanted:
             target = self._wanted.pop(next(iter(self._wanted)))
             entry = self._used(target.collection)
@@ -180,10 +164,10 @@ class Lexicon:
     async def _sampled(self, target: Target, counts: Counter[str]) -> Vocabulary:
         """The words of a sample of the collection, counted on top of `counts`."""
         began = self._clock()
-        async with contextlib.aclosing(self._texts.texts(target)) as pages:
+        async with contextlib.aclosing(self._texts(target)) as pages:
             async for page in pages:
-                for some in slices(page):
-                    await asyncio.to_thread(tally, counts, some)
+                for group in slices(page):
+                    await asyncio.to_thread(tally, counts, group)
                     await self._pause(self._clock() - began)
                     began = self._clock()
         return await asyncio.to_thread(Vocabulary.of, counts)

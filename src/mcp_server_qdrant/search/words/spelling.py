@@ -1,18 +1,18 @@
-"""Words that no searched collection knows -> the nearest that one of them has.
+"""Words that no searched collection has -> the nearest word that one of them has.
 
-Left alone: what the probes know; what the embedding model knows as one word, for a small collection
-lacks most words of its language, and "broken" is no misspelling of "broke"; words of fewer than 5
-letters, of another alphabet than the Latin, with capitals inside; and all that looks like a name or
-a path, with a digit, an underscore, a dot or a slash in it. Similarity is Damerau-Levenshtein, at
-least 0.75. Source: DESIGN 3.4.
+Left alone: words that a probe found; words that the embedding model knows as one token, for a small
+collection lacks most words of its language, and "broken" is no misspelling of "broke"; words of
+fewer than 5 letters, in another alphabet than the Latin, or with capitals inside; and whatever
+looks like a name or a path, with a digit, an underscore, a dot or a slash in it. Similarity is
+Damerau-Levenshtein, at least 0.75. Source: DESIGN 3.4.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Protocol
 
 from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
+from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
 
 SHORTEST = 5
@@ -28,36 +28,29 @@ _PROSE = re.compile(
 _PART = re.compile(rf"[{LATIN}]+")
 
 
-class Vocabularies(Protocol):
-    """What knows the words of collections."""
-
-    async def of(self, targets: Sequence[Target]) -> Mapping[str, Sequence[Vocabulary]]:
-        """Collection -> its vocabularies, as far as they are there; the others are scheduled."""
-
-
 class Speller:
     """Corrects and expands queries.
 
-    `tokens` are the BM25 terms of a text, `common` says which words are of the language.
+    `tokens` gives the BM25 terms of a text, `common` those of some words that the language has.
     """
 
     def __init__(
         self,
         tokens: Callable[[str], Collection[int]],
-        vocabularies: Vocabularies,
+        lexicon: Lexicon,
         common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self._tokens = tokens
-        self._vocabularies = vocabularies
+        self._lexicon = lexicon
         self._common = common
 
     async def correct(
         self, terms: Terms, targets: Sequence[Target]
     ) -> tuple[str, tuple[Correction, ...]]:
-        """The query with its unknown words replaced, and which these were.
+        """The query with its unknown words replaced, and the replacements.
 
-        Where a collection was not probed and its vocabulary is not there yet, nobody can say that
-        it lacks a word: the query stays as it is.
+        A collection that was not probed, and has no vocabulary yet, may have any word: then the
+        query stays as it is.
         """
         wrong = [
             (start, word)
@@ -70,36 +63,35 @@ class Speller:
         wrong = wrong[:CORRECTED_WORDS]
         if not wrong:
             return terms.query, ()
-        known = await self._vocabularies.of(targets)
+        known = await self._lexicon.of(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
-        searched = [one for several in known.values() for one in several]
-        return await asyncio.to_thread(corrected, terms.query, wrong, searched)
+        return await asyncio.to_thread(corrected, terms.query, wrong, _all(known))
 
     async def expand(
         self, query: str, targets: Sequence[Target]
     ) -> tuple[dict[str, list[Variant]], tuple[str, ...]]:
-        """Each word of the query with those of the collections that are spelled almost like it.
+        """Each word of the query with the words of the collections that are spelled almost like it.
 
-        And the collections whose words are not known yet.
+        Second, the names of the collections whose words are not known yet.
         """
         chosen = dict.fromkeys(
             word for _, word in prose(query) if len(word) >= SHORTEST and self._tokens(word)
         )
         if not chosen:
             return {}, ()
-        known = await self._vocabularies.of(targets)
-        searched = [one for several in known.values() for one in several]
-        near = await asyncio.to_thread(expanded, list(chosen)[:EXPANDED_WORDS], searched)
+        known = await self._lexicon.of(targets)
+        words = list(chosen)[:EXPANDED_WORDS]
+        near = await asyncio.to_thread(expanded, words, _all(known))
         names = (target.collection for target in targets if target.sparse)
         return near, tuple(name for name in names if name not in known)
 
     def replaced(
         self, terms: Terms, variants: Mapping[str, Sequence[Variant]]
     ) -> tuple[Correction, ...]:
-        """The words that only their variants stand for, as no collection has them."""
+        """The words that no collection has, each with the variants searched in its place."""
         return tuple(
-            Correction(word, ", ".join(one.word for one in several))
+            Correction(word, ", ".join(variant.word for variant in several))
             for word, several in variants.items()
             if several and self._unknown(word, terms.unknown)
         )
@@ -123,7 +115,7 @@ def prose(query: str) -> list[tuple[int, str]]:
 
 
 def unprobed(target: Target, terms: Terms) -> bool:
-    """Whether this collection takes part and was not asked which words it has."""
+    """True for a collection that is searched and was not asked which words it has."""
     if target.dense is None and target.sparse is None:
         return False
     asked = target.sparse is not None and target.sparse.idf
@@ -136,14 +128,18 @@ def corrected(
     """The query with each (start, word) replaced by its nearest, unless a vocabulary has it."""
     corrections = []
     for start, word in reversed(wrong):
-        plain = folded(word)
-        if any(plain in one for one in vocabularies):
+        lowered = folded(word)
+        if any(lowered in vocabulary for vocabulary in vocabularies):
             continue
-        for near, _ in nearest(plain, vocabularies, 1):
+        for near, _ in nearest(lowered, vocabularies, 1):
             to = near.capitalize() if word[0].isupper() else near
             query = f"{query[:start]}{to}{query[start + len(word) :]}"
             corrections.append(Correction(word, to))
     return query, tuple(reversed(corrections))
+
+
+def _all(known: Mapping[str, Sequence[Vocabulary]]) -> list[Vocabulary]:
+    return [vocabulary for several in known.values() for vocabulary in several]
 
 
 def expanded(chosen: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:

@@ -6,15 +6,14 @@ global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
 idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 """
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.search.engine import Engine, ask
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
 CACHE_SECONDS = 600.0
@@ -25,28 +24,9 @@ PROBE_SECONDS = 2.0
 VARIANT_SHARE = 0.3
 
 
-class Bm25(Protocol):
-    """What turns a text into BM25 terms."""
-
-    def encode_query(self, text: str) -> Sparse:
-        """Distinct token ids, weight 1 each."""
-
-
-class Prober(Protocol):
-    """What tells collections' own idf, several collections in one trip."""
-
-    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
-        """The targets, parted into those that are asked together."""
-
-    async def probe(
-        self, asked: Sequence[tuple[Target, Sequence[int]]]
-    ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
-        """For each target the idf of each term that it has."""
-
-
 @dataclass(slots=True)
 class _Known:
-    """The idfs read off one collection, and until when a term counts as absent from it."""
+    """The idf of terms in one collection, and until when other terms count as absent from it."""
 
     documents: int
     expires: float
@@ -55,17 +35,21 @@ class _Known:
 
 
 class TermWeights:
-    """Weighs the terms of queries; remembers what the probes told for ten minutes.
+    """Weighs the terms of queries; remembers the results of probes for ten minutes.
 
-    That a collection lacks a term is remembered for seconds only, and until something is stored
-    there: a text must be found by its words as soon as it is stored.
+    `encode` gives the distinct token ids of a query. That a collection lacks a term is remembered
+    for seconds only, and until something is stored there: a text must be found by its words as
+    soon as it is stored.
     """
 
     def __init__(
-        self, bm25: Bm25, prober: Prober, clock: Callable[[], float] = time.monotonic
+        self,
+        encode: Callable[[str], Sparse],
+        engine: Engine,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._bm25 = bm25
-        self._prober = prober
+        self._encode = encode
+        self._engine = engine
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -79,7 +63,7 @@ class TermWeights:
 
         `variants` of words are searched along with them, see `widened`.
         """
-        wanted = self._bm25.encode_query(query).indices
+        wanted = self._encode(query).indices
         near = self._near(wanted, variants or {})
         tokens = tuple(dict.fromkeys((*wanted, *(t for group in near.values() for t in group))))
         searched = [target for target in targets if target.sparse]
@@ -87,14 +71,10 @@ class TermWeights:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
         failures = await self._probe(weighing, tokens)
-        read = [
-            (target, self._fresh(target).idf)
-            for target in weighing
-            if target.collection not in failures
-        ]
-        idf = global_idf(tokens, [(target.documents, local) for target, local in read])
-        by_name = {target.collection: local for target, local in read}
-        unknown = frozenset(t for t in tokens if not any(one.get(t) for one in by_name.values()))
+        probed = [target for target in weighing if target.collection not in failures]
+        local = {target.collection: self._fresh(target).idf for target in probed}
+        idf = global_idf(tokens, [(t.documents, local[t.collection]) for t in probed])
+        unknown = frozenset(t for t in tokens if not any(known.get(t) for known in local.values()))
         ceiling = None
         if near:
             idf, ceiling = widened(idf, wanted, near, unknown)
@@ -105,7 +85,7 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := weights(idf, by_name.get(target.collection)))
+                and (vector := query_vector(idf, local.get(target.collection)))
             },
             unknown=unknown.intersection(wanted),
             failures=failures,
@@ -118,52 +98,37 @@ class TermWeights:
         """Term of the query -> other terms like it, with their similarity."""
         near: dict[int, dict[int, float]] = {}
         for word, several in variants.items():
-            for token in self._bm25.encode_query(word).indices:
-                for one in several:
-                    for other in self._bm25.encode_query(one.word).indices:
+            for token in self._encode(word).indices:
+                for variant in several:
+                    for other in self._encode(variant.word).indices:
                         if other not in wanted and token in wanted:
                             group = near.setdefault(token, {})
-                            group[other] = max(group.get(other, 0.0), one.similarity)
+                            group[other] = max(group.get(other, 0.0), variant.similarity)
         return near
 
     async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
-        """Read off what is not known yet; why, for collections where that cannot be done."""
+        """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
         now = self._clock()
-        asked = [(t, lacking) for t in targets if (lacking := self._lacking(t, tokens, now))]
-        missing = {target.collection: lacking for target, lacking in asked}
+        lacking = {t.collection: terms for t in targets if (terms := self._lacking(t, tokens, now))}
 
-        async def one(trip: Sequence[Target]) -> dict[str, str]:
-            try:
-                async with asyncio.timeout(PROBE_SECONDS):
-                    answers = await self._prober.probe(
-                        [(target, missing[target.collection]) for target in trip]
-                    )
-            except TimeoutError:
-                return dict.fromkeys((t.collection for t in trip), "It did not answer in time.")
-            except QdrantMcpError as error:
-                return dict.fromkeys((t.collection for t in trip), str(error))
-            failures = {}
-            for target, answer in zip(trip, answers, strict=True):
-                if isinstance(answer, QdrantMcpError):
-                    failures[target.collection] = str(answer)
-                else:
-                    self._learn(target, missing[target.collection], answer, now)
-            return failures
+        async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
+            return await self._engine.probe([(t, lacking[t.collection]) for t in group])
 
-        trips = self._prober.trips([target for target, _ in asked])
-        each = await asyncio.gather(*map(one, trips))
-        return {name: reason for failures in each for name, reason in failures.items()}
+        failures = {}
+        asked = [target for target in targets if target.collection in lacking]
+        for target, answer in await ask(self._engine, asked, probe, PROBE_SECONDS):
+            if isinstance(answer, QdrantMcpError):
+                failures[target.collection] = str(answer)
+                continue
+            known = self._fresh(target)
+            known.idf.update(answer)
+            absent = [term for term in lacking[target.collection] if term not in answer]
+            known.absent.update(dict.fromkeys(absent, now + ABSENT_SECONDS))
+        return failures
 
     def _lacking(self, target: Target, tokens: Sequence[int], now: float) -> list[int]:
         known = self._fresh(target)
         return [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
-
-    def _learn(
-        self, target: Target, asked: Sequence[int], idf: Mapping[int, float], now: float
-    ) -> None:
-        known = self._fresh(target)
-        known.idf.update(idf)
-        known.absent.update({t: now + ABSENT_SECONDS for t in asked if t not in idf})
 
     def changed(self, collection: str) -> None:
         """Something was stored there: it may have terms that it lacked."""
@@ -241,7 +206,7 @@ def widened(
     return weight, ceiling
 
 
-def weights(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
+def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
     """The sparse query that scores BM25 under `idf`, or None where no term is left.
 
     `local` is the idf that the engine will apply itself; None where it applies none.

@@ -1,7 +1,7 @@
-"""The words of a collection's texts, and which of them are spelled almost like another.
+"""The words of a collection's texts, and the search for those spelled almost like another.
 
-Only words of the Latin alphabet, as prose has them: what stands beside a digit, an underscore or
-inside a dotted name is no word that anyone misspells.
+Only words of prose in the Latin alphabet: nobody misspells what stands beside a digit or an
+underscore, or inside a dotted name.
 """
 
 import re
@@ -69,11 +69,10 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
-    """Words and in how many of the texts read each occurs.
+    """Words, and in how many of the sampled texts each occurs. About 20 bytes a word.
 
-    `text` holds the words by line, `counts` their frequencies; `lengths` and `letters` (a bit per
-    letter modulo 32) follow from it and tell at a glance which words cannot be near another.
-    About 20 bytes a word.
+    `text` holds the words by line, `counts` their frequencies. `lengths` and `letters` (a bit per
+    letter modulo 32) follow from `text` and rule out at once most words that are not near another.
     """
 
     text: str
@@ -139,15 +138,15 @@ class Vocabulary:
 def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[Variant]:
     """The `most` words nearest to `word` and at most two edits away, with their similarity.
 
-    By edits, then by frequency in all vocabularies together, then by name. None is the word
-    itself, one that is not similar, or one made of it by a prefix or ending of two letters or
-    more: "associated" is no spelling of "unassociated".
+    By edits, then by frequency in all vocabularies together, then by name. Left out are the word
+    itself, words that are not similar, and words made of it by a prefix or ending of two letters
+    or more: "associated" is no spelling of "unassociated".
     """
     searched, found = list(vocabularies), dict[str, Variant]()
     for edits in range(1, min(MOST_EDITS, most_edits(word)) + 1):
         counts: Counter[str] = Counter()
-        for one in searched:
-            counts.update(dict(one.within(word, edits)))
+        for vocabulary in searched:
+            counts.update(dict(vocabulary.within(word, edits)))
         for other, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             alike = similarity(word, other)
             if alike and other != word and not derived(word, other):
@@ -158,5 +157,5 @@ def nearest(word: str, vocabularies: Iterable[Vocabulary], most: int) -> list[Va
 
 
 def derived(word: str, other: str) -> bool:
-    """Whether one of the two is in the other, which is longer by two letters or more."""
+    """True where one of the two is in the other, which is longer by two letters or more."""
     return abs(len(word) - len(other)) > 1 and (word in other or other in word)

@@ -1,4 +1,4 @@
-"""What a hit gains when words of the query stand in its tags or its title.
+"""The gain of a hit that has words of the query in its tags or its title.
 
     relevance' = bent(relevance + (1 - a) * share)
 
@@ -34,8 +34,8 @@ def bent(relevance: float, gain: float) -> float:
     return knee + room * (1 - math.exp(-over / room))
 
 
-def weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:
-    """What each term of the query counts: its idf, or the same where no collection tells idf."""
+def term_weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:
+    """The weight of each term of the query: its idf, or 1 where no collection has an idf."""
     return terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
 
 
@@ -44,7 +44,8 @@ def share(
 ) -> float:
     """The part of the query, by weight, that these terms are; in [0, 1].
 
-    Of near spellings a text need hold one only: then the whole is the `ceiling`, not their sum.
+    A text need hold only one of several near spellings: then the whole is the `ceiling`, not the
+    sum of the weights.
     """
     total = sum(weights.values()) if ceiling is None else ceiling
     held = sum(value for term, value in weights.items() if term in found)

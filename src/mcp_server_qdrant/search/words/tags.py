@@ -1,25 +1,21 @@
-"""Words of the query that are tags of a collection bring the texts that carry them.
+"""The tags of collections that a query names.
 
-Tags are compared without regard to case and to what joins their words: `home lab` names home-lab,
-Home_Lab and "home lab". Which tags a collection has is remembered for a minute; it is looked up
-anew in the background, while what was known serves. Only a collection that nothing is known of is
-waited for, and not for long.
+The tags of a collection are remembered for a minute, then looked up again in the background while
+the old ones serve. A search waits only for collections that were never looked up, and not for long.
 """
 
 import asyncio
-import re
 import time
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, Protocol
+from functools import partial
 
-from mcp_server_qdrant.core.datatypes import Hit, Payload, TagMatch, Target, Terms, by_score
+from mcp_server_qdrant.core.datatypes import TagMatch, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.steps.lift import Tokens, lifted, share, weights
+from mcp_server_qdrant.search.lift import Tokens
+from mcp_server_qdrant.search.steps.tags import folded
 
 CACHE_SECONDS = 60.0
 COLD_SECONDS = 0.25
@@ -28,24 +24,12 @@ AT_ONCE = 8
 QUERY_WORDS = 64
 LONGEST = 3
 
-# A tag counts more than its words in the text could earn as keywords: there they would be part of
-# the meaning too, and a look-alike that mentions a project must not pass for one of its notes.
-GAIN = 1.5
-
-# So many words of a query that are tags are no accident: the match counts more.
+# So many words of a query that name tags are no accident: the match counts more.
 MANY = 3
 MANY_BOOST = 1.5
 
 Stored = tuple[str, str]  # payload key, value
-
-_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
-
-
-class Facets(Protocol):
-    """What tells the tags of a collection."""
-
-    async def tags(self, collection: str, limit: int) -> Sequence[Stored]:
-        """The most frequent ones. Raises our errors."""
+Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how many at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +41,7 @@ class _Known:
 
 
 class TagIndex:
-    """The tags of the collections, remembered."""
+    """The tags of the collections. `facets` gives the most frequent ones of a collection."""
 
     def __init__(
         self, facets: Facets, tokens: Tokens, clock: Callable[[], float] = time.monotonic
@@ -71,7 +55,7 @@ class TagIndex:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
-        """What the query names of each collection's tags."""
+        """The tags that the query names, by collection."""
         names = names_in(query)
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
         if not names or not wanted:
@@ -82,19 +66,13 @@ class TagIndex:
             self._looking_up(name)
         if tasks:
             await asyncio.wait(tasks, timeout=COLD_SECONDS)
-        known = ((name, self._known.get(name)) for name in wanted)
-        matches = {name: match(names, one.tags) for name, one in known if one}
+        known = [name for name in wanted if name in self._known]
+        matches = {name: match(names, self._known[name].tags) for name in known}
         return {name: found for name, found in matches.items() if found}
-
-    def lift(
-        self, hits: Iterable[Hit], matches: Mapping[str, TagMatch], terms: Terms, alpha: float
-    ) -> list[Hit]:
-        """The hits with what the tags that the query names give them, best first."""
-        return tagged(hits, matches, terms, alpha, self._tokens)
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
         """The terms of the query that name tags, so that they need not stand in a text."""
-        names = {name for one in matches.values() for name in one.names}
+        names = {name for match in matches.values() for name in match.names}
         return frozenset(term for name in names for term in self._tokens(name))
 
     def changed(self, collection: str) -> None:
@@ -114,12 +92,12 @@ class TagIndex:
         return task
 
     async def _look_up(self, name: str) -> None:
-        """Ask for the tags; where that fails, what was known goes on serving."""
-        before = self._known.get(name)
-        tags = before.tags if before else {}
+        """Ask for the tags; where that fails, the old ones go on serving."""
+        known = self._known.get(name)
+        tags = known.tags if known else {}
         async with self._gate:
             with suppress(QdrantMcpError):
-                tags = by_name(await self._facets.tags(name, MOST))
+                tags = by_name(await self._facets(name, MOST))
         if self._under_way.get(name) is asyncio.current_task():
             self._known[name] = _Known(tags, self._clock() + CACHE_SECONDS)
             del self._under_way[name]
@@ -127,11 +105,6 @@ class TagIndex:
     async def close(self) -> None:
         """Stop looking things up."""
         await self.tasks.close()
-
-
-def folded(text: str) -> str:
-    """A tag as it is compared: its words in lower case, a space between them."""
-    return " ".join(_WORD.findall(unicodedata.normalize("NFC", text).casefold()))
 
 
 def names_in(query: str) -> dict[str, frozenset[int]]:
@@ -158,7 +131,7 @@ def by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
 def match(
     names: Mapping[str, frozenset[int]], tags: Mapping[str, tuple[Stored, ...]]
 ) -> TagMatch | None:
-    """What is named of these tags; it counts 1.5 where three or more words name them."""
+    """The tags that are named; they count 1.5 times where three or more words name them."""
     found = [name for name in names if name in tags]
     if not found:
         return None
@@ -168,47 +141,3 @@ def match(
         names=frozenset(found),
         boost=MANY_BOOST if len(words) >= MANY else 1.0,
     )
-
-
-def carried(
-    payload: Payload | None, named: TagMatch, fold: Callable[[str], str] = folded
-) -> tuple[str, ...]:
-    """The tags of a payload, string or list, `tags` or `metadata.tags`, that were named."""
-    payload = payload or {}
-    metadata = payload.get("metadata")
-    values: list[Any] = []
-    for place in (payload, metadata):
-        tags = place.get("tags") if isinstance(place, dict) else None
-        values += tags if isinstance(tags, list) else [tags]
-    texts = dict.fromkeys(value for value in values if isinstance(value, str))
-    return tuple(text for text in texts if fold(text) in named.names)
-
-
-def tagged(
-    hits: Iterable[Hit],
-    matches: Mapping[str, TagMatch],
-    terms: Terms,
-    alpha: float,
-    tokens: Tokens,
-) -> list[Hit]:
-    """The hits, best first, those that carry a named tag raised.
-
-    The share is the part of the query, by idf, that the tags' words are, times GAIN and the boost.
-    """
-    if not matches:
-        return list(hits)
-    counted = weights(terms, tokens)
-    fold = cache(folded)  # the same few tags are in many hits
-
-    @cache
-    def part(tags: tuple[str, ...]) -> float:
-        return share({term for tag in tags for term in tokens(fold(tag))}, counted, terms.ceiling)
-
-    def raised(hit: Hit) -> Hit:
-        named = matches.get(hit.collection)
-        tags = carried(hit.payload, named, fold) if named else ()
-        if not named or not tags:
-            return hit
-        return lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha)._replace(tags=tags)
-
-    return by_score(map(raised, hits))

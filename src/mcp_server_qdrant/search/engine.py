@@ -1,0 +1,92 @@
+"""The engine that is searched, and how many collections are asked at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from mcp_server_qdrant.core.datatypes import LegQuery, Legs, Payload, PointId, State, Status, Target
+from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """A Qdrant server, or the embedded engine, which answers for many collections in one trip.
+
+    All raise our errors; one in an answer concerns that collection only.
+    """
+
+    def prepare(self, raw: Mapping[str, Any] | None) -> Any:
+        """A caller's filter as the engine wants it. Raises InvalidFilter."""
+
+    def without(self, condition: Any, versions: Collection[str]) -> Any:
+        """The condition, and that a point is of none of these versions."""
+
+    def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+        """The targets in groups that are asked together."""
+
+    async def search(
+        self,
+        asked: Sequence[tuple[Target, LegQuery]],
+        *,
+        depth: int,
+        condition: Any,
+        with_payload: bool,
+    ) -> Sequence[Legs | QdrantMcpError]:
+        """The candidates of each target."""
+
+    async def probe(
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
+    ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
+        """For each target its own idf of each of the terms that it has."""
+
+    async def payloads(
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        fields: Sequence[str] | None = None,
+    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
+        """For each target the payloads of the points by id, or these fields of them.
+
+        Of heavy payloads a part, which is marked (`PARTIAL`).
+        """
+
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """The whole payloads of points by id."""
+
+
+async def ask(
+    engine: Engine,
+    targets: Sequence[Target],
+    question: Callable[[Sequence[Target]], Awaitable[Sequence[T | QdrantMcpError]]],
+    seconds: float,
+) -> list[tuple[Target, T | QdrantMcpError]]:
+    """Each target with its answer; all trips at the same time, EngineTimeout for late ones."""
+
+    async def trip(group: Sequence[Target]) -> Sequence[T | QdrantMcpError]:
+        try:
+            return await question(group)
+        except QdrantMcpError as error:
+            return [error] * len(group)
+
+    groups = engine.trips(targets)
+    with within(seconds):
+        tasks = [asyncio.ensure_future(trip(group)) for group in groups]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+    late = EngineTimeout("It did not answer in time.")
+    answers: list[tuple[Target, T | QdrantMcpError]] = []
+    for group, task in zip(groups, tasks, strict=True):
+        done = task.done() and not task.cancelled()
+        answers += zip(group, task.result() if done else [late] * len(group), strict=True)
+    return answers
+
+
+def failed(collection: str, error: QdrantMcpError) -> Status:
+    """The status of a collection that gave this error."""
+    state: State = "timeout" if isinstance(error, EngineTimeout) else "failed"
+    return Status(collection, state, str(error))
