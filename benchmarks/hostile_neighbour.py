@@ -66,7 +66,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
             "must": [{"key": "metadata.x", "match": {"except": list(range(4_900))}}],
         }
     ),
-    "whole payloads": find(mode="full", limit=100, fuzzy_weight=1, diversity=1, explain=True),
+    "whole payloads": find(mode="full", limit=100, fuzzy_boost=0.2, diversity=1, explain=True),
     "counts by filter": ("qdrant-delete", {**WHERE, "query_filter": conditions(256)}),
     "maps": ("qdrant-project", {"collections": ["notes"], "query": "lentil soup"}),
     "stores of 60 KB metadata": (

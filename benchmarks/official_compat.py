@@ -23,7 +23,8 @@ import servers
 from qdrant_client import AsyncQdrantClient
 
 from mcp_server_qdrant.app.services import Services, open_encoders, wire
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.settings.environment import Settings
 
 SCRIPT = Path(__file__).parent / "versus_official" / "official_side.py"

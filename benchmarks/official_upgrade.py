@@ -35,7 +35,7 @@ from qdrant_client import AsyncQdrantClient
 
 from mcp_server_qdrant.app.services import open_encoders, wire
 from mcp_server_qdrant.app.upkeep import upgrades_of
-from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 

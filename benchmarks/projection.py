@@ -21,7 +21,7 @@ import numpy as np
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.layout import lay_out
@@ -107,14 +107,18 @@ async def figures_of(services: Services, args: argparse.Namespace) -> dict[str, 
         found = await timed(
             figures, f"lay out ({turn})", lambda: asyncio.to_thread(lay_out, [(target, drawn)])
         )
-    await services.pipeline.search(SearchRequest("warm up", ("notes",)))  # the model is loaded
+    await services.pipeline.search(
+        SearchRequest(query="warm up", collections=("notes",))
+    )  # the model is loaded
     await timed(figures, "first map", lambda: projector.view(MapRequest(("notes",), args.points)))
     with_map, without = [], []
     for number in range(args.queries):
-        search = SearchRequest(f"{WORDS[number % 10]} question {number}", ("notes",))
+        search = SearchRequest(
+            query=f"{WORDS[number % 10]} question {number}", collections=("notes",)
+        )
         request = MapRequest(("notes",), args.points, search)
         with_map.append(await seconds(lambda r=request: projector.view(r)))
-        other = SearchRequest(f"{WORDS[number % 10]} demand {number}", ("notes",))
+        other = SearchRequest(query=f"{WORDS[number % 10]} demand {number}", collections=("notes",))
         without.append(await seconds(lambda r=other: services.pipeline.search(r)))
     figures["query on the map, p50 and p95"] = percentiles(with_map)
     figures["find without a map, p50 and p95"] = percentiles(without)

@@ -26,7 +26,7 @@ from fill_ours import NEVER, Notes, write
 from phases import Clock
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.search import pipeline as path
@@ -85,7 +85,7 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     waits.watch(search.engine, "search", "engine")
     waits.watch(search.engine, "payloads", "engine")
     for query in queries:
-        await search.search(SearchRequest(query))
+        await search.search(SearchRequest(query=query))
         steps.end_find()
         waits.end_find()
     sums = sorted(sum(find.values()) for find in steps.finds[WARM_UP:])

@@ -12,7 +12,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage, SearchRequest
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
@@ -212,7 +213,9 @@ async def remember(services: Services, collection: str, *texts: str, **fields: A
 
 async def find(services: Services, query: str, *collections: str, **fields: Any) -> SearchPage:
     """Search these collections, or the default ones."""
-    return await services.pipeline.search(SearchRequest(query, collections or None, **fields))
+    return await services.pipeline.search(
+        SearchRequest(query=query, collections=collections or None, **fields)
+    )
 
 
 def texts(page: SearchPage) -> list[str]:

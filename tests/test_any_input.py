@@ -149,7 +149,7 @@ async def test_foreign_points_with_any_times_are_found_and_told_of(tmp_path):
                 if points:
                     run(engine.upsert("alien", points))
                 asked = {"query": "lamp", "collections": ["alien"], "limit": 50}
-                for more in ({"recency_decay": 1.0}, {"mode": "full"}, {"explain": True}):
+                for more in ({"recency_weight": 1.0}, {"mode": "full"}, {"explain": True}):
                     found = run(client.call_tool("qdrant-find", asked | more))
                     assert not found.is_error, said(found)
                     assert len(found.structured_content["results"]) >= len(payloads)

@@ -19,7 +19,8 @@ import numpy as np
 from corpora import Corpus, read, vectors
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, SearchRequest, Target
+from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Target
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.ingest.store import encoded_text
@@ -70,7 +71,9 @@ class Search:
     async def pipeline(
         self, query: str, collections: Sequence[str], algorithm: Algorithm = "hybrid"
     ) -> Ranking:
-        request = SearchRequest(query, tuple(collections), limit=10, algorithm=algorithm)
+        request = SearchRequest(
+            query=query, collections=tuple(collections), limit=10, algorithm=algorithm
+        )
         page = await self.services.pipeline.search(request)
         return [result.document.document or "" for result in page.results]
 

@@ -22,7 +22,7 @@ from corpora import Corpus, read, vectors
 from run import fill, ndcg
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.settings.environment import Settings
@@ -90,7 +90,9 @@ class Trial:
         for several in queries:
             scores = []
             for _, text, grades in several[: self.most]:
-                request = SearchRequest(text, self.names, limit=10, recency=0.0, **fields)
+                request = SearchRequest(
+                    query=text, collections=self.names, limit=10, recency_weight=0.0, **fields
+                )
                 page = await self.services.pipeline.search(request)
                 found = [result.document.document or "" for result in page.results]
                 scores.append(ndcg(found, grades))
@@ -115,7 +117,7 @@ class Trial:
 
         pipeline.presenter.present = timed
         for _, text, _ in [query for several in queries for query in several[: self.most]]:
-            await pipeline.search(SearchRequest(text, self.names, limit=10))
+            await pipeline.search(SearchRequest(query=text, collections=self.names, limit=10))
         pipeline.presenter.present = present
         return sorted(took)
 
@@ -160,8 +162,8 @@ async def compare(services: Services, corpora: Sequence[Corpus], most: int, seed
                 off = {"algorithm": algorithm, "correct": False}
                 await trial.row(f"{algorithm}, {label}, uncorrected", queries, **off)
     for weight in (0.0, 0.1, 0.2):
-        await trial.row(f"clean, fuzzy weight {weight}", clean, fuzzy_weight=weight)
-        await trial.row(f"titles, fuzzy weight {weight}", pieces, fuzzy_weight=weight)
+        await trial.row(f"clean, fuzzy boost {weight}", clean, fuzzy_boost=weight)
+        await trial.row(f"titles, fuzzy boost {weight}", pieces, fuzzy_boost=weight)
     print(f"fuzzy step: {spread(await trial.stage(clean))}")
     flat = [query for several in wrong for query in several[:most]]
     print(f"correcting: {spread(await correction_times(services, trial, flat))}")

@@ -23,7 +23,7 @@ from run import fill, ndcg
 from scipy.stats import ttest_rel
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.settings.environment import Settings
@@ -81,7 +81,9 @@ class Measure:
         searched = self.names if where == "together" else (one.name,)
         scores = []
         for query, text in list(one.queries.items())[: self.most]:
-            request = SearchRequest(text, searched, limit=10, mode="full", algorithm=algorithm)
+            request = SearchRequest(
+                query=text, collections=searched, limit=10, mode="full", algorithm=algorithm
+            )
             page = await services.pipeline.search(request)
             ranking = [
                 d.document or (d.metadata or {}).get("key")

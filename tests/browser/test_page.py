@@ -121,7 +121,7 @@ def test_sliders_keep_the_sum_of_the_weights(page):
 
     asked = change(page, move)
 
-    given = [asked[f"{leg}_weight"] for leg in ("semantic", "keyword", "fuzzy")]
+    given = [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")]
     assert given[0] == 0.9
     assert 0 <= sum(given) <= 1.0 + 1e-9
     assert "at most 1" in page.locator("#sum").inner_text()
@@ -129,19 +129,19 @@ def test_sliders_keep_the_sum_of_the_weights(page):
     assert meaning.is_disabled()
 
 
-@pytest.mark.parametrize("moves", [[("semantic_weight", 0.95), ("fuzzy_weight", 0.3)]])
+@pytest.mark.parametrize("moves", [[("semantic_weight", 0.95), ("keyword_weight", 0.3)]])
 def test_the_weights_give_way_in_proportion(page, moves):
     script = """async moves => {
         const { balanced } = await import('/viz/weights.js');
-        let weights = { semantic_weight: 0.5, keyword_weight: 0.4, fuzzy_weight: 0.1 };
+        let weights = { semantic_weight: 0.5, keyword_weight: 0.4 };
         const seen = [];
         for (const [leg, value] of moves) seen.push(weights = balanced(weights, leg, value));
         return seen;
     }"""
     first, second = page.evaluate(script, moves)
 
-    assert first == {"semantic_weight": 0.95, "keyword_weight": 0.04, "fuzzy_weight": 0.01}
-    assert second == {"semantic_weight": 0.67, "keyword_weight": 0.02, "fuzzy_weight": 0.3}
+    assert first == {"semantic_weight": 0.95, "keyword_weight": 0.05}
+    assert second == {"semantic_weight": 0.7, "keyword_weight": 0.3}
 
 
 def test_collections_and_tags_restrict_the_search(page):
@@ -164,8 +164,11 @@ def test_priority_recency_and_limit_are_sent(page):
     assert "priority \N{MULTIPLICATION SIGN} 1.50" in page.locator(".hits").inner_text()
     recency = page.get_by_role("slider", name="Recency")
     asked = change(page, lambda: (recency.focus(), page.keyboard.press("Home")))
-    assert asked["recency_decay"] == 0
+    assert asked["recency_weight"] == 0
     assert "recency" not in page.locator(".hits").inner_text()
+    spelling = page.get_by_role("slider", name="Spelling")
+    asked = change(page, lambda: (spelling.focus(), page.keyboard.press("End")))
+    assert asked["fuzzy_boost"] == 0.2
     asked = change(page, lambda: page.locator("#limit").select_option("5"))
     assert asked["limit"] == 5
     assert len(titles(page)) == 5

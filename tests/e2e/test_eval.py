@@ -88,7 +88,7 @@ def test_ctrl_c_ends_it_with_one_line_and_status_130(env, tmp_path, queries):
     fill(env, tmp_path)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, "eval", "--queries", queries, "--sweep", "recency_decay=0:1:0.006"],
+        [*COMMAND, "eval", "--queries", queries, "--sweep", "recency_weight=0:1:0.006"],
         env=clean_environment(env),
         stdout=subprocess.PIPE,
         stderr=theirs,

@@ -118,7 +118,7 @@ FINDS = {
     "own tags": {"query": "cellar lamp plans", "explain": True},
     "no threshold": {"query": "lisbon", "score_threshold": 0},
     "weights": {"query": "zebrafish", "keyword_weight": 1, "semantic_weight": 0},
-    "as fresh as can be": {"query": "signed contract", "recency_decay": 1, "priority": "hard"},
+    "as fresh as can be": {"query": "signed contract", "recency_weight": 1, "priority": "hard"},
     "spread": {"query": "floods in March", "diversity": 1, "correct": False},
     "many": {"query": "obsidian " * 50, "limit": 100},
     "an own argument": {"query": "plan", "tenant": "blue"},

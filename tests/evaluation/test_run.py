@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage, SearchRequest, Status
+from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage, Status
 from mcp_server_qdrant.core.errors import (
     BackendError,
     EncoderUnavailable,
@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.labels import Label, read
 from mcp_server_qdrant.evaluation.metrics import score
 from mcp_server_qdrant.evaluation.run import Measured, measure

@@ -2,11 +2,10 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import SearchRequest
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.sweep import (
     ALGORITHMS,
-    NAMES,
     NOT_RANKING,
     Configuration,
     configurations,
@@ -39,11 +38,11 @@ def test_ten_steps_of_a_tenth_are_the_numbers_that_people_mean():
 
 
 def test_several_sweeps_are_combined():
-    assert names([], "keyword_weight=0.2,0.4", "recency_decay=0,1")[1:] == [
-        "hybrid keyword_weight=0.2 recency_decay=0",
-        "hybrid keyword_weight=0.2 recency_decay=1",
-        "hybrid keyword_weight=0.4 recency_decay=0",
-        "hybrid keyword_weight=0.4 recency_decay=1",
+    assert names([], "keyword_weight=0.2,0.4", "recency_weight=0,1")[1:] == [
+        "hybrid keyword_weight=0.2 recency_weight=0",
+        "hybrid keyword_weight=0.2 recency_weight=1",
+        "hybrid keyword_weight=0.4 recency_weight=0",
+        "hybrid keyword_weight=0.4 recency_weight=1",
     ]
 
 
@@ -54,26 +53,35 @@ def test_a_parameter_may_be_one_of_a_few_words():
     ]
 
 
+def test_an_old_name_of_a_parameter_is_accepted():
+    assert names([], "recency_decay=0.5")[1:] == ["hybrid recency_weight=0.5"]
+
+
 def test_an_algorithm_of_one_leg_is_not_searched_again_for_each_weight():
-    assert names(["keyword", "hybrid"], "semantic_weight=0,1", "recency_decay=0.5") == [
+    assert names(["keyword", "hybrid"], "semantic_weight=0,1", "recency_weight=0.5") == [
         "keyword",
-        "keyword recency_decay=0.5",
+        "keyword recency_weight=0.5",
         "hybrid",
-        "hybrid semantic_weight=0 recency_decay=0.5",
-        "hybrid semantic_weight=1 recency_decay=0.5",
+        "hybrid semantic_weight=0 recency_weight=0.5",
+        "hybrid semantic_weight=1 recency_weight=0.5",
     ]
 
 
 def test_a_configuration_makes_the_request_that_qdrant_find_would():
-    one = Configuration("hybrid", {"recency": 0.5, "keyword_weight": 1.0})
+    one = Configuration("hybrid", {"recency_weight": 0.5, "keyword_weight": 1.0})
 
     assert one.request("words", ("notes",), 10) == SearchRequest(
-        "words", ("notes",), limit=10, recency=0.5, keyword_weight=1.0
+        query="words",
+        collections=("notes",),
+        limit=10,
+        algorithm="hybrid",
+        recency_weight=0.5,
+        keyword_weight=1.0,
     )
 
 
 def test_every_field_that_is_named_here_is_one_of_a_request():
-    assert NOT_RANKING | set(NAMES) <= set(SearchRequest.__dataclass_fields__)
+    assert set(SearchRequest.model_fields) >= NOT_RANKING
 
 
 @pytest.mark.parametrize(
@@ -90,8 +98,9 @@ def test_every_field_that_is_named_here_is_one_of_a_request():
         ("semantic_weight=0:1:0", "must go up, with a step above 0"),
         ("semantic_weight=1:0:0.1", "must go up"),
         ("semantic_weight=-1,0", "semantic_weight goes from 0 to 1"),
-        ("recency_decay=0:2:0.5", "recency_decay goes from 0 to 1"),
+        ("recency_weight=0:2:0.5", "recency_weight goes from 0 to 1"),
         ("semantic_weight=0:1:0.000000001", "more than 200 ways"),
+        ("fuzzy_boost=0,1", "fuzzy_boost goes from 0 to 0.2"),
         ("priority=high", "priority is one of natural, soft, medium, hard"),
     ],
 )

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchRequest
+from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import UnknownCollection
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
@@ -50,7 +51,9 @@ async def test_texts_of_two_collections_are_found_in_one_ranking(grpc):
     async with on_server(grpc=grpc) as (services, prefix):
         for place, text in (("a", "roses need sun"), ("b", "bread needs time")):
             await services.store.store(NewDocument(text), prefix + place, create=True)
-        page = await services.pipeline.search(SearchRequest("roses need sun", (f"{prefix}*",)))
+        page = await services.pipeline.search(
+            SearchRequest(query="roses need sun", collections=(f"{prefix}*",))
+        )
 
     assert page.results[0].document.text == "roses need sun"
     assert {status.state for status in page.statuses} == {"ok"}
@@ -67,7 +70,7 @@ async def test_a_text_is_updated_read_and_filtered_by_its_metadata(grpc):
         rose = NewDocument("roses", id="x", metadata={"kind": "flower"})
         await services.store.store(rose, name)
         (found,), failures = await services.lookup.get(["x"], collection=name)
-        request = SearchRequest("roses", (name,), query_filter=condition)
+        request = SearchRequest(query="roses", collections=(name,), query_filter=condition)
         page = await services.pipeline.search(request)
 
     assert (found.text, failures) == ("roses", [])
@@ -78,7 +81,9 @@ async def test_a_text_is_updated_read_and_filtered_by_its_metadata(grpc):
 async def test_an_unknown_collection_is_an_error_of_ours(grpc):
     async with on_server(grpc=grpc) as (services, prefix):
         with pytest.raises(UnknownCollection):
-            await services.pipeline.search(SearchRequest("q", (f"{prefix}nowhere",)))
+            await services.pipeline.search(
+                SearchRequest(query="q", collections=(f"{prefix}nowhere",))
+            )
 
 
 async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(tmp_path):
@@ -95,7 +100,7 @@ async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(tmp_path):
         bulk = Bulk(services.client, ("document",))
 
         done = await Upgrades(bulk, Bm25Encoder()).keywords(name)
-        found = await services.pipeline.search(SearchRequest("falcon", (name,)))
+        found = await services.pipeline.search(SearchRequest(query="falcon", collections=(name,)))
         local = await EdgeClient.open(tmp_path)
         await copy(bulk, Bulk(local, ("document",)), name)
         counted = (await local.count(name)).count

@@ -10,8 +10,9 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.datatypes import Correction, SearchPage, SearchRequest
+from mcp_server_qdrant.core.datatypes import Correction, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest, View
 from mcp_server_qdrant.projection.map import CHECK_SECONDS, KEPT_SECONDS
 from mcp_server_qdrant.projection.pca import unit
@@ -45,7 +46,7 @@ async def engine(request, tmp_path):
 
 
 async def view(services: Services, *collections: str, query: str | None = None, **more) -> View:
-    search = SearchRequest(query, collections or None) if query else None
+    search = SearchRequest(query=query, collections=collections or None) if query else None
     return await services.projector.view(MapRequest(collections or None, search=search, **more))
 
 
@@ -54,7 +55,7 @@ async def test_the_search_of_a_map_is_that_of_qdrant_find(engine):
         await remember(services, "first", *corpus(30))
         await remember(services, "second", *corpus(12)[::2])
         for query in ("copper bridge", "ember", "n7 falcon", "delta delta"):
-            request = SearchRequest(query, limit=8)
+            request = SearchRequest(query=query, limit=8)
             seen = await services.projector.view(MapRequest(limit=20, search=request))
             page = await services.pipeline.search(request)
 
@@ -114,7 +115,7 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(5))
         await remember(services, "more", "alpha omega")
-        search = SearchRequest("alpha omega", ("*",))
+        search = SearchRequest(query="alpha omega", collections=("*",))
         seen = await services.projector.view(MapRequest(("notes",), search=search))
 
         assert seen.hits[0].collection == "more"

@@ -60,37 +60,18 @@ def test_weights_are_shares_whatever_their_sum(semantic, keyword, share):
 
 
 @pytest.mark.parametrize(
-    ("semantic", "keyword", "fuzzy", "share"),
+    ("semantic", "keyword", "sentence"),
     [
-        (None, None, 0.3, None),
-        (0.6, 0.2, 0.2, 0.75),
-        (0.6, None, 0.1, 2 / 3),  # the keywords get the 0.3 that are left
-        (None, 0.4, 0.2, 0.5),
-        (0.0, 0.0, 1.0, None),
-        (0.5, 0.5, 0.0, 0.5),
+        (0.7, 0.5, "Weights must not add up to more than 1."),
+        (0.0, 0.0, "One of the weights must be above 0."),
+        (-0.1, None, "Weights must be between 0 and 1."),
+        (None, 1.1, "Weights must be between 0 and 1."),
+        (None, math.nan, "Weights must be between 0 and 1."),
     ],
 )
-def test_the_legs_share_what_likeness_leaves(semantic, keyword, fuzzy, share):
-    expected = None if share is None else pytest.approx(share)
-
-    assert dense_share(semantic, keyword, fuzzy) == expected
-
-
-@pytest.mark.parametrize(
-    ("semantic", "keyword", "fuzzy", "sentence"),
-    [
-        (0.7, 0.5, None, "Weights must not add up to more than 1."),
-        (0.7, 0.2, 0.2, "Weights must not add up to more than 1."),
-        (0.0, 0.0, None, "One of the weights must be above 0."),
-        (0.0, 0.0, 0.0, "One of the weights must be above 0."),
-        (-0.1, None, None, "Weights must be between 0 and 1."),
-        (None, None, 1.1, "Weights must be between 0 and 1."),
-        (None, math.nan, None, "Weights must be between 0 and 1."),
-    ],
-)
-def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, fuzzy, sentence):
+def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, sentence):
     with pytest.raises(RequestError) as refused:
-        dense_share(semantic, keyword, fuzzy)
+        dense_share(semantic, keyword)
 
     assert str(refused.value) == sentence
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, SearchRequest, Status, Terms
+from mcp_server_qdrant.core.datatypes import Hit, Status, Terms
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.search.present import Presenter, Shares, above, floor, notes
 from mcp_server_qdrant.search.steps.group import document_id, group
@@ -24,7 +25,7 @@ def page(hits, *, limit=10, statuses=OK, **request):
         lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
     terms = Terms(query="q", idf={9: 1.0}, sparse={})
-    asked = SearchRequest("q", **request)
+    asked = SearchRequest(query="q", **request)
     return presenter.present(hits, asked, limit, statuses, terms, Shares(0.5, 4.4))
 
 
@@ -91,7 +92,7 @@ def test_what_was_not_searched_is_said():
         Status("d", "ok", "not worth a note"),
     ]
 
-    assert notes(page([hit(1)]).results, SearchRequest("q"), statuses) == [
+    assert notes(page([hit(1)]).results, SearchRequest(query="q"), statuses) == [
         "b: keywords only: it has no dense vector",
         "c: It did not answer in time.",
     ]
@@ -128,11 +129,11 @@ def test_the_tail_far_below_the_best_is_cut_where_nobody_asked_for_so_many():
 
 def test_a_limit_or_a_threshold_of_the_callers_own_shows_the_tail():
     hits = [hit(1, 0.8), hit(2, 0.05)]
-    asked = SearchRequest("q", limit=5)
+    asked = SearchRequest(query="q", limit=5)
 
     assert floor(hits, asked) == 0.0
-    assert floor(hits, SearchRequest("q", score_threshold=0.1)) == 0.1
-    assert floor([], SearchRequest("q")) == 0.0
+    assert floor(hits, SearchRequest(query="q", score_threshold=0.1)) == 0.1
+    assert floor([], SearchRequest(query="q")) == 0.0
 
 
 def test_equal_reasons_are_said_once():

@@ -74,9 +74,9 @@ async def test_a_word_that_is_a_tag_is_no_misspelling(services):
 
 @pytest.mark.parametrize("by_setting", [True, False])
 async def test_correction_can_be_switched_off(by_setting):
-    async with memory_services(correct_typos=not by_setting) as services:
+    async with memory_services(correct=not by_setting) as services:
         await filled(services)
-        page = await find(services, "bondary layer", correct=None if by_setting else False)
+        page = await find(services, "bondary layer", **({} if by_setting else {"correct": False}))
         assert page.corrections == ()
 
         on = await find(services, "bondary layer", correct=True)
@@ -192,7 +192,7 @@ async def test_fuzzy_search_skips_what_has_no_keywords(services):
 
 
 async def test_a_title_like_the_query_is_explained_as_a_factor_of_its_own():
-    async with memory_services(fuzzy_weight=0.1) as services:
+    async with memory_services(fuzzy_boost=0.1) as services:
         await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
         await remember(services, "notes", "Of rice.", title="Pilaf")
         page = await find(services, "red lentil dal", "notes", explain=True, limit=2)
@@ -209,10 +209,10 @@ async def test_a_title_like_the_query_is_explained_as_a_factor_of_its_own():
     ("fields", "lifted"),
     [
         ({}, True),
-        ({"fuzzy_weight": 0.0}, False),
+        ({"fuzzy_boost": 0.0}, False),
         ({"algorithm": "semantic"}, False),
         ({"algorithm": "keyword"}, False),
-        ({"algorithm": "keyword", "fuzzy_weight": 0.2}, True),
+        ({"algorithm": "keyword", "fuzzy_boost": 0.2}, True),
         ({"algorithm": "fuzzy"}, True),
     ],
 )
@@ -228,4 +228,4 @@ async def test_weights_that_make_no_sense_are_refused_before_anything_is_searche
     async with memory_services() as services:
         await filled(services)
         with pytest.raises(RequestError, match="add up to more than 1"):
-            await find(services, "x", semantic_weight=0.5, keyword_weight=0.4, fuzzy_weight=0.2)
+            await find(services, "x", semantic_weight=0.5, keyword_weight=0.6)

@@ -10,8 +10,9 @@ from mcp import Client
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
+from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY
 from mcp_server_qdrant.settings.filter import FilterableField
-from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_LIMIT, MAX_QUERY, MAX_TEXT
+from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -423,19 +424,32 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
         assert "Corrected" not in said(off)
         assert "corrections" not in off.structured_content
 
-    async def test_fuzzy_search_and_its_weight_are_offered(self):
+    async def test_fuzzy_search_and_its_boost_are_offered(self):
         async with memory_server() as client:
             await store(client, "the boundary layer of a wing", title="Boundary layer")
             fuzzy = await find(client, "bondary", algorithm="fuzzy")
-            lifted = await find(client, "boundary layer", fuzzy_weight=0.2, explain=True)
+            lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
             refused = await client.call_tool(
-                "qdrant-find", {"query": "x", "semantic_weight": 0.9, "fuzzy_weight": 0.2}
+                "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
             )
 
         assert fuzzy.structured_content["corrections"] == {"bondary": "boundary"}
         assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
         assert " x fuzzy 1.200" in said(lifted)
         assert refusal(refused) == "Weights must not add up to more than 1."
+
+    async def test_parameters_that_were_renamed_are_accepted_under_their_old_names(self):
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing", title="Boundary layer")
+            old = {"fuzzy_weight": 0.9, "recency_decay": 0, "semantic_weight": 0.9}
+            found = await find(client, "boundary layer", explain=True, **old)
+            both = await find(client, "boundary layer", explain=True, fuzzy_boost=0, **old)
+            refused = await client.call_tool("qdrant-find", {"query": "x", "recency_decay": 2})
+
+        (one,), (other,) = (page.structured_content["results"] for page in (found, both))
+        assert one["why"]["factors"] == {"fuzzy": 1.2}
+        assert other["why"]["factors"] == {}
+        assert refusal(refused) == "recency_weight must be at most 1."
 
 
 NO_TIMES = [

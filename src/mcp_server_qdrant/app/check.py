@@ -15,8 +15,9 @@ from typing import Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import Document, PointId, SearchPage, SearchRequest
+from mcp_server_qdrant.core.datatypes import Document, PointId, SearchPage
 from mcp_server_qdrant.core.errors import CheckUnavailable, ConfigError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.search.pipeline import Pipeline

@@ -10,10 +10,11 @@ from mcp.server import MCPServer
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import Calls, make_server, options_of
+from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.http import serving as http
 from mcp_server_qdrant.http.entry import asks
 from mcp_server_qdrant.http.page import routes as http_viz
-from mcp_server_qdrant.http.page.desk import Defaults, Desk, Notepad
+from mcp_server_qdrant.http.page.desk import Desk, Notepad
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.toolset import Options, make_tools
@@ -72,18 +73,14 @@ def _add_page(
     services: Callable[[], Awaitable["Services"]],
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
-    defaults = Defaults(
-        version=__version__,
-        limit=settings.qdrant_search_limit,
-        priority=settings.priority,
-        priority_order=settings.priority_order,
-        recency=settings.recency_weight,
-        fuzzy=settings.fuzzy_weight,
-        alpha=settings.hybrid_alpha,
-        correct=settings.correct_typos,
-        rerank=settings.rerank,
-        filters=tuple(asdict(field) for field in options.fields),
-    )
+    defaults = {
+        "version": __version__,
+        "limit": settings.qdrant_search_limit,
+        "priority_order": settings.priority_order,
+        "alpha": settings.hybrid_alpha,
+        "filters": [asdict(field) for field in options.fields],
+    }
+    defaults |= Preferences.of(settings).model_dump()
     options = replace(options, arbitrary_filter=True, read_only=True)
     notepad: Any = Notepad()
 

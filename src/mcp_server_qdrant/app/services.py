@@ -19,6 +19,7 @@ from mcp_server_qdrant.app.tenants import Tenants, View, tenant_of_call
 from mcp_server_qdrant.app.upkeep import import_local_mode
 from mcp_server_qdrant.core.datatypes import Chunk, Document, Hit, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
@@ -41,10 +42,9 @@ from mcp_server_qdrant.qdrant.payload import read, stored_payload, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
-from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Preferences
+from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Rules
 from mcp_server_qdrant.search.present import Presenter
 from mcp_server_qdrant.search.rerank import Bounds, Rerank
-from mcp_server_qdrant.search.steps.decay import Recency
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -335,18 +335,13 @@ def _pipeline(
             deadline=settings.search_timeout,
             concurrency=settings.search_concurrency,
         ),
-        Preferences(
+        Preferences.of(settings),
+        Rules(
             adaptive=_dense_share(settings),
-            correct=settings.correct_typos,
-            fuzzy=settings.fuzzy_weight,
             order=settings.priority_order,
-            priority=settings.priority,
-            recency=Recency(
-                settings.recency_weight, settings.recency_decay, settings.recency_fields
-            ),
+            decay=settings.recency_decay,
+            time_fields=settings.recency_fields,
             fold=settings.fold_duplicates,
-            diversity=settings.diversity,
-            rerank=settings.rerank,
         ),
         shared.rerank,
     )

@@ -21,8 +21,8 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from mcp_server_qdrant.app.server import Calls, make_server
+from mcp_server_qdrant.core.fields import BROKEN
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.tools.fields import BROKEN
 
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05

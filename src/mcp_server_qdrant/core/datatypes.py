@@ -215,32 +215,6 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """One call of qdrant-find, validated. None means the server's default throughout.
-
-    The weights say how much each leg counts, `recency` how much age does (0 to 1), `diversity` how
-    much a result's likeness to those above it costs (0 to 1).
-    """
-
-    query: str
-    collections: tuple[str, ...] | None = None
-    limit: int | None = None
-    mode: Mode = "minimal"
-    score_threshold: float | None = None
-    query_filter: Mapping[str, Any] | None = None
-    algorithm: Algorithm = "hybrid"
-    semantic_weight: float | None = None
-    keyword_weight: float | None = None
-    fuzzy_weight: float | None = None
-    correct: bool | None = None
-    priority: Priority | None = None
-    recency: float | None = None
-    rerank: bool | None = None
-    diversity: float | None = None
-    explain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Why:
     """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import PointId, SearchPage, SearchRequest
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage
+from mcp_server_qdrant.core.find import SearchRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

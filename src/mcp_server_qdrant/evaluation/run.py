@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, SearchRequest, Target
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.sweep import Configuration
 

@@ -4,15 +4,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
-from mcp_server_qdrant.core.datatypes import Algorithm, SearchRequest
+from annotated_types import Ge, Le
+from pydantic.fields import FieldInfo
+
+from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.find import SearchRequest, declared, former_names
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
-# What qdrant-find calls them, where that differs.
-NAMES = {"recency": "recency_decay"}
 NOT_RANKING = {"query", "collections", "limit", "mode", "query_filter", "algorithm", "explain"}
 # An algorithm of one leg has nothing to weigh.
 ONE_LEG = {"semantic", "keyword", "fuzzy"}
@@ -29,7 +31,7 @@ class Configuration:
     @property
     def name(self) -> str:
         """As the tables call it."""
-        values = (f"{NAMES.get(key, key)}={_shown(v)}" for key, v in self.fields.items())
+        values = (f"{name}={_shown(value)}" for name, value in self.fields.items())
         return " ".join([self.algorithm, *values])
 
     def request(self, query: str, collections: tuple[str, ...] | None, limit: int) -> SearchRequest:
@@ -75,33 +77,39 @@ def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator
         yield Configuration(algorithm, dict(zip(used, values, strict=True)))
 
 
-def parameters() -> dict[str, Any]:
-    """Parameter -> its type, for everything about the ranking that a search can ask for."""
-    hints = get_type_hints(SearchRequest)
-    return {NAMES.get(key, key): kind for key, kind in hints.items() if key not in NOT_RANKING}
+def parameters() -> dict[str, FieldInfo]:
+    """Name -> declaration, for everything about the ranking that a search can ask for."""
+    return {name: info for name, info in declared().items() if name not in NOT_RANKING}
 
 
 def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
-    kinds = parameters()
-    if not equals or name not in kinds:
-        known = ", ".join(kinds)
-        raise RequestError(f"--sweep wants name=first:last:step; the names are {known}.")
-    listed = [*_listed(name, kinds[name], values)]
-    key = next((key for key, shown in NAMES.items() if shown == name), name)
-    return key, list(dict.fromkeys(listed))
+    known = parameters()
+    name = former_names().get(name, name)
+    if not equals or name not in known:
+        names = ", ".join(known)
+        raise RequestError(f"--sweep wants name=first:last:step; the names are {names}.")
+    return name, list(dict.fromkeys(_listed(name, known[name], values)))
 
 
-def _listed(name: str, kind: Any, text: str) -> Iterator[Any]:
+def _listed(name: str, parameter: FieldInfo, text: str) -> Iterator[Any]:
     """The values that are asked for, as the parameter's type has them."""
-    known = _choices(kind)
+    known = _choices(parameter.annotation)
     if known is None:
-        yield from _numbers(name, text)
+        low, high = bounds(parameter)
+        yield from _numbers(name, text, low, high)
         return
     for part in text.split(","):
         if part not in known:
             raise RequestError(f"{name} is one of {', '.join(known)}.")
         yield known[part]
+
+
+def bounds(parameter: FieldInfo) -> tuple[float, float]:
+    """The least and the largest value of a number."""
+    low = next(limit.ge for limit in parameter.metadata if isinstance(limit, Ge))
+    high = next(limit.le for limit in parameter.metadata if isinstance(limit, Le))
+    return low, high  # type: ignore[return-value]  # these of ours are numbers
 
 
 def _choices(kind: Any) -> dict[str, Any] | None:
@@ -113,8 +121,8 @@ def _choices(kind: Any) -> dict[str, Any] | None:
     return {value: value for value in get_args(literal)} if literal else None
 
 
-def _numbers(name: str, text: str) -> list[float]:
-    """`0:1:0.1`, both ends counted, or `0,0.5,1`; each from 0 to 1, as qdrant-find takes them."""
+def _numbers(name: str, text: str, low: float, high: float) -> list[float]:
+    """`0:1:0.1`, both ends counted, or `0,0.5,1`; each within the parameter's bounds."""
     parts = text.split(":")
     try:
         numbers = [float(part) for part in (parts if len(parts) > 1 else text.split(","))]
@@ -128,6 +136,6 @@ def _numbers(name: str, text: str) -> list[float]:
             raise RequestError(f"{name}: {text!r} must go up, with a step above 0.")
         count = min(int((last - first) / step + 1e-9), MOST) + 1
         numbers = [round(first + place * step, 9) for place in range(count)]
-    if not all(0 <= number <= 1 for number in numbers):
-        raise RequestError(f"{name} goes from 0 to 1.")
+    if not all(low <= number <= high for number in numbers):
+        raise RequestError(f"{name} goes from {low:g} to {high:g}.")
     return numbers

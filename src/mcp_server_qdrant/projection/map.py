@@ -8,8 +8,9 @@ from time import monotonic
 from typing import Any, Protocol
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import PointId, SearchPage, SearchRequest, Target
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.projection.encode import encode

@@ -44,16 +44,13 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
     return target
 
 
-def dense_share(
-    semantic: float | None, keyword: float | None, fuzzy: float | None = None
-) -> float | None:
+def dense_share(semantic: float | None, keyword: float | None) -> float | None:
     """The dense leg's share of the relevance that the caller's weights ask for.
 
-    Weights are not negative, their sum is at most 1 and one of them is above 0; a leg's that is
-    not given is what the others leave. None where neither leg is given a share. Raises
-    RequestError.
+    Weights are not negative, their sum is at most 1 and one of them is above 0; one that is not
+    given is what the other leaves. None where neither is given. Raises RequestError.
     """
-    given = [weight for weight in (semantic, keyword, fuzzy) if weight is not None]
+    given = [weight for weight in (semantic, keyword) if weight is not None]
     if not all(0 <= weight <= 1 for weight in given):
         raise RequestError("Weights must be between 0 and 1.")
     if sum(given) > 1 + 1e-9:
@@ -63,11 +60,9 @@ def dense_share(
     rest = max(1 - sum(given), 0.0)
     meaning = rest if semantic is None else semantic
     words = rest if keyword is None else keyword
-    if meaning + words > 0:
-        return meaning / (meaning + words)
-    if not fuzzy:
+    if meaning + words <= 0:
         raise RequestError("One of the weights must be above 0.")
-    return None
+    return meaning / (meaning + words)
 
 
 def fusion_weights(share: float | None) -> tuple[float, float] | None:

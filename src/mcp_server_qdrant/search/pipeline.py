@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -10,11 +10,9 @@ from typing import ParamSpec, TypeVar
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
-    Priority,
     QueryVectors,
     Reranked,
     SearchPage,
-    SearchRequest,
     State,
     Status,
     TagMatch,
@@ -22,6 +20,7 @@ from mcp_server_qdrant.core.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Phase, Recorder, Unrecorded
 from mcp_server_qdrant.search.algorithm import DenseShare, dense_share, fusion_weights, narrowed
@@ -39,7 +38,7 @@ from mcp_server_qdrant.search.retrieve import (
     saturated,
 )
 from mcp_server_qdrant.search.steps.boost import boost
-from mcp_server_qdrant.search.steps.calibrate import ALPHA, bound, calibrate
+from mcp_server_qdrant.search.steps.calibrate import bound, calibrate
 from mcp_server_qdrant.search.steps.decay import Recency, decay
 from mcp_server_qdrant.search.steps.fold import fold
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
@@ -68,19 +67,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
-    """How hits are ranked unless the request says otherwise."""
+class Rules:
+    """What the operator alone says about the ranking. `decay` is per day."""
 
-    alpha: float = ALPHA
-    adaptive: DenseShare | None = None
-    correct: bool = True
-    fuzzy: float = 0.0
+    adaptive: DenseShare
     order: tuple[str, ...] = ()
-    priority: Priority = "natural"
-    recency: Recency = field(default_factory=lambda: Recency(0.0, 0.01, ()))
+    decay: float = 0.01
+    time_fields: tuple[str, ...] = ()
     fold: bool = True
-    diversity: float = 0.0
-    rerank: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How the hits of one search are ranked."""
+
+    alpha: float
+    fuzzy_boost: float
+    recency: Recency
+    request: SearchRequest
 
 
 def this_hour() -> datetime:
@@ -109,6 +113,7 @@ class Pipeline:
         presenter: Presenter,
         limits: Limits,
         preferences: Preferences,
+        rules: Rules,
         rerank: Rerank,
         now: Callable[[], datetime] = this_hour,
     ) -> None:
@@ -123,6 +128,7 @@ class Pipeline:
         self.presenter = presenter
         self.limits = limits
         self.preferences = preferences
+        self.rules = rules
         self.rerank = rerank
         self.now = now
         self.recorder: Recorder = Unrecorded()
@@ -135,7 +141,7 @@ class Pipeline:
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
         left = _countdown(self.limits.deadline)
-        share = dense_share(request.semantic_weight, request.keyword_weight, request.fuzzy_weight)
+        share = dense_share(request.semantic_weight, request.keyword_weight)
         condition = self.engine.prepare(request.query_filter)
         resolved = await self.resolve(request.collections)
         targets = narrowed(resolved, request.algorithm)
@@ -144,7 +150,7 @@ class Pipeline:
         plan = Plan.of(
             len(targets), limit, self.limits.deadline, self.limits.concurrency, condition
         )
-        if ranking.rerank:
+        if ranking.request.rerank:
             plan = replace(plan, pool=max(plan.pool, self.rerank.bounds.pool))
         terms, vectors, tags = await self._understood(request, ranking, resolved, targets)
         plan = replace(plan, tags=tags, weights=fusion_weights(share)).within(left())
@@ -161,10 +167,10 @@ class Pipeline:
             hits, late, *_ = await ranked
         hits, reranked = await self._reranked(hits, terms, ranking, left())
         if reranked is None or reranked.state != "applied":  # who read the texts knows better
-            shown = len(hits) if ranking.diversity > 0 else limit
-            hits = fuzzy(hits, terms.query, ranking.fuzzy, self.presenter.document, shown)
-        if ranking.diversity > 0:
-            hits = spread(worthy(hits, request), ranking.diversity, self.presenter.document)
+            shown = len(hits) if ranking.request.diversity > 0 else limit
+            hits = fuzzy(hits, terms.query, ranking.fuzzy_boost, self.presenter.document, shown)
+        if ranking.request.diversity > 0:
+            hits = spread(worthy(hits, request), ranking.request.diversity, self.presenter.document)
         hits = await self._completed(hits, request, limit, found, left())
         statuses = self._settle([*found.statuses.values(), *late])
         shares = Shares(ranking.alpha, bound(terms))
@@ -177,7 +183,7 @@ class Pipeline:
     async def _understood(
         self,
         request: SearchRequest,
-        ranking: Preferences,
+        ranking: Ranking,
         resolved: Sequence[Target],
         targets: Sequence[Target],
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
@@ -191,14 +197,14 @@ class Pipeline:
                 self._expanded(request, targets), self.tags.of(request.query, tagged)
             )
             return terms, QueryVectors({}, {}), tags
-        asked = resolved if ranking.correct else targets
+        asked = resolved if ranking.request.correct else targets
         terms, vectors, tags = await asyncio.gather(
             self._timed("probe", self.terms.of, request.query, asked),  # probes, global idf
             self._timed("embed", embed, request.query, targets, self.encode),  # once per model
             self.tags.of(request.query, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
-        if ranking.correct and suspect:
+        if ranking.request.correct and suspect:
             query, corrections = await self.speller.correct(replace(terms, unknown=suspect), asked)
             if corrections:
                 better = await self._timed("probe", self.terms.of, query, asked)
@@ -228,31 +234,23 @@ class Pipeline:
 
     def _ranking(
         self, request: SearchRequest, share: float | None, targets: Sequence[Target]
-    ) -> Preferences:
+    ) -> Ranking:
         """The server's preferences with what this request asks for instead."""
-        usual = self.preferences
-        alpha = usual.alpha
-        if request.algorithm == "semantic":
-            alpha = 1.0
-        elif share is not None:
-            alpha = share
-        elif usual.adaptive:
-            alpha = usual.adaptive.at(sum(t.points for t in targets if t.dense or t.sparse))
-        likeness = usual.fuzzy if request.algorithm in ("hybrid", "fuzzy") else 0.0
-        weight = usual.recency.weight if request.recency is None else request.recency
-        return replace(
-            usual,
-            alpha=alpha,
-            correct=usual.correct if request.correct is None else request.correct,
-            fuzzy=likeness if request.fuzzy_weight is None else request.fuzzy_weight,
-            priority=request.priority or usual.priority,
-            recency=replace(usual.recency, weight=weight),
-            diversity=usual.diversity if request.diversity is None else request.diversity,
-            rerank=usual.rerank if request.rerank is None else request.rerank,
+        chosen = request.over(self.preferences)
+        points = sum(t.points for t in targets if t.dense or t.sparse)
+        alpha = self.rules.adaptive.at(points) if share is None else share
+        boosted = "fuzzy_boost" in request.model_fields_set
+        return Ranking(
+            alpha=1.0 if request.algorithm == "semantic" else alpha,
+            fuzzy_boost=chosen.fuzzy_boost
+            if boosted or request.algorithm in ("hybrid", "fuzzy")
+            else 0.0,
+            recency=Recency(chosen.recency_weight, self.rules.decay, self.rules.time_fields),
+            request=chosen,
         )
 
     async def _rank(
-        self, found: Retrieved, terms: Terms, plan: Plan, limit: int, ranking: Preferences
+        self, found: Retrieved, terms: Terms, plan: Plan, limit: int, ranking: Ranking
     ) -> tuple[list[Hit], list[Status], list[Target], list[Document]]:
         """The hits, which collections failed meanwhile, and which have more to give.
 
@@ -260,7 +258,7 @@ class Pipeline:
         """
         ranked = calibrate(list(found.found.values()), terms, ranking.alpha)
         ranked = lift_tags(ranked, plan.tags, terms, ranking.alpha, self.presenter.tokens)
-        ranked = boost(ranked, ranking.order, ranking.priority)
+        ranked = boost(ranked, self.rules.order, ranking.request.priority)
         size = plan.pool
         firsts = partial(
             payloads_of, self.engine, found.found, deadline=plan.deadline, fields=["doc"]
@@ -279,7 +277,7 @@ class Pipeline:
             )
             hits = group(hits)
             shown = decay(hits, ranking.recency, self.now())
-            if ranking.fold:
+            if self.rules.fold:
                 shown = fold(shown, self.presenter.document)
             if len(shown) >= limit or size >= len(ranked) or late:
                 break
@@ -294,9 +292,9 @@ class Pipeline:
         return shown, late, more, replaced
 
     async def _reranked(
-        self, hits: list[Hit], terms: Terms, ranking: Preferences, left: float
+        self, hits: list[Hit], terms: Terms, ranking: Ranking, left: float
     ) -> tuple[list[Hit], Reranked | None]:
-        if not ranking.rerank:
+        if not ranking.request.rerank:
             return hits, None
         read = partial(self.presenter.gist, terms)
         return await self._timed("rerank", self.rerank.apply, hits, terms.query, read, left)

@@ -11,11 +11,11 @@ from mcp_server_qdrant.core.datatypes import (
     Reranked,
     Result,
     SearchPage,
-    SearchRequest,
     Status,
     Terms,
     Why,
 )
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.search.passage import Tokens, passage
 

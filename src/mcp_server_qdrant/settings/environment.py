@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from platformdirs import user_cache_path, user_data_path
 from pydantic import (
@@ -30,6 +30,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.cluster import ClusterSettings
@@ -78,6 +79,7 @@ class Settings(
     FilterSettings,
     HttpSettings,
     TenancySettings,
+    Preferences,
     BaseSettings,
 ):
     """All settings of the server, read once at start."""
@@ -147,12 +149,6 @@ class Settings(
     priority_order: Names = _variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )
-    priority: Literal["natural", "soft", "medium", "hard"] = _variable(
-        "QDRANT_COLLECTION_PRIORITY", "natural", "How much the preference counts."
-    )
-    recency_weight: float = _variable(
-        "QDRANT_RECENCY_WEIGHT", 0.15, "How much of its score a text can lose by age; 0 is off."
-    )
     recency_decay: float = _variable(
         "QDRANT_RECENCY_DECAY", 0.01, "How fast, per day; 0.01 is a half-life of 69 days."
     )
@@ -216,13 +212,6 @@ class Settings(
     def _at_least_one(cls, value: int) -> int:
         if value < 1:
             raise ValueError("must be at least 1")
-        return value
-
-    @field_validator("recency_weight", "fuzzy_weight")
-    @classmethod
-    def _share(cls, value: float) -> float:
-        if not 0 <= value <= 1:
-            raise ValueError("must be between 0 and 1")
         return value
 
     @field_validator("qdrant_url")

@@ -20,12 +20,6 @@ class RankingSettings(BaseModel):
         default=True,
         description="Show a passage that is in several places once, and name the others.",
     )
-    diversity: float = _variable(
-        "QDRANT_DIVERSITY", 0.0, "How much likeness to better results costs a result; 0 is off."
-    )
-    rerank: bool = _variable(
-        "RERANK", default=False, description="Rerank, unless a call says otherwise."
-    )
     rerank_provider: Literal["fastembed", "cohere", "jina", "infinity", "tei", "none"] | None = (
         _variable(
             "RERANK_PROVIDER",
@@ -55,13 +49,6 @@ class RankingSettings(BaseModel):
     rerank_cooldown: float = _variable(
         "RERANK_COOLDOWN", 30.0, "Seconds without reranking after it has failed."
     )
-
-    @field_validator("diversity")
-    @classmethod
-    def _part_of_one(cls, value: float) -> float:
-        if not 0 <= value <= 1:
-            raise ValueError("must be between 0 and 1")
-        return value
 
     @field_validator("rerank_pool")
     @classmethod

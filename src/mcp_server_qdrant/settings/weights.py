@@ -30,17 +30,6 @@ class WeightSettings(BaseModel):
         "QDRANT_TITLE_FACTOR", 3, "How often a word in a title counts; 1: as one in the text."
     )
 
-    fuzzy_weight: float = _variable(
-        "QDRANT_FUZZY_WEIGHT",
-        0.1,
-        "How much a title or text spelled like the query gains, at most; 0 is off, 0.2 the limit.",
-    )
-    correct_typos: bool = _variable(
-        "QDRANT_CORRECT_TYPOS",
-        default=True,
-        description="Correct words that no searched collection has.",
-    )
-
     @field_validator("hybrid_alpha_steps", "hybrid_alpha_sizes", mode="before")
     @classmethod
     def _by_comma(cls, value: Any) -> Any:

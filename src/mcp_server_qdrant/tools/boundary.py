@@ -8,7 +8,7 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import ADMIN, READ, WRITE, caller
@@ -61,7 +61,12 @@ def _long(value: Any, schema: Any) -> bool:
 
 
 class ClosedTool(Tool):
-    """A tool whose schema is small and closed, and whose argument errors are sentences."""
+    """A tool whose schema is small and closed, and whose argument errors are sentences.
+
+    `former_names` maps old names of arguments, which are still accepted, to the present ones.
+    """
+
+    former_names: Mapping[str, str] = Field(default_factory=dict, exclude=True)
 
     @property
     def scope(self) -> str:
@@ -79,6 +84,8 @@ class ClosedTool(Tool):
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         known = self.parameters["properties"]
+        former = {n: v for o, n in self.former_names.items() if (v := arguments.get(o)) is not None}
+        arguments = former | {k: v for k, v in arguments.items() if k not in self.former_names}
         given = {k: value for k, value in arguments.items() if value is not None and k in known}
         if (unknown := next((k for k in arguments if k not in known), None)) is not None:
             given[unknown] = None  # refused as any other would be; there may be many

@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, line
 from mcp_server_qdrant.tools.boundary import AsyncTool, answer
-from mcp_server_qdrant.tools.fields import as_text, json_object, one_or_many, short
 
 MAX_IDS = 50
 LINE = 80
@@ -22,18 +22,11 @@ DELETE_BY_IDS = "Delete whole documents by ids, of theirs or of parts."
 DECLINED = "Nothing was deleted: the person declined."
 
 Ids = Annotated[
-    Annotated[
-        list[Annotated[str, BeforeValidator(as_text)]], Field(min_length=1, max_length=MAX_IDS)
-    ]
-    | None,
+    Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] | None,
     BeforeValidator(one_or_many),
 ]
-Filter = Annotated[
-    dict[str, Any] | None,
-    BeforeValidator(json_object),
-    Field(description="First answers with the count; {}: all"),
-]
-Name = Annotated[str | None, BeforeValidator(short)]
+Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
+Name = Word | None
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 

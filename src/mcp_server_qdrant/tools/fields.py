@@ -1,29 +1,27 @@
-"""Arguments as callers really send them, and the filter fields that an operator configured."""
+"""The parameters of qdrant-find as the SDK sees them, with the operator's own filter fields."""
 
 import functools
 import inspect
-import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.errors import ConfigError, RequestError
-
-MAX_QUERY = 8_000  # characters
-MAX_WORD = 1_000  # characters of a name, a title or an id
-MAX_ITEMS = 256  # of a list of names
-MAX_VALUES = 100_000  # in one argument, at any depth
-# A noncharacter, which no text may hold: stands for what could not be decoded.
-BROKEN = "\uffff"
-SURROGATE = re.compile("[\ud800-\udfff]")
+from mcp_server_qdrant.core.fields import Word, sound
+from mcp_server_qdrant.core.find import declared, offered
 
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
 _TYPES: dict[FieldType, type] = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+
+# The official server's name for a single collection.
+COLLECTION_NAME = inspect.Parameter(
+    "collection_name", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Word | None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,101 +35,50 @@ class FieldParameter:
     required: bool = False
 
 
-def sound(value: Any) -> Any:
-    """The value, refused where a text in it holds what no index, file or terminal should see."""
-    inside, held = [value], 0
-    while inside:
-        one = inside.pop()
-        if isinstance(one, str):
-            if not (one.isascii() and "\x00" not in one):
-                _check(one)
-        elif isinstance(one, (dict, list)):  # a union of them takes twice as long
-            held += len(one)
-            if held > MAX_VALUES:
-                raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
-            inside += [*one, *one.values()] if isinstance(one, dict) else one
-    return value
+def find_parameters() -> list[inspect.Parameter]:
+    """The parameters of qdrant-find, in the order in which agents see them."""
+    return [*(_declared(name, info) for name, info in declared().items()), COLLECTION_NAME]
 
 
-def _check(text: str) -> None:
-    if "\x00" in text:
-        raise ValueError("The text contains a NUL character: remove it.")
-    if BROKEN in text or SURROGATE.search(text):
-        raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
+def _declared(name: str, info: FieldInfo) -> inspect.Parameter:
+    """A declared parameter; the default of a preference is left to the server's settings."""
+    shown = offered(info)
+    description = shown.description if shown else info.description
+    default = None if shown else info.get_default()
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if info.is_required() else default,
+        annotation=Annotated[info.annotation, *info.metadata, Field(description=description)],
+    )
 
 
-def short(value: Any) -> Any:
-    """A name, a title or an id, refused where it is as long as a text."""
-    if isinstance(value, str) and len(value) > MAX_WORD:
-        raise ValueError(f"It has more than {MAX_WORD:,} characters: shorten it.")
-    return sound(value)
-
-
-def json_object(value: Any) -> Any:
-    """Many agents send an object as a JSON string; it is taken for what it holds."""
-    if not isinstance(value, str):
-        return sound(value)
-    if not value.strip():
-        return None
-    try:
-        held = json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("An object was expected, and this string is not one in JSON.") from None
-    return sound(held)
-
-
-def one_or_many(value: Any) -> Any:
-    """A list, given as such, as a JSON string, or as the one item that it would hold."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            value = [value]
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        value = [value]
-    return sound(value)
-
-
-def few(value: Any) -> Any:
-    """The same for names."""
-    value = one_or_many(value)
-    if isinstance(value, list) and len(value) > MAX_ITEMS:
-        raise ValueError(f"It has more than {MAX_ITEMS} items: send fewer.")
-    return value
-
-
-def as_text(value: Any) -> Any:
-    """Ids are texts to us; other tools number theirs."""
-    number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if number else short(value)
-
-
-def with_fields(
+def with_parameters(
     find: Callable[..., Awaitable[Any]], fields: Sequence[FieldParameter], *, keep_filter: bool
 ) -> Callable[..., Awaitable[Any]]:
-    """`find` with one parameter per configured field, in place of or beside `query_filter`."""
-    if not fields and keep_filter:
-        return find
-    signature = inspect.signature(find)
-    taken = [*signature.parameters, *(field.name for field in fields)]
-    if twice := next((name for name in taken if taken.count(name) > 1), None):
+    """`find` with its declared parameters and one per configured field.
+
+    The fields stand in place of `query_filter`, or beside it.
+    """
+    parameters = [p for p in find_parameters() if p.name != "query_filter" or keep_filter]
+    parameters += [_parameter(field) for field in fields]
+    names = [parameter.name for parameter in parameters]
+    if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"FILTERABLE_FIELDS: qdrant-find has an argument {twice!r} already.")
-    kept = [p for n, p in signature.parameters.items() if n != "query_filter" or keep_filter]
-    added = [_parameter(field) for field in fields]
-    ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*kept, *added)]
-    ordered.sort(key=lambda p: p.default is not inspect.Parameter.empty)
+    parameters.sort(key=lambda p: p.default is not inspect.Parameter.empty)
 
     @functools.wraps(find)
     async def call(**arguments: Any) -> Any:
-        asked = {field.name: arguments.pop(field.name, None) for field in fields}
-        must = [conditions(f, asked[f.name]) for f in fields if asked[f.name] is not None]
+        values = {field: arguments.pop(field.name, None) for field in fields}
+        must = [conditions(field, value) for field, value in values.items() if value is not None]
         raw = dict(arguments.pop("query_filter", None) or {})
         for where, clause in must:
             raw[where] = [*_listed(raw.get(where)), clause]
         return await find(**arguments, query_filter=raw or None)
 
-    call.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in ordered} | {
+    signature = inspect.signature(find).replace(parameters=parameters)
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters} | {
         "return": signature.return_annotation
     }
     del call.__wrapped__

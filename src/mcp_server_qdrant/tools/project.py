@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Protocol
 from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
 from mcp.types import CallToolResult, ImageContent
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from mcp_server_qdrant.core.datatypes import SearchRequest
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.fields import Text, Words
+from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest
 from mcp_server_qdrant.core.maps import (
     MOST_POINTS,
     USUAL_POINTS,
@@ -21,14 +22,11 @@ from mcp_server_qdrant.core.maps import (
 )
 from mcp_server_qdrant.tools import project_text as tool_project_text
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
-from mcp_server_qdrant.tools.fields import MAX_QUERY, few, short, sound
 
 APP = "ui://qdrant/map.html"
 NEAREST = 3
 PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
 
-Text = Annotated[str, BeforeValidator(sound)]
-Names = Annotated[list[Annotated[str, BeforeValidator(short)]] | None, BeforeValidator(few)]
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Flag = Annotated[bool | None, Field()]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
@@ -73,7 +71,7 @@ class ProjectTool:
     async def project(
         self,
         ctx: Context[Any],
-        collections: Names = None,
+        collections: Words = None,
         query: Text | None = None,
         dimensions: Literal[2, 3] = 2,
         limit: Limit = USUAL_POINTS,
@@ -85,10 +83,11 @@ class ProjectTool:
             raise RequestError('collections is empty: name some, or ["*"] for all.')
         if query and len(query) > MAX_QUERY:
             raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
-        names = tuple(collections) if collections else None
-        search = SearchRequest(query, names) if query and query.strip() else None
+        search = None
+        if query and query.strip():
+            search = SearchRequest.model_construct(query=query, collections=collections)
         projector = (await self._services()).projector
-        view = await projector.view(MapRequest(names, limit, search))
+        view = await projector.view(MapRequest(collections, limit, search))
         structured = output(view, dimensions)
         if points or client_supports_apps(ctx):
             structured["map"] = await projector.encoded(view, dimensions)

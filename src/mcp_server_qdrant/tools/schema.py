@@ -52,6 +52,7 @@ _KINDS = {
     "float_type": "a number",
     "finite_number": "a number",
     "dict_type": "an object",
+    "tuple_type": "a valid list",
     "string_unicode": "valid Unicode text",
 }
 

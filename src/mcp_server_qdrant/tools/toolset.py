@@ -2,22 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import (
-    Algorithm,
     CollectionInfo,
     Document,
     NewDocument,
-    Priority,
     SearchPage,
-    SearchRequest,
 )
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.fields import Id, JsonObject, Text, Word, Words, one_or_many
+from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest, former_names
 from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, every, impossible, moment
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import output as tool_output
@@ -30,22 +29,11 @@ from mcp_server_qdrant.tools.delete import (
     delete_ids_tool,
     delete_tool,
 )
-from mcp_server_qdrant.tools.fields import (
-    MAX_QUERY,
-    FieldParameter,
-    as_text,
-    few,
-    json_object,
-    one_or_many,
-    short,
-    sound,
-    with_fields,
-)
+from mcp_server_qdrant.tools.fields import FieldParameter, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
 from mcp_server_qdrant.tools.project import Projector, make_project
 
 MAX_TEXT = 2_000_000
-MAX_LIMIT = 100
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
@@ -142,46 +130,12 @@ class Services(Protocol):
         """Sentences on what else died in the background."""
 
 
-Text = Annotated[str, BeforeValidator(sound)]
-Query = Annotated[Text, Field(description="What to look for, in words")]
-Word = Annotated[str, BeforeValidator(short)]
-Names = Annotated[
-    list[Word] | None,
-    BeforeValidator(few),
-    Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
-]
-Tags = Annotated[list[Word] | None, BeforeValidator(few)]
 Where = Annotated[Word | None, Field(description="A new name makes a collection")]
-Limit = Annotated[int | None, Field(ge=1, le=MAX_LIMIT)]
-ModeName = Annotated[
-    Literal["minimal", "full"], Field(description="full: whole texts and metadata")
-]
-Threshold = Annotated[float | None, Field(ge=0, le=1, description="Least relevance")]
-Filter = Annotated[
-    dict[str, Any] | None,
-    BeforeValidator(json_object),
-    Field(description='Qdrant filter: {"must":[{"key":"metadata.x","match":{"value":1}}]}'),
-]
 Information = Annotated[Text, Field(description="The text to remember")]
-Metadata = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
-Weight = Annotated[float | None, Field(ge=0, le=1)]
-Age = Annotated[
-    float | None, Field(ge=0, le=1, description="How much age counts; 0: not, 1: fully")
-]
-Reread = Annotated[bool | None, Field(description="Let a second model reorder the best: slower")]
-Spread = Annotated[
-    float | None, Field(ge=0, le=1, description="How much likeness to better results costs")
-]
 DocumentId = Annotated[
-    str | None,
-    BeforeValidator(as_text),
-    Field(description="Your own id, or a found one; storing again updates it"),
+    Id | None, Field(description="Your own id, or a found one; storing again updates it")
 ]
-Ids = Annotated[
-    list[Annotated[str, BeforeValidator(as_text)]],
-    BeforeValidator(one_or_many),
-    Field(min_length=1, max_length=MAX_IDS),
-]
+Ids = Annotated[list[Id], BeforeValidator(one_or_many), Field(min_length=1, max_length=MAX_IDS)]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -197,60 +151,30 @@ class Tools:
         self._default = default_collection
 
     async def find(
-        self,
-        query: Query,
-        collections: Names = None,
-        limit: Limit = None,
-        mode: ModeName = "minimal",
-        score_threshold: Threshold = None,
-        query_filter: Filter = None,
-        algorithm: Algorithm = "hybrid",
-        semantic_weight: Weight = None,
-        keyword_weight: Weight = None,
-        fuzzy_weight: Weight = None,
-        correct: Annotated[bool | None, Field(description="Correct typos; default true")] = None,
-        priority: Priority | None = None,
-        recency_decay: Age = None,
-        rerank: Reread = None,
-        diversity: Spread = None,
-        explain: Annotated[bool, Field(description="Say why each result ranks there")] = False,  # noqa: FBT002
-        collection_name: Word | None = None,
+        self, *, collection_name: str | None = None, **arguments: Any
     ) -> Annotated[CallToolResult, FindOutput]:
-        """Search."""
-        if not query.strip():
+        """Search. The arguments are fields of a SearchRequest, checked; None: not given."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        given["collections"] = _wanted(given.get("collections"), collection_name)
+        request = SearchRequest.model_construct(**given)
+        if not request.query.strip():
             raise RequestError("query is empty: say what to look for.")
-        if len(query) > MAX_QUERY:
+        if len(request.query) > MAX_QUERY:
             raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
-        request = SearchRequest(
-            query=query,
-            collections=_wanted(collections, collection_name),
-            limit=limit,
-            mode=mode,
-            score_threshold=score_threshold,
-            query_filter=query_filter,
-            algorithm=algorithm,
-            semantic_weight=semantic_weight,
-            keyword_weight=keyword_weight,
-            fuzzy_weight=fuzzy_weight,
-            correct=correct,
-            priority=priority,
-            recency=recency_decay,
-            rerank=rerank,
-            diversity=diversity,
-            explain=explain,
-        )
         page = await (await self._services()).pipeline.search(request)
-        if mode == "full":
+        if request.mode == "full":
             page = tool_text.slim(page, MAX_METADATA)
-        return answer(tool_text.page(page, mode), tool_output.find_output(page, mode))
+        return answer(
+            tool_text.page(page, request.mode), tool_output.find_output(page, request.mode)
+        )
 
     async def store(
         self,
         information: Information,
-        metadata: Metadata = None,
+        metadata: JsonObject = None,
         collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
-        tags: Tags = None,
+        tags: Words = None,
         title: Word | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
         *,
@@ -377,8 +301,9 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
 def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[ClosedTool]:
     """The tools to register, in the order in which clients list them."""
     tools = Tools(services, options.default_collection)
-    find = with_fields(tools.find, options.fields, keep_filter=options.arbitrary_filter)
+    find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)
     made = [ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)]
+    made[0].former_names = former_names()
     if not options.read_only:
         description = options.store_description or STORE
         made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))

@@ -33,8 +33,8 @@ ASKED = [
     {"algorithm": "semantic"},
     {"algorithm": "keyword", "limit": 3},
     {"algorithm": "fuzzy"},
-    {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_weight": 0.1},
-    {"recency_decay": 1.0, "priority": "hard"},
+    {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_boost": 0.1},
+    {"recency_weight": 1.0, "priority": "hard"},
     {"collections": ["letters"], "correct": False},
 ]
 
@@ -200,7 +200,7 @@ async def test_the_setup_tells_the_collections_and_what_the_server_does_by_defau
         ("notes", 8),
     ]
     assert setup["defaults"]["priority_order"] == ["letters"]
-    assert setup["defaults"]["recency"] == 0.15
+    assert setup["defaults"]["recency_weight"] == 0.15
 
 
 async def test_only_coordinates_and_words_leave_the_server(one):

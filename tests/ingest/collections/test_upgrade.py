@@ -98,7 +98,7 @@ async def test_the_upgraded_collection_is_searched_by_words(engine):
         await upgrades(engine).keywords("notes")
         services.catalog.forget("notes")
 
-        page = await find(services, "n37", "notes", explain=True, recency=0.0)
+        page = await find(services, "n37", "notes", explain=True, recency_weight=0.0)
 
     assert texts(page)[0] == TEXTS[37]
     assert page.results[0].why.words > 0

@@ -4,17 +4,17 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
-from mcp_server_qdrant.core.datatypes import SearchPage, SearchRequest
+from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest, View
 
-ALGORITHMS = ("hybrid", "semantic", "keyword", "fuzzy")
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 TAG_KEYS = ("tags", "metadata.tags")
 AXES = 3
 TAGS = 100  # of each collection: more than anybody looks through
@@ -71,22 +71,6 @@ class Notepad:
         return SearchPage(request.query, (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What a search does where the page says nothing."""
-
-    version: str
-    limit: int
-    priority: str
-    priority_order: tuple[str, ...]
-    recency: float
-    fuzzy: float
-    alpha: float | None
-    correct: bool
-    rerank: bool
-    filters: tuple[Mapping[str, Any], ...] = ()
-
-
 class Desk:
     """Runs the tools for the page."""
 
@@ -95,9 +79,9 @@ class Desk:
         tools: Sequence[Tool],
         noting: Sequence[Tool],
         services: Callable[[], Awaitable[Services]],
-        defaults: Defaults,
+        defaults: Mapping[str, Any],
     ) -> None:
-        """`noting` are the same tools over a Notepad."""
+        """`noting` are the same tools over a Notepad; `defaults` is for the page alone."""
         self._tools = {tool.name: tool for tool in tools}
         self._noting = {tool.name: tool for tool in noting}
         self._services = services
@@ -106,7 +90,7 @@ class Desk:
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The collections, and what the server does by default."""
         found = await self._run("qdrant-collections", {})
-        return found | {"defaults": asdict(self._defaults)}
+        return found | {"defaults": self._defaults}
 
     async def tags(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Collection -> its most frequent tags; one whose tags cannot be told has none."""

@@ -10,11 +10,11 @@ const ALGORITHMS = {
   fuzzy: "Keywords and near spellings",
 };
 const PRIORITIES = { natural: "natural (off)", soft: "soft", medium: "medium", hard: "hard" };
-const NAMES = {
-  semantic_weight: "Meaning",
-  keyword_weight: "Keywords",
-  fuzzy_weight: "Spelling",
-};
+const NAMES = { semantic_weight: "Meaning", keyword_weight: "Keywords" };
+// Preferences of the server that a search may change, as sliders: label and maximum.
+const SLIDERS = { recency_weight: ["Recency", 1], fuzzy_boost: ["Spelling", 0.2] };
+const CHECKS = { correct: "Correct typing errors", rerank: "Rerank with a second model (slower)" };
+const PREFERENCES = ["priority", ...Object.keys(SLIDERS), ...Object.keys(CHECKS)];
 const LIMITS = [5, 10, 20, 50, 100];
 const POINTS = [500, 1000, 3000, 10000];
 const TAGS_SHOWN = 14;
@@ -47,10 +47,10 @@ export class Controls {
     this.redraw = redraw;
     this.algorithm = "hybrid";
     this.automatic = true;
-    this.weights = { semantic_weight: 0.5, keyword_weight: 0.4, fuzzy_weight: 0.1 };
+    this.weights = { semantic_weight: 0.5, keyword_weight: 0.5 };
     this.chosen = null; // names of collections; null: not known yet
     this.tags = new Set();
-    this.values = { limit: null, priority: null, recency_decay: null, correct: true, rerank: false };
+    this.values = { limit: null, priority: null };
     this.filters = {};
     this.points = 1000;
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -67,19 +67,11 @@ export class Controls {
     this.chosen = new Set(names.filter((name) => !known.includes(name) || this.chosen.has(name)));
     this.known = names;
     if (this.values.priority === null) {
-      Object.assign(this.values, {
-        priority: defaults.priority,
-        recency_decay: defaults.recency,
-        correct: defaults.correct,
-        rerank: defaults.rerank,
-      });
-      const share = defaults.alpha ?? 0.5;
-      const rest = 1 - defaults.fuzzy;
-      const meaning = Math.round(share * rest * 100) / 100;
+      for (const name of PREFERENCES) this.values[name] = defaults[name];
+      const meaning = defaults.alpha ?? 0.5;
       this.weights = {
         semantic_weight: meaning,
-        keyword_weight: Math.round((rest - meaning) * 100) / 100,
-        fuzzy_weight: defaults.fuzzy,
+        keyword_weight: Math.round((1 - meaning) * 100) / 100,
       };
     }
     this.form.replaceChildren(
@@ -96,15 +88,10 @@ export class Controls {
 
   /** What a search asks for, beside its words, as the server wants it. */
   asked() {
-    const { values } = this;
     const asked = {
       algorithm: this.algorithm,
       collections: this.named(),
-      limit: values.limit,
-      priority: values.priority,
-      recency_decay: values.recency_decay,
-      correct: values.correct,
-      rerank: values.rerank,
+      ...this.values,
       tags: [...this.tags],
     };
     if (!this.automatic) Object.assign(asked, this.weights);
@@ -189,7 +176,7 @@ export class Controls {
     if (!this.sliders) return;
     this.weightRows.hidden = this.automatic;
     for (const leg of LEGS) {
-      this.sliders[leg].input.disabled = this.algorithm !== "hybrid" && leg !== "fuzzy_weight";
+      this.sliders[leg].input.disabled = this.algorithm !== "hybrid";
     }
   }
 
@@ -288,21 +275,24 @@ export class Controls {
 
   ranking(defaults) {
     const order = defaults.priority_order;
-    const recency = h("output", { htmlFor: "recency" }, this.values.recency_decay.toFixed(2));
-    const age = h("input", {
-      type: "range",
-      id: "recency",
-      min: 0,
-      max: 1,
-      step: 0.05,
-      value: this.values.recency_decay,
-      oninput: () => {
-        this.values.recency_decay = Number(age.value);
-        recency.textContent = this.values.recency_decay.toFixed(2);
-        this.changed();
-      },
-    });
-    const check = (name, label) => {
+    const slider = ([name, [label, max]]) => {
+      const output = h("output", { htmlFor: name }, this.values[name].toFixed(2));
+      const input = h("input", {
+        type: "range",
+        id: name,
+        min: 0,
+        max,
+        step: max / 20,
+        value: this.values[name],
+        oninput: () => {
+          this.values[name] = Number(input.value);
+          output.textContent = this.values[name].toFixed(2);
+          this.changed();
+        },
+      });
+      return h("div", { class: "slider" }, h("label", { htmlFor: name }, label), input, output);
+    };
+    const check = ([name, label]) => {
       const box = h("input", {
         type: "checkbox",
         id: name,
@@ -329,7 +319,7 @@ export class Controls {
         { class: "hint" },
         order.length ? `Preferred: ${order.join(", then ")}.` : "No collection is preferred by this server.",
       ),
-      h("div", { class: "slider" }, h("label", { htmlFor: "recency" }, "Recency"), age, recency),
+      Object.entries(SLIDERS).map(slider),
       h(
         "div",
         { class: "pair" },
@@ -341,8 +331,7 @@ export class Controls {
           (value) => (value ? Number(value) : null),
         ),
       ),
-      check("correct", "Correct typing errors"),
-      check("rerank", "Rerank with a second model (slower)"),
+      Object.entries(CHECKS).map(check),
     );
   }
 

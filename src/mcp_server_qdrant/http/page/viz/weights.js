@@ -1,6 +1,6 @@
 // The weights of a search: none negative, together at most 1.
 
-export const LEGS = ["semantic_weight", "keyword_weight", "fuzzy_weight"];
+export const LEGS = ["semantic_weight", "keyword_weight"];
 
 /**
  * The weights after one of them was moved: where the sum would pass 1, the others give way in

@@ -1,0 +1,108 @@
+"""Building blocks of declared fields: settings' variables, and lenient types for tool arguments.
+
+Agents send lists and objects as JSON strings, single items for lists, and numbers for ids. These
+types accept that, and refuse text that no index, file or terminal should see.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+MAX_WORD = 1_000  # characters of a name, a title or an id
+MAX_ITEMS = 256  # of a list of names
+MAX_VALUES = 100_000  # in one argument, at any depth
+# A noncharacter, which no text may hold: stands for what could not be decoded.
+BROKEN = "\uffff"
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def variable(name: str, description: str, *others: str, **limits: Any) -> Any:
+    """A setting read from the environment variable `name`, or from one of `others`.
+
+    `limits` are those of pydantic's Field. The description is a row of docs/settings.md.
+    """
+    alias = AliasChoices(name, *others)
+    return Field(validation_alias=alias, description=description, **limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A setting that is a tool's parameter too: its description for agents, and its old name."""
+
+    description: str | None = None
+    formerly: str | None = None
+
+
+def sound(value: Any) -> Any:
+    """The value. Raises ValueError for NUL, broken Unicode, or too many values in it."""
+    inside, count = [value], 0
+    while inside:
+        item = inside.pop()
+        if isinstance(item, str):
+            if not (item.isascii() and "\x00" not in item):
+                _check(item)
+        elif isinstance(item, (dict, list)):  # a union of them takes twice as long
+            count += len(item)
+            if count > MAX_VALUES:
+                raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
+            inside += [*item, *item.values()] if isinstance(item, dict) else item
+    return value
+
+
+def _check(text: str) -> None:
+    if "\x00" in text:
+        raise ValueError("The text contains a NUL character: remove it.")
+    if BROKEN in text or SURROGATE.search(text):
+        raise ValueError("The text is broken Unicode (a lone surrogate): send valid text.")
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_WORD:
+        raise ValueError(f"It has more than {MAX_WORD:,} characters: shorten it.")
+    return sound(value)
+
+
+def _json_object(value: Any) -> Any:
+    if not isinstance(value, str):
+        return sound(value)
+    if not value.strip():
+        return None
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("An object was expected, and this string is not one in JSON.") from None
+    return sound(read)
+
+
+def one_or_many(value: Any) -> Any:
+    """A list from a list, from its JSON, or from the one item that it would hold."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = [value]
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        value = [value]
+    return sound(value)
+
+
+def _few(value: Any) -> Any:
+    value = one_or_many(value)
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        raise ValueError(f"It has more than {MAX_ITEMS} items: send fewer.")
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if number else _short(value)
+
+
+Text = Annotated[str, BeforeValidator(sound)]
+Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
+Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
+Id = Annotated[str, BeforeValidator(_as_text)]  # a text to us; other tools number theirs
+JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(_json_object)]

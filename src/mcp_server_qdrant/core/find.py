@@ -1,0 +1,137 @@
+"""The parameters of qdrant-find, each declared once: type, bounds, default, texts.
+
+From here derive the tool's schema and the check of its arguments, the request of the read path,
+the settings that hold a server's defaults, docs/settings.md, what the page is told, and what an
+evaluation can sweep. Those with a setting are `Preferences`; a call may say otherwise.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
+from mcp_server_qdrant.core.fields import JsonObject, Offered, Text, Words, variable
+
+MAX_QUERY = 8_000  # characters
+MAX_LIMIT = 100
+MAX_FUZZY_BOOST = 0.2
+
+Share = Annotated[float | None, Field(ge=0, le=1)]
+
+
+def _capped(value: Any) -> Any:
+    """Up to 1 was accepted under the old name, and meant the same as the maximum."""
+    try:
+        return MAX_FUZZY_BOOST if MAX_FUZZY_BOOST < float(value) <= 1 else value
+    except (TypeError, ValueError):
+        return value
+
+
+class Preferences(BaseModel):
+    """How results are ranked unless a call says otherwise: parameters and settings at once."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    correct: Annotated[
+        bool,
+        variable("QDRANT_CORRECT_TYPOS", "Correct words that no searched collection has."),
+        Offered("Correct typos; default true"),
+    ] = True
+    fuzzy_boost: Annotated[
+        float,
+        variable(
+            "QDRANT_FUZZY_BOOST",
+            "Largest gain of a title or text that is spelled like the query: 0.1 is 10 % of its "
+            "score; 0 is off.",
+            ge=0,
+            le=MAX_FUZZY_BOOST,
+        ),
+        BeforeValidator(_capped),
+        Offered("Most to gain by being spelled like the query", formerly="fuzzy_weight"),
+    ] = 0.1
+    priority: Annotated[
+        Priority,
+        variable("QDRANT_COLLECTION_PRIORITY", "How much preferred collections gain."),
+        Offered(),
+    ] = "natural"
+    recency_weight: Annotated[
+        float,
+        variable(
+            "QDRANT_RECENCY_WEIGHT",
+            "How much of its score a text can lose by age; 0 is off.",
+            ge=0,
+            le=1,
+        ),
+        Offered("How much age counts; 0: not, 1: fully", formerly="recency_decay"),
+    ] = 0.15
+    rerank: Annotated[
+        bool,
+        variable("RERANK", "Rerank the best results with a second model."),
+        Offered("Let a second model reorder the best: slower"),
+    ] = False
+    diversity: Annotated[
+        float,
+        variable(
+            "QDRANT_DIVERSITY",
+            "How much a result loses by likeness to better ones; 0 is off.",
+            ge=0,
+            le=1,
+        ),
+        Offered("How much likeness to better results costs"),
+    ] = 0.0
+
+    @classmethod
+    def of(cls, settings: "Preferences") -> "Preferences":
+        """The preferences among all settings."""
+        return Preferences.model_construct(
+            **{name: getattr(settings, name) for name in Preferences.model_fields}
+        )
+
+
+class SearchRequest(Preferences):
+    """One call of qdrant-find. A preference that is not given is the server's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[Text, Field(description="What to look for, in words")]
+    collections: Annotated[
+        Words,
+        Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
+    ] = None
+    limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT)] = None
+    mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
+    score_threshold: Annotated[Share, Field(description="Least relevance")] = None
+    query_filter: Annotated[
+        JsonObject,
+        Field(description='Qdrant filter: {"must":[{"key":"metadata.x","match":{"value":1}}]}'),
+    ] = None
+    algorithm: Algorithm = "hybrid"
+    semantic_weight: Share = None
+    keyword_weight: Share = None
+    explain: Annotated[bool, Field(description="Say why each result ranks there")] = False
+
+    def over(self, usual: Preferences) -> "SearchRequest":
+        """The request with the server's preferences where the call says nothing."""
+        given = self.model_fields_set
+        silent = {
+            name: getattr(usual, name) for name in Preferences.model_fields if name not in given
+        }
+        return self.model_copy(update=silent)
+
+
+def declared() -> dict[str, FieldInfo]:
+    """Name -> declaration of every parameter, those without a setting first."""
+    fields = SearchRequest.model_fields
+    return dict(sorted(fields.items(), key=lambda item: item[0] in Preferences.model_fields))
+
+
+def offered(info: FieldInfo) -> Offered | None:
+    """What a preference says to agents; None for other parameters."""
+    return next((one for one in info.metadata if isinstance(one, Offered)), None)
+
+
+def former_names() -> dict[str, str]:
+    """Old name -> name of each parameter that was renamed."""
+    found = {name: offered(info) for name, info in SearchRequest.model_fields.items()}
+    return {one.formerly: name for name, one in found.items() if one and one.formerly}
