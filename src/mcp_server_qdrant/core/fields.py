@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic.fields import FieldInfo
 
 MAX_WORD = 1_000  # characters of a name, a title or an id
 MAX_ITEMS = 256  # of a list of names
@@ -34,6 +35,31 @@ class Offered:
 
     description: str | None = None
     formerly: str | None = None
+
+
+def bounds(info: FieldInfo) -> dict[str, float]:
+    """The limits of a number, by their names in pydantic's Field: ge, gt, le."""
+    names = ("ge", "gt", "le")
+    return {
+        name: getattr(limit, name)
+        for limit in info.metadata
+        for name in names
+        if hasattr(limit, name)
+    }
+
+
+def within(info: FieldInfo) -> str | None:
+    """The bounds of a number in words; None for what has none."""
+    match bounds(info):
+        case {"ge": low, "le": high}:
+            return f"must be between {low} and {high}"
+        case {"gt": low, "le": high}:
+            return f"must be more than {low} and at most {high}"
+        case {"ge": low}:
+            return f"must be at least {low}"
+        case {"gt": low}:
+            return f"must be more than {low}"
+    return None
 
 
 def sound(value: Any) -> Any:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, get_args, get_origin
 
-from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.fields import bounds
 from mcp_server_qdrant.core.find import SearchRequest, declared, former_names
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -96,20 +96,13 @@ def _listed(name: str, parameter: FieldInfo, text: str) -> Iterator[Any]:
     """The values that are asked for, as the parameter's type has them."""
     known = _choices(parameter.annotation)
     if known is None:
-        low, high = bounds(parameter)
-        yield from _numbers(name, text, low, high)
+        limits = bounds(parameter)
+        yield from _numbers(name, text, limits["ge"], limits["le"])
         return
     for part in text.split(","):
         if part not in known:
             raise RequestError(f"{name} is one of {', '.join(known)}.")
         yield known[part]
-
-
-def bounds(parameter: FieldInfo) -> tuple[float, float]:
-    """The least and the largest value of a number."""
-    low = next(limit.ge for limit in parameter.metadata if isinstance(limit, Ge))
-    high = next(limit.le for limit in parameter.metadata if isinstance(limit, Le))
-    return low, high  # type: ignore[return-value]  # these of ours are numbers
 
 
 def _choices(kind: Any) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.fields import within
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.settings.auth import AuthSettings
@@ -60,6 +61,10 @@ LANGUAGES = (
     "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish", "none",
 )
 # fmt: on
+
+OUT_OF_BOUNDS = {
+    *("greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number")
+}
 
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -368,4 +373,7 @@ def _sentence(error: ValidationError) -> str:
     name, *inside = map(str, first["loc"])
     aliases = next((names for names in environment_names().values() if name in names), (name,))
     variable = next((alias for alias in aliases if alias in os.environ), aliases[0])
+    field = next((f for f, names in environment_names().items() if name in (f, *names)), "")
+    if first["type"] in OUT_OF_BOUNDS and field in Settings.model_fields:
+        text = within(Settings.model_fields[field]) or text
     return f"{': '.join([variable, *inside[-1:], text])}."
