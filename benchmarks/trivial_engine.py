@@ -7,37 +7,23 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.encoders.encoder import Untokenized
+from mcp_server_qdrant.encoders.encoder import Encoder
 
 NAMES = ("notes", "meetings")
 SIZE = 384
 
 
-class TrivialEncoder(Untokenized):
+class TrivialEncoder(Encoder):
     """Always the same vector."""
 
     name = "trivial"
-    state = "ready"
-    reason = None
     vector_name = "fast-trivial"
-
-    def start(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def identity(self) -> None: ...
 
     def token_limit(self) -> int:
         return 256
 
     async def common(self, words: Sequence[str]) -> Collection[str]:
         return words
-
-    async def ready(self, timeout: float) -> bool:
-        return True
-
-    async def size(self) -> int:
-        return SIZE
 
     async def known_size(self) -> int:
         return SIZE

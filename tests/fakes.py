@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.fastembed import State
+from mcp_server_qdrant.encoders.local.model import State
 
 
 class FakeEncoder:
@@ -73,7 +73,7 @@ class FakeEncoder:
     async def common(self, words: Sequence[str]) -> list[str]:
         return [word for word in words if self.state == "ready" and word in self.words]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.be("idle")
 
     async def _turn(self) -> None:

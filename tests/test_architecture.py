@@ -50,8 +50,9 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "core/writes.py": ("core/datatypes.py", "core/models.py"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest"),
     "app/upkeep.py": ("core", "settings", "encoders", "ingest", "qdrant", "app"),
+    "app/start.py": ("core", "settings", "encoders/providers.py", "app"),
     **dict.fromkeys(
-        ("app/server.py", "app/start.py", "app/stdio.py", "app/http.py"),
+        ("app/server.py", "app/stdio.py", "app/http.py"),
         ("core", "settings", "tools", "http", "http/page", "app"),
     ),
     "app/*": ("core", "settings", *PARTS, "app"),
@@ -96,10 +97,8 @@ OWNERS = {  # third party -> the files that may import it
 }
 BROAD = {
     ("tools/boundary.py", "call"): "whatever happens, the client gets a sentence",
-    ("encoders/local/fastembed.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
-    ("encoders/local/fastembed.py", "_guarded"): "and so they do when a text is encoded",
-    ("encoders/local/rerank.py", "_load"): "the same libraries",
-    ("encoders/local/rerank.py", "_scores"): "the same libraries",
+    ("encoders/local/model.py", "_load"): "tokenizers and onnxruntime raise bare Exceptions",
+    ("encoders/local/model.py", "running"): "and so they do when a text is read",
     ("core/errors.py", "contained"): "a file's fault is that file's, a task's ends nothing",
     ("qdrant/edge/shards.py", "guarded"): "the engine's panics derive from BaseException",
 }

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.settings.environment import Settings
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def encoded(title: str, text: str) -> str:
     return f"{title[:120]}\n{text}" if title else text
 
 
-async def vectors(corpus: Corpus, encoder: FastEmbedEncoder, cache: Path) -> np.ndarray:
+async def vectors(corpus: Corpus, encoder: Encoder, cache: Path) -> np.ndarray:
     """The documents' dense vectors, (documents, size), in the corpus's order."""
     texts = [encoded(title, text) for title, text in corpus.documents.values()]
     digest = hashlib.sha256("\x00".join([encoder.name, *texts]).encode()).hexdigest()[:16]
@@ -67,11 +69,12 @@ async def vectors(corpus: Corpus, encoder: FastEmbedEncoder, cache: Path) -> np.
 
 async def main(data: Path, model: Path, cache: Path) -> None:
     """Make and keep all vectors."""
-    encoder = FastEmbedEncoder("sentence-transformers/all-MiniLM-L6-v2", model_path=model)
-    encoder.start()
+    encoders = open_encoders(Settings(embedding_model_path=model))
+    encoder = encoders.of(None)
     await encoder.ready(60)
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):
         await vectors(read(folder), encoder, cache)
+    await encoders.close()
 
 
 if __name__ == "__main__":

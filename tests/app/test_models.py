@@ -12,7 +12,7 @@ from mcp_server_qdrant.app.models import (
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
 from mcp_server_qdrant.encoders.none import NoEncoder
-from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.support import make_settings
@@ -67,7 +67,7 @@ def test_prefixes_are_those_of_the_model_or_of_the_settings():
 def test_the_servers_inference_is_given_no_prefixes_unless_they_are_set():
     values = {"embedding_provider": "qdrant", "qdrant_url": SERVER, "embedding_model": E5}
 
-    assert encoders(**values).default.prefixes == NONE
+    assert encoders(**values).default.prefixes == NO_PREFIXES
     assert encoders(**values, embedding_query_prefix="q: ").default.prefixes == Prefixes("q: ")
 
 

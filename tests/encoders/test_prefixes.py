@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 
 BGE = Prefixes("Represent this sentence for searching relevant passages: ")
 E5 = Prefixes("query: ", "passage: ")
@@ -12,9 +12,9 @@ NOMIC = Prefixes("search_query: ", "search_document: ")
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        ("sentence-transformers/all-MiniLM-L6-v2", NONE),
-        ("text-embedding-3-small", NONE),
-        ("BAAI/bge-m3", NONE),
+        ("sentence-transformers/all-MiniLM-L6-v2", NO_PREFIXES),
+        ("text-embedding-3-small", NO_PREFIXES),
+        ("BAAI/bge-m3", NO_PREFIXES),
         ("BAAI/bge-small-en-v1.5", BGE),
         ("BAAI/bge-base-en", BGE),
         ("mixedbread-ai/mxbai-embed-large-v1", BGE),
@@ -26,8 +26,8 @@ NOMIC = Prefixes("search_query: ", "search_document: ")
         ("intfloat/e5-small-v2", E5),
         ("nomic-ai/nomic-embed-text-v1.5-Q", NOMIC),
         ("nomic-embed-text", NOMIC),
-        ("jinaai/jina-embeddings-v2-base-en", NONE),
-        ("jinaai/jina-embeddings-v3", NONE),
+        ("jinaai/jina-embeddings-v2-base-en", NO_PREFIXES),
+        ("jinaai/jina-embeddings-v3", NO_PREFIXES),
     ],
 )
 def test_a_model_has_the_prefixes_of_its_card_whoever_serves_it(model, expected):

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.ingest.chunk import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, split
 
 LIMIT, OVERLAP = 128, 19
@@ -73,16 +74,17 @@ def test_no_chunk_is_longer_than_the_model_reads(kind, tokenizer, tokenizer_json
     check_cover(TEXTS[kind], chunks)
 
 
-async def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
-    encoder = FastEmbedEncoder("sentence-transformers/all-MiniLM-L6-v2", model_path=model_dir)
+def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
+    spec = Spec("dense", "sentence-transformers/all-MiniLM-L6-v2", model_path=str(model_dir))
+    encoder = FastEmbedEncoder(spec)
     encoder.start()
-    assert await encoder.ready(60)
-    limit = encoder.token_limit()
-    tokenizer = await encoder.tokenizer_json()
-    chunks = split(PROSE, limit=limit, tokenizer_json=tokenizer, overlap=OVERLAP)
+    model = encoder.loaded(60)
+    chunks = split(
+        PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP
+    )
 
-    whole = await encoder.encode_documents([chunk.text for chunk in chunks])
-    shorter = await encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
+    whole = encoder.encode_documents([chunk.text for chunk in chunks])
+    shorter = encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
 
     assert all(one != other for one, other in zip(whole, shorter, strict=True))
     encoder.close()

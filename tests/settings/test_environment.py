@@ -179,7 +179,6 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
         ("QDRANT_COLLECTIONS", '["a"', "names by comma, or a JSON list"),
         ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
-        ("EMBEDDING_PROVIDER", "acme", "'fastembed'"),
         ("EMBEDDING_THREADS", "0", "must be at least 1"),
         ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
         ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),

@@ -6,7 +6,6 @@ is answered by `{"allow": [true]}`, one truth value for each hit. No texts are s
 and whatever takes too long, shows nothing.
 """
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import Document, PointId, SearchPage
-from mcp_server_qdrant.core.errors import CheckUnavailable, ConfigError
+from mcp_server_qdrant.core.errors import CheckUnavailable
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
@@ -31,10 +30,14 @@ class HitCheck:
     """Asks which hits may be shown; `seconds` for the whole answer."""
 
     def __init__(self, url: str, key: str | None, seconds: float) -> None:
-        try:
-            self._endpoint = Endpoint(url, suffixes=("",), api_key=key, largest=LARGEST)
-        except ValueError as error:
-            raise ConfigError(f"TENANT_CHECK_URL: {error}.") from error
+        self._endpoint = Endpoint(
+            url,
+            name="The check",
+            setting="TENANT_CHECK_URL",
+            suffixes=("",),
+            api_key=key,
+            largest=LARGEST,
+        )
         self._seconds = seconds
 
     async def allowed(self, tenant: str, hits: Sequence[Shown]) -> set[Shown]:
@@ -48,9 +51,8 @@ class HitCheck:
             "hits": [{"collection": c, "id": str(p), "document": d} for c, p, d in hits],
         }
         try:
-            async with asyncio.timeout(self._seconds):
-                answer = await self._endpoint.post(json.dumps(body).encode(), self._seconds)
-        except (HttpFault, TimeoutError) as error:
+            answer = await self._endpoint.post(body, self._seconds)
+        except HttpFault as error:
             raise CheckUnavailable from error
         verdicts = _verdicts(answer.body) if answer.ok else None
         if verdicts is None or len(verdicts) != len(hits):

@@ -12,13 +12,13 @@ HOST = "mcp_server_qdrant.app.model_host"
 
 
 def open_host(settings: Settings) -> ModelHost:
-    """The line to the host of local models, which nothing is asked of yet."""
+    """The connection to the host of local models, not used yet."""
     name = host_name(__version__, sys.executable, model_environment())
     return ModelHost(service(settings.cache_path / "hosts", name, module=HOST))
 
 
 async def load_default(settings: Settings, host: ModelHost) -> None:
-    """Have the default model loaded, where it is a local one. Raises EncoderUnavailable."""
+    """Have the default model loaded if it is a local one. Raises EncoderUnavailable."""
     if settings.chosen_provider == "fastembed":
         spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
         await host.call("state", spec, None, 0.0)
@@ -27,7 +27,7 @@ async def load_default(settings: Settings, host: ModelHost) -> None:
 def local_model(
     settings: Settings, model: str, path: Path | None, kind: Literal["dense", "rerank"] = "dense"
 ) -> Spec:
-    """A local model as it is to be loaded; paths as this process understands them."""
+    """A local model and how it is loaded; paths as this process understands them."""
     cache = settings.embedding_cache_dir
     return Spec(
         kind,

@@ -1,7 +1,6 @@
-"""From the settings to the encoders, and to what a new collection says of its model."""
+"""From the settings to the encoders, and to the metadata of new collections."""
 
 from functools import partial
-from typing import Any
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
@@ -10,13 +9,13 @@ from mcp_server_qdrant.encoders.choice import (
     PREFIX_KEY,
     PROVIDER_KEY,
     Choice,
-    split_provider,
 )
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
+from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.encoders.passages import PassageCache
-from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes, prefixes_of
-from mcp_server_qdrant.encoders.providers import open_encoder
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.openai import Bounds
 from mcp_server_qdrant.qdrant.inference import key_header
@@ -33,12 +32,10 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
     cache = None
     if settings.embedding_cache_disk:
         cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
-    if settings.chosen_provider == "none":
-        default = open_encoder("none", model="none", reason=NO_PROVIDER)
-    else:
-        default = _encoder(settings, host, settings.chosen_model)
+    check_provider(settings.chosen_provider)
+    model = NONE if settings.chosen_provider == NONE else settings.chosen_model
     return Registry(
-        default,
+        _encoder(settings, host, model),
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
         cache=cache,
@@ -47,7 +44,7 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
 
 
 def open_choice(settings: Settings, encoders: Registry) -> Choice:
-    """What knows the models of collections."""
+    """The choice of a model for each collection."""
     return Choice(
         encoders,
         settings.chosen_provider,
@@ -57,7 +54,7 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
 
 
 def inference_headers(settings: Settings) -> dict[str, str] | None:
-    """What goes with requests to a Qdrant server that encodes texts; None where none does."""
+    """Headers of requests to a Qdrant server that encodes texts; None where it does not."""
     if not settings.serves("qdrant"):
         return None
     key = settings.embedding_api_key
@@ -67,81 +64,69 @@ def inference_headers(settings: Settings) -> dict[str, str] | None:
 async def blueprint(
     settings: Settings, encoders: Registry, choice: Choice, collection: str
 ) -> Blueprint:
-    """How a new collection is made. Raises EncoderUnavailable where the size is not known."""
+    """The plan of a new collection. Raises EncoderUnavailable where the size is not known."""
     model = choice.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
     metadata = described(settings, encoders, model)
-    metadata = {key: said for key, said in metadata.items() if said}
+    metadata = {key: value for key, value in metadata.items() if value}
     metadata["created_by"] = f"mcp-server-qdrant {__version__}"
-    if model == "none":
+    if model == NONE:
         return Blueprint(None, 0, metadata)
     return Blueprint(encoder.vector_name, await encoder.size(), metadata)
 
 
 def described(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
-    """What a collection says of the model that filled it."""
+    """The metadata of a collection about the model that filled it."""
     encoder = encoders.known(model)
     return {
         MODEL_KEY: encoder.name,
-        PROVIDER_KEY: _split(settings, model)[0],
+        PROVIDER_KEY: split_provider(model, settings.chosen_provider)[0],
         PREFIX_KEY: encoder.prefixes.passage,
     }
 
 
 def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
-    """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
-    provider, model = _split(settings, name)
-    default = name == settings.chosen_model
-    if provider == "fastembed":
-        spec = local_model(settings, model, settings.embedding_model_path if default else None)
-        return open_encoder(
-            provider, host=host, spec=spec, query_cache_size=settings.embedding_cache_size
-        )
-    options: dict[str, Any] = {"model": model}
-    if not settings.serves(provider):
+    """The encoder of `model` or `provider:model`; NoEncoder where it may not be used."""
+    provider, model = split_provider(name, settings.chosen_provider)
+    row = PROVIDERS[provider]
+    if not row.local and not settings.serves(provider):
         reason = (
             f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
             f"or {provider}:{model} in COLLECTION_MODELS."
         )
-        return open_encoder("none", model=model, reason=reason)
-    options["dimensions"] = settings.embedding_dimensions if default else None
-    options |= _remote(settings) if provider == "openai" else {"tokens": _tokens(settings)}
-    return open_encoder(provider, **options)
-
-
-def _remote(settings: Settings) -> dict[str, Any]:
-    return {
-        "url": settings.service_url,
-        "api_key": settings.service_key,
-        "bounds": Bounds(
-            seconds=settings.embedding_timeout,
-            query_seconds=settings.embedding_query_timeout,
-            cooldown=settings.embedding_cooldown,
-            texts=settings.embedding_batch_size,
-            tokens=settings.embedding_batch_tokens,
-            text_tokens=settings.embedding_max_tokens,
-            token_bytes=settings.embedding_token_bytes,
-        ),
-        "query_cache_size": settings.embedding_cache_size,
-    }
-
-
-def _tokens(settings: Settings) -> int:
-    return counted(settings.embedding_max_tokens, settings.embedding_token_bytes)
-
-
-def _split(settings: Settings, name: str) -> tuple[str, Any]:
-    own = settings.chosen_provider
-    return split_provider(name, "fastembed" if own == "none" and name != "none" else own)
+        return NoEncoder(model, reason)
+    default = name == settings.chosen_model
+    bounds = Bounds(
+        seconds=settings.embedding_timeout,
+        query_seconds=settings.embedding_query_timeout,
+        cooldown=settings.embedding_cooldown,
+        texts=settings.embedding_batch_size,
+        tokens=settings.embedding_batch_tokens,
+        text_tokens=settings.embedding_max_tokens,
+        token_bytes=settings.embedding_token_bytes,
+    )
+    return row.open(
+        {
+            "model": model,
+            "reason": NO_PROVIDER,
+            "host": host,
+            "spec": local_model(
+                settings, model, settings.embedding_model_path if default else None
+            ),
+            "url": settings.service_url,
+            "api_key": settings.service_key,
+            "dimensions": settings.embedding_dimensions if default else None,
+            "bounds": bounds,
+            "tokens": counted(bounds.text_tokens, bounds.token_bytes),
+            "query_cache_size": settings.embedding_cache_size,
+        }
+    )
 
 
 def _prefixes(settings: Settings, name: str) -> Prefixes:
-    """What a model is known to want, and for the default one what the settings say.
-
-    Nobody says whether Qdrant's inference adds prefixes of its own: it is left to the settings.
-    """
-    provider, model = _split(settings, name)
-    known = NONE if provider == "qdrant" else prefixes_of(model)
+    """The prefixes that a model is known to want; those of the default model may be set."""
+    provider, model = split_provider(name, settings.chosen_provider)
+    known = prefixes_of(model) if PROVIDERS[provider].prefixed else NO_PREFIXES
     if name != settings.chosen_model:
         return known
     return Prefixes(
@@ -151,7 +136,7 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
 
 
 def cluster(settings: Settings) -> Cluster:
-    """How a server or cluster is asked, and what its new collections are made with."""
+    """How a server or cluster is asked, and the parameters of its new collections."""
     return Cluster(
         timeout=settings.qdrant_timeout,
         share=max(1, settings.search_concurrency * 3 // 4),

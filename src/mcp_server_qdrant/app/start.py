@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from mcp_server_qdrant.core.lean import without
+from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.settings.environment import Settings
 
 Transport = Literal["stdio", "sse", "streamable-http"]
@@ -18,7 +19,11 @@ def import_server(transport: Transport) -> Any:
 
 
 def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
-    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where."""
+    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where.
+
+    Raises ConfigError.
+    """
+    check_provider(settings.chosen_provider)
     import_server(transport)
     if transport == "stdio":
         from mcp_server_qdrant.app import stdio

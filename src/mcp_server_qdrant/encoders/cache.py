@@ -8,20 +8,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 
-Vector = tuple[float, ...]
-Key = tuple[str, str]  # whose query, and its text
+from mcp_server_qdrant.encoders.encoder import Vector
 
-_ASKED_BY: ContextVar[str] = ContextVar("asked_by", default="")
+Key = tuple[str, str]  # owner and text of a query
+
+_OWNER: ContextVar[str] = ContextVar("owner", default="")
 
 
 @contextmanager
-def asked_by(owner: str) -> Iterator[None]:
+def remembered_for(owner: str) -> Iterator[None]:
     """Queries are remembered for this owner alone: the time of an answer tells of them."""
-    token = _ASKED_BY.set(owner)
+    token = _OWNER.set(owner)
     try:
         yield
     finally:
-        _ASKED_BY.reset(token)
+        _OWNER.reset(token)
 
 
 class QueryCache:
@@ -37,7 +38,7 @@ class QueryCache:
 
     async def get(self, text: str, encode: Callable[[], Awaitable[Vector]]) -> Vector:
         """The vector of `text`, made by `encode` unless it is known or already being made."""
-        key = (_ASKED_BY.get(), text)
+        key = (_OWNER.get(), text)
         if (known := self._vectors.get(key)) is not None:
             self._vectors.move_to_end(key)
             return tuple(known)
@@ -48,10 +49,6 @@ class QueryCache:
             pending.add_done_callback(partial(self._settle, key))
         # One caller that gives up must not take the vector from the others.
         return await asyncio.shield(pending)
-
-    def clear(self) -> None:
-        """Forget all vectors."""
-        self._vectors.clear()
 
     def _settle(self, key: Key, done: asyncio.Future[Vector]) -> None:
         del self._pending[key]

@@ -1,4 +1,4 @@
-"""Which model a collection was filled with, and so must be asked with."""
+"""The model that a collection was filled with, and so must be asked with."""
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -6,19 +6,19 @@ from typing import Any
 
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.encoders.local.listed import LISTED
+from mcp_server_qdrant.encoders.providers import NONE, named
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
 MODEL_KEY = "embedding_model"
 PROVIDER_KEY = "embedding_provider"
 PREFIX_KEY = "embedding_passage_prefix"
-PROVIDERS = ("fastembed", "openai", "qdrant")
 FAST = "fast-"
 NO_MODEL = "keywords only: EMBEDDING_PROVIDER is none"
 
 
 class Choice:
-    """By COLLECTION_MODELS, else the collection's metadata, else its vector's name, else default.
+    """Chooses by COLLECTION_MODELS, else metadata, else the vector's name, else the default.
 
     A model is named `model`, or `provider:model` where its provider is not the server's own.
     `mapping` are (name or glob, model); names count before globs. `fixed_prefixes` says that a
@@ -45,13 +45,13 @@ class Choice:
         """The model of a collection with these dense vectors ("": unnamed)."""
         model = self.mapped(collection)
         if model is None:
-            if self._provider == "none":
+            if self._provider == NONE:
                 return ModelChoice(None, fault=NO_MODEL)
             model = self._recorded(metadata) or self._named(vectors)
         return self._prefixed(model or self._default, metadata, certain=model is not None)
 
     def mapped(self, collection: str) -> str | None:
-        """What COLLECTION_MODELS says of a collection, there or to be made."""
+        """The model that COLLECTION_MODELS gives a collection, existing or new."""
         for pattern, model in self._mapping:
             if pattern == collection or fnmatchcase(collection, pattern):
                 return self._short(model)
@@ -68,7 +68,7 @@ class Choice:
             return None
         if _last(model) == _last(self._default):
             return self._default  # served by another provider, but the same model
-        return self._short(f"{provider}:{model}" if provider in PROVIDERS else model)
+        return self._short(f"{provider}:{model}" if named(provider) else model)
 
     def _named(self, vectors: Sequence[str]) -> str | None:
         """The model that a vector is named after."""
@@ -97,12 +97,6 @@ class Choice:
     def _short(self, model: str) -> str:
         """The model's name without the server's own provider before it."""
         return model.removeprefix(f"{self._provider}:")
-
-
-def split_provider(model: str, provider: str) -> tuple[str, str]:
-    """(provider, model) of `provider:model`; the given provider where none is named."""
-    before, colon, after = model.partition(":")
-    return (before, after) if colon and before in PROVIDERS else (provider, model)
 
 
 def _last(model: str) -> str:

@@ -1,95 +1,98 @@
 """What every dense encoder can do, wherever its model runs."""
 
-from collections.abc import Awaitable, Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from mcp_server_qdrant.core.errors import EncoderUnavailable
 
 Span = tuple[int, int]  # start and end in characters
+Vector = tuple[float, ...]
 BYTES_PER_TOKEN = 3  # what ingest/chunk.py counts with where there is no tokenizer
 
 
-class Encoder(Protocol):
-    """One model. Vectors are unit vectors; all calls that make some raise EncoderUnavailable."""
+class Encoder:
+    """One model. Vectors are unit vectors; whatever makes them raises EncoderUnavailable.
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
+    As it stands here its model is elsewhere, with its tokenizer and vocabulary, always ready and
+    of unknown size. A subclass encodes queries and documents at least.
+    """
+
+    name: str
 
     @property
     def state(self) -> str:
         """`loading` while vectors will be there soon, `ready` when they are."""
+        return "ready"
 
     @property
     def reason(self) -> str | None:
         """In a sentence, why there are no vectors now."""
+        return None
 
     @property
     def vector_name(self) -> str:
-        """What its vector is called in collections of ours."""
+        """The name of its vector in collections of ours: the model's last part, lowercase.
+
+        Ollama's tags stay, apart from `latest`: they are other models.
+        """
+        last = self.name.rstrip("/").split("/")[-1].lower()
+        return last.removesuffix(":latest").replace(":", "-")
 
     def identity(self) -> str | None:
-        """What tells its vectors from those of any other model; None: they are not to be kept.
+        """A text that no other model's vectors share; None: they are not to be kept.
 
         May read the disk.
         """
+        return None
 
     def start(self) -> None:
         """Begin to load what has to be loaded."""
 
-    async def ready(self, timeout: float) -> bool:
+    async def ready(self, timeout: float) -> bool:  # noqa: ARG002
         """Wait up to so many seconds; whether vectors can be made now."""
+        return self.state == "ready"
 
     async def encode_query(self, text: str) -> Any:
-        """The query's vector, or what stands for it (`Inferred`)."""
+        """The query's vector, or the text in its place (`Inferred`)."""
+        raise NotImplementedError
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
         """One vector per text, in order."""
+        raise NotImplementedError
 
     async def size(self) -> int:
         """The dimensions."""
+        known = await self.known_size()
+        if known is None:
+            raise EncoderUnavailable(
+                f"The dimensions of {self.name} are not known: set EMBEDDING_DIMENSIONS."
+            )
+        return known
 
     async def known_size(self) -> int | None:
         """The dimensions, None where a service would have to be asked."""
+        return None
 
     def token_limit(self) -> int | None:
         """Tokens a text may have, special ones counted. None where that is not known yet."""
+        return None
 
     async def tokenizer_json(self) -> str | None:
-        """The model's tokenizer, if it is to be had."""
-
-    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:
-        """Where a text is cut, counted by the model's tokenizer. None where that is not here."""
-
-    async def common(self, words: Sequence[str]) -> Collection[str]:
-        """Which of the words the model's vocabulary has whole. None where it is not here."""
-
-    def close(self) -> Awaitable[None] | None:
-        """Let go of what it holds."""
-
-
-class Untokenized:
-    """An encoder whose tokenizer and vocabulary are with the model, elsewhere."""
-
-    async def tokenizer_json(self) -> str | None:
-        """It is not here."""
+        """The model's tokenizer without truncation and padding. None where it is not here."""
         return None
 
     async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
-        """The tokenizer is not here."""
+        """Where a text is cut, counted by the model's tokenizer. None where that is not here."""
         return None
 
     async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """The vocabulary is not here."""
+        """Those of the words that the model's vocabulary has whole; none where it is not here."""
         return ()
+
+    async def close(self) -> None:
+        """Let go of what it holds."""
 
 
 def counted(tokens: int, token_bytes: float) -> int:
     """A limit in tokens of so many bytes, in those of three bytes that chunks are counted in."""
     return int(tokens * token_bytes / BYTES_PER_TOKEN)
-
-
-def vector_name(model: str) -> str:
-    """The name of the vector of a model that fastembed does not serve: its last part, lowercase.
-
-    Ollama's tags stay, apart from `latest`: they are other models.
-    """
-    return model.rstrip("/").split("/")[-1].lower().removesuffix(":latest").replace(":", "-")

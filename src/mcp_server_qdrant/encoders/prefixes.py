@@ -1,4 +1,4 @@
-"""What a model was trained to read before a query and before a passage.
+"""The texts that a model was trained to read before a query and before a passage.
 
 fastembed adds none of these (0.9; only jina-embeddings-v3 has its tasks, which are no prefixes).
 Sources: the model cards on huggingface.co of the models named beside each line.
@@ -21,7 +21,7 @@ class Prefixes:
     passage: str = ""
 
 
-NONE = Prefixes()
+NO_PREFIXES = Prefixes()
 # The last part of a model's name, lowercase -> its prefixes; the first match counts.
 _KNOWN = (
     (
@@ -46,4 +46,4 @@ _KNOWN = (
 def prefixes_of(model: str) -> Prefixes:
     """The prefixes of a model by its name, whoever serves it; none where it is not known."""
     last = model.rstrip("/").split("/")[-1].lower()
-    return next((found for pattern, found in _KNOWN if re.match(pattern, last)), NONE)
+    return next((found for pattern, found in _KNOWN if re.match(pattern, last)), NO_PREFIXES)

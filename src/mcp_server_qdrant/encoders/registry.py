@@ -1,26 +1,26 @@
 """The dense encoders of a server: one per model, each loaded once, when first needed."""
 
-import inspect
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.passages import PassageCache
-from mcp_server_qdrant.encoders.prefixes import NONE, Prefixes
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
 LOAD_SECONDS = 6.0
-# After a model's name: for collections whose passages were encoded without the prefix it is for.
+# Ends the name of a model for collections whose passages were encoded without its prefix.
 PLAIN = " without prefixes"
 
 
 class Registry:
     """The default encoder, and others for collections that name another model.
 
-    `make` opens an encoder for a model; `wait` is how long in seconds a query waits for a model
-    that is being loaded. One that is being downloaded is not waited for. `prefixes` says what a
-    model reads before its texts; `cache` keeps the vectors of passages; `host` holds the models.
+    `make` opens the encoder of a model; `wait` is how long in seconds a query waits for a model
+    that is being loaded. A download is not waited for. `prefixes` gives those of a model; `cache`
+    keeps the vectors of passages; `host` holds the local models.
     """
 
     def __init__(
@@ -29,17 +29,16 @@ class Registry:
         make: Callable[[str], Encoder],
         wait: float = LOAD_SECONDS,
         *,
-        prefixes: Callable[[str], Prefixes] = lambda _: NONE,
+        prefixes: Callable[[str], Prefixes] = lambda _: NO_PREFIXES,
         cache: PassageCache | None = None,
         host: ModelHost | None = None,
-        owner: str = "",
     ) -> None:
         self._make = make
         self._wait = wait
         self._prefixes = prefixes
         self._cache = cache
         self.host = host
-        self._owner = owner
+        self._owner = ""
         self._encoders = {default.name: default}
         self._embedders: dict[str, Embedder] = {}
         self.default = self.known(default.name)
@@ -58,21 +57,14 @@ class Registry:
 
     def for_owner(self, owner: str) -> "Registry":
         """The same models, with nothing remembered of others' texts."""
-        view = Registry(
-            self.default.inner,
-            self._make,
-            self._wait,
-            prefixes=self._prefixes,
-            cache=self._cache,
-            host=self.host,
-            owner=owner,
-        )
-        view._encoders = self._encoders
+        view = copy(self)
+        view._owner, view._embedders = owner, {}  # noqa: SLF001
+        view.default = view.known(self.default.name)
         return view
 
     def prefixes(self, model: str) -> Prefixes:
-        """What is put before the texts of a model."""
-        return NONE if model.endswith(PLAIN) else self._prefixes(model)
+        """The texts put before those that a model reads."""
+        return NO_PREFIXES if model.endswith(PLAIN) else self._prefixes(model)
 
     def of(self, model: str | None) -> Embedder:
         """The encoder of a model, started; None means the default one."""
@@ -81,7 +73,7 @@ class Registry:
         return embedder
 
     async def encode_query(self, model: str, text: str) -> Any:
-        """A unit vector, or what stands for it. Raises EncoderUnavailable with the reason."""
+        """A unit vector, or the text in its place. Raises EncoderUnavailable with the reason."""
         encoder = self.of(model)
         if encoder.state == "loading":
             await encoder.ready(self._wait)
@@ -90,9 +82,7 @@ class Registry:
     async def close(self) -> None:
         """Let all models go."""
         for encoder in self._encoders.values():
-            closing = encoder.close()
-            if inspect.isawaitable(closing):
-                await closing
+            await encoder.close()
         if self.host is not None:
             await self.host.close()
         if self._cache is not None:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -14,8 +14,6 @@ OPENAI_MODEL = "text-embedding-3-small"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_PREFIX = "none"
 
-Provider = Literal["fastembed", "openai", "qdrant", "none"]
-
 
 def _variable(name: str, default: Any, description: str) -> Any:
     return Field(default=default, validation_alias=AliasChoices(name), description=description)
@@ -24,12 +22,12 @@ def _variable(name: str, default: Any, description: str) -> Any:
 class EmbeddingSettings(BaseModel):
     """What makes the vectors of queries and texts."""
 
-    embedding_provider: Literal["fastembed", "openai", "qdrant", "none", "auto"] = _variable(
+    embedding_provider: str = _variable(
         "EMBEDDING_PROVIDER",
         "fastembed",
-        "What makes the vectors: `fastembed` (here), `openai` (any service that speaks like it), "
-        "`qdrant` (the Qdrant server), `none` (keywords only), or `auto`: OpenAI if "
-        "OPENAI_API_KEY is set, else EMBEDDING_SERVICE_URL if set, else fastembed.",
+        "Where vectors are made: `fastembed` (this machine), `none` (keywords only), another "
+        "provider of docs/models.md, or `auto`: OpenAI if OPENAI_API_KEY is set, else "
+        "EMBEDDING_SERVICE_URL if set, else fastembed.",
     )
     embedding_model: str = _variable(
         "EMBEDDING_MODEL",
@@ -189,7 +187,7 @@ class EmbeddingSettings(BaseModel):
         return self
 
     @property
-    def chosen_provider(self) -> Provider:
+    def chosen_provider(self) -> str:
         """What makes the vectors, `auto` decided."""
         if self.embedding_provider != "auto":
             return self.embedding_provider

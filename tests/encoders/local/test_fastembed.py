@@ -1,31 +1,44 @@
 """The real model through fastembed; the network is never asked."""
 
-import asyncio
 import json
 import math
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
+from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.none import NoEncoder
-from mcp_server_qdrant.encoders.providers import open_encoder
+from mcp_server_qdrant.encoders.local.hosted import Spec
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
 
 
+def encoder_of(model: str = MODEL, **where: Path) -> FastEmbedEncoder:
+    return FastEmbedEncoder(
+        Spec("dense", model, **{name: str(path) for name, path in where.items()})
+    )
+
+
+def loaded(encoder: FastEmbedEncoder, seconds: float = 60) -> bool:
+    """Whether it is ready, after a wait for a load under way."""
+    for state in ("loading", "downloading"):
+        encoder.wait_while(state, seconds)
+    return encoder.state == "ready"
+
+
 @pytest.fixture(scope="module")
 def encoder(model_dir: Path) -> Iterator[FastEmbedEncoder]:
-    encoder = FastEmbedEncoder(MODEL, model_path=model_dir)
+    encoder = encoder_of(model_path=model_dir)
     encoder.start()
-    assert asyncio.run(encoder.ready(60)), encoder.reason
+    assert loaded(encoder), encoder.reason
     yield encoder
     encoder.close()
 
@@ -42,99 +55,87 @@ def cosine(a, b) -> float:
 # Vectors
 
 
-async def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
-    vector = await encoder.encode_query("hello world")
+def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
+    vector = encoder.encode_query("hello world")
 
     assert vector[:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
-    assert type(vector) is tuple
     assert type(vector[0]) is float
     assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
 
 
-async def test_a_query_finds_the_text_about_it(encoder):
-    query = await encoder.encode_query("How do I reset my password?")
-    near, far = await encoder.encode_documents(["Forgotten login credentials", "Bread recipes"])
+def test_a_query_finds_the_text_about_it(encoder):
+    query = encoder.encode_query("How do I reset my password?")
+    near, far = encoder.encode_documents(["Forgotten login credentials", "Bread recipes"])
 
     assert cosine(query, near) > cosine(query, far) + 0.2
 
 
-async def test_documents_come_back_in_their_order(encoder):
+def test_documents_come_back_in_their_order(encoder):
     texts = [f"{'many words ' * (7 * n % 23)}text number {n}" for n in range(20)]
 
-    vectors = await encoder.encode_documents(texts)
+    vectors = encoder.encode_documents(texts)
 
     assert len(vectors) == 20
     for text, vector in zip(texts, vectors, strict=True):
-        assert cosine(vector, await encoder.encode_query(text)) > 0.9999
+        assert cosine(vector, encoder.encode_query(text)) > 0.9999
 
 
 @pytest.mark.parametrize(
     ("word", "known"), [("broken", True), ("Drive", True), ("brokn", False), ("wiregaurd", False)]
 )
-async def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
-    assert (word in await encoder.common([word])) is known
+def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
+    assert (word in encoder.loaded().common([word])) is known
 
 
-async def test_no_documents_are_no_vectors(encoder):
-    assert await encoder.encode_documents([]) == []
+def test_no_documents_are_no_vectors(encoder):
+    assert encoder.encode_documents([]) == []
 
 
-async def test_one_odd_text_does_not_lose_the_batch(encoder):
+def test_one_odd_text_does_not_lose_the_batch(encoder):
     odd = ["\ud800 lone", "\ud83d\ude00", "", "a\x00b", "x" * 100_000, "hello world"]
 
-    vectors = await encoder.encode_documents(odd)
+    vectors = encoder.encode_documents(odd)
 
     assert [len(vector) for vector in vectors] == [384] * 6
-    assert vectors[1] == pytest.approx(await encoder.encode_query("😀"), abs=1e-5)
+    assert vectors[1] == pytest.approx(encoder.encode_query("😀"), abs=1e-5)
     assert vectors[-1][:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
 
 
-async def test_a_query_with_a_lone_surrogate_is_encoded(encoder):
-    assert len(await encoder.encode_query("\udfff what")) == 384
+def test_a_query_with_a_lone_surrogate_is_encoded(encoder):
+    assert len(encoder.encode_query("\udfff what")) == 384
 
 
-async def test_overlapping_equal_queries_are_one_vector(encoder):
-    text = "asked twice at once"
-    one, other = await asyncio.gather(encoder.encode_query(text), encoder.encode_query(text))
+def test_a_query_does_not_wait_for_the_documents(encoder):
+    with ThreadPoolExecutor(1) as pool:
+        documents = pool.submit(encoder.encode_documents, ["long text " * 100] * 48)
+        time.sleep(0.05)
 
-    assert one is other
-    assert await encoder.encode_query(text) == one
+        encoder.encode_query("a query in between")
 
-
-async def test_a_query_does_not_wait_for_the_documents(encoder):
-    documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 48))
-    await asyncio.sleep(0)
-
-    await encoder.encode_query("a query in between")
-
-    assert not documents.done()
-    assert len(await documents) == 48
+        assert not documents.done()
+        assert len(documents.result()) == 48
 
 
 # What the model is
 
 
-async def test_its_limits_are_read_from_the_tokenizer(encoder):
-    tokenizer = json.loads(await encoder.tokenizer_json())
+def test_its_limits_are_read_from_the_tokenizer(encoder):
+    model = encoder.loaded()
+    tokenizer = json.loads(model.tokenizer)
 
-    assert encoder.token_limit() == 128
+    assert model.token_limit == 128
     assert tokenizer["truncation"] is None
     assert tokenizer["padding"] is None
-    assert await encoder.size() == 384
+    assert model.size == encoder.size() == 384
 
 
-def test_the_vector_is_named_as_the_official_server_does():
-    assert FastEmbedEncoder(MODEL).vector_name == "fast-all-minilm-l6-v2"
+def test_the_size_of_a_listed_model_is_known_without_it():
+    encoder = encoder_of()
 
-
-async def test_the_size_of_a_listed_model_is_known_without_it():
-    encoder = FastEmbedEncoder(MODEL)
-
-    assert await encoder.size() == 384
+    assert encoder.size() == 384
     assert encoder.state == "idle"
-    assert encoder.token_limit() is None
-    assert await encoder.tokenizer_json() is None
-    assert await encoder.common(["broken"]) == []
+    with pytest.raises(EncoderUnavailable, match="is not loaded yet"):
+        encoder.loaded()
 
 
 # Loading
@@ -144,54 +145,54 @@ def test_importing_and_constructing_load_no_ml_stack():
     code = (
         "import sys\n"
         "from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder\n"
-        f"FastEmbedEncoder({MODEL!r})\n"
+        "from mcp_server_qdrant.encoders.local.hosted import Spec\n"
+        f"FastEmbedEncoder(Spec('dense', {MODEL!r}))\n"
         "assert not {'fastembed', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-async def test_nothing_is_encoded_before_it_is_started():
-    encoder = FastEmbedEncoder(MODEL)
+def test_nothing_is_encoded_before_it_is_started():
+    encoder = encoder_of()
 
-    assert not await encoder.ready(1)
+    assert not loaded(encoder, 1)
     with pytest.raises(EncoderUnavailable, match=f"^The model {MODEL} is not loaded yet.$"):
-        await encoder.encode_query("x")
+        encoder.encode_query("x")
 
 
-async def test_it_loads_from_the_cache_without_network(model_cache):
-    encoder = FastEmbedEncoder(MODEL, cache_dir=model_cache)
+def test_it_loads_from_the_cache_without_network(model_cache):
+    encoder = encoder_of(cache_dir=model_cache)
 
     encoder.start()
 
     assert encoder.state == "loading"
     assert encoder.reason == f"The model {MODEL} is being loaded."
     with pytest.raises(EncoderUnavailable, match="is being loaded"):
-        await encoder.encode_documents(["x"])
-    assert await encoder.ready(60)
+        encoder.encode_documents(["x"])
+    assert loaded(encoder)
     assert (encoder.state, encoder.reason) == ("ready", None)
     encoder.close()
 
 
-async def test_starting_twice_loads_once(model_cache):
-    encoder = FastEmbedEncoder(MODEL, cache_dir=model_cache)
+def test_starting_twice_loads_once(model_cache):
+    encoder = encoder_of(cache_dir=model_cache)
 
     encoder.start()
     encoder.start()
 
     assert [thread.name for thread in threading.enumerate()].count("load-model") <= 1
-    assert await encoder.ready(60)
+    assert loaded(encoder)
     encoder.start()
     assert encoder.state == "ready"
     encoder.close()
 
 
 @pytest.mark.usefixtures("offline")
-async def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
-    encoder = FastEmbedEncoder(MODEL, cache_dir=tmp_path)
+def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
+    encoder = encoder_of(cache_dir=tmp_path)
     encoder.start()
 
-    async with asyncio.timeout(10):
-        assert not await encoder.ready(10)
+    assert not loaded(encoder, 10)
 
     sentence = (
         f"The model {MODEL} is not in the cache and could not be downloaded; "
@@ -199,98 +200,94 @@ async def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
     )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):
-        await encoder.encode_query("x")
+        encoder.encode_query("x")
 
 
 @pytest.mark.usefixtures("offline")
-async def test_it_loads_once_the_model_has_appeared(tmp_path, put_model):
-    encoder = FastEmbedEncoder(MODEL, cache_dir=tmp_path)
+def test_it_loads_once_the_model_has_appeared(tmp_path, put_model):
+    encoder = encoder_of(cache_dir=tmp_path)
     encoder.start()
-    assert not await encoder.ready(10)
+    assert not loaded(encoder, 10)
     put_model(tmp_path)
 
     encoder.start()
     assert encoder.state == "failed", "tried again too soon"
-    encoder.retry_after = 0
+    encoder._breaker.succeeded()
     encoder.start()
 
-    assert await encoder.ready(60)
-    assert len(await encoder.encode_query("x")) == 384
+    assert loaded(encoder)
+    assert len(encoder.encode_query("x")) == 384
     encoder.close()
 
 
-async def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
-    encoder = FastEmbedEncoder(MODEL, model_path=tmp_path / "nowhere")
+def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
+    encoder = encoder_of(model_path=tmp_path / "nowhere")
     encoder.start()
 
-    assert not await encoder.ready(10)
+    assert not loaded(encoder, 10)
     assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."
 
 
-async def test_a_damaged_model_is_told_without_its_path(tmp_path, model_dir, caplog):
+def test_a_damaged_model_is_told_without_its_path(tmp_path, model_dir, caplog):
     for file in model_dir.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
     (tmp_path / "model.onnx").unlink()
     (tmp_path / "model.onnx").write_text("not a model")
-    encoder = FastEmbedEncoder(MODEL, model_path=tmp_path)
+    encoder = encoder_of(model_path=tmp_path)
     encoder.start()
 
-    assert not await encoder.ready(10)
+    assert not loaded(encoder, 10)
     assert encoder.reason == f"The files of the model {MODEL} cannot be read."
-    assert "Loading the embedding model failed" in caplog.text
+    assert "Loading the model failed" in caplog.text
 
 
-async def test_a_model_fastembed_does_not_have_is_named():
-    encoder = FastEmbedEncoder("acme/none")
+def test_a_model_fastembed_does_not_have_is_named():
+    encoder = encoder_of("acme/none")
     encoder.start()
 
-    assert not await encoder.ready(10)
+    assert not loaded(encoder, 10)
     assert encoder.reason == "fastembed has no model 'acme/none'."
     with pytest.raises(EncoderUnavailable, match="fastembed has no model 'acme/none'"):
-        await encoder.size()
+        encoder.size()
 
 
-async def test_a_model_without_its_makers_name_is_offered_with_it():
+def test_a_model_without_its_makers_name_is_offered_with_it():
     with pytest.raises(EncoderUnavailable, match=f"Did you mean '{MODEL}'"):
-        await FastEmbedEncoder("all-MiniLM-L6-v2").size()
+        encoder_of("all-MiniLM-L6-v2").size()
 
 
-async def test_a_closed_encoder_encodes_nothing_and_does_not_start(model_cache):
-    encoder = FastEmbedEncoder(MODEL, cache_dir=model_cache)
+def test_a_closed_encoder_encodes_nothing_and_does_not_start(model_cache):
+    encoder = encoder_of(cache_dir=model_cache)
     encoder.start()
-    assert await encoder.ready(60)
-    documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 24))
-    await asyncio.sleep(0)
+    assert loaded(encoder)
+    with ThreadPoolExecutor(1) as pool:
+        documents = pool.submit(encoder.encode_documents, ["long text " * 100] * 24)
+        time.sleep(0.05)
 
-    encoder.close()
-    encoder.start()
+        encoder.close()
+        encoder.start()
 
-    assert encoder.state == "idle"
-    with pytest.raises(EncoderUnavailable, match="has been closed"):
-        await encoder.encode_query("x")
-    with pytest.raises((EncoderUnavailable, asyncio.CancelledError)):
-        await documents
+        assert encoder.state == "closed"
+        with pytest.raises(EncoderUnavailable, match="has been closed"):
+            encoder.encode_query("x")
+        with pytest.raises(EncoderUnavailable, match="has been closed"):
+            documents.result()
 
 
 STUCK = f"""
-import asyncio, sys
-from pathlib import Path
+import sys
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.none import NoEncoder
+from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 
-async def main():
-    encoder = FastEmbedEncoder({MODEL!r}, cache_dir=Path(sys.argv[1]))
-    encoder.start()
-    while encoder.state == "loading":
-        await asyncio.sleep(0.01)
-    assert not await encoder.ready(0.05)
-    try:
-        await encoder.encode_query("x")
-    except EncoderUnavailable as error:
-        print(encoder.state, error)
-
-asyncio.run(main())
+encoder = FastEmbedEncoder(Spec("dense", {MODEL!r}, sys.argv[1]))
+encoder.start()
+encoder.wait_while("loading", 60)
+encoder.wait_while("downloading", 0.05)
+try:
+    encoder.encode_query("x")
+except EncoderUnavailable as error:
+    print(encoder.state, error)
 """
 
 
@@ -303,7 +300,7 @@ def test_a_stuck_download_blocks_neither_calls_nor_the_end_of_the_process(tmp_pa
             [sys.executable, "-c", STUCK, str(tmp_path)],
             capture_output=True,
             text=True,
-            timeout=8,
+            timeout=30,
             check=True,
         )
 
@@ -311,24 +308,12 @@ def test_a_stuck_download_blocks_neither_calls_nor_the_end_of_the_process(tmp_pa
     assert ended.stderr == ""
 
 
-# Choosing
-
-
-def test_an_encoder_is_opened_by_its_providers_name():
-    assert isinstance(open_encoder("none", model="none", reason="None."), NoEncoder)
-
-
-def test_an_unknown_provider_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'acme'.*fastembed"):
-        open_encoder("acme")
-
-
-async def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
-    encoder = FastEmbedEncoder(MODEL, model_path=model_dir)
+def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
+    encoder = encoder_of(model_path=model_dir)
     encoder.start()
-    assert await encoder.ready(60)
+    assert loaded(encoder)
 
-    session = encoder._loaded.model.model.model
+    session = encoder.loaded().model.model.model
     encoder.close()
 
     options = session.get_session_options()

@@ -60,7 +60,7 @@ async def loaded(place, spec: Spec):
         encoder.start()
         assert await encoder.ready(60), encoder.reason
         yield encoder
-        encoder.close()
+        await encoder.close()
 
 
 def pid_of(place) -> int:
@@ -328,7 +328,7 @@ async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, sp
 
         encoder.start()
         assert encoder.state == "failed", "tried again too soon"
-        encoder.retry_after = 0
+        encoder._breaker.succeeded()
         encoder.start()
         assert not await encoder.ready(30), "the host tries again in a minute, for whoever asks"
 
@@ -348,9 +348,9 @@ async def test_a_host_that_cannot_load_the_model_again_is_told(place, model_dir,
 
 async def test_a_closed_encoder_encodes_nothing_and_does_not_start(place, spec):
     async with loaded(place, spec) as encoder:
-        encoder.close()
+        await encoder.close()
         encoder.start()
 
-        assert encoder.state == "idle"
+        assert encoder.state == "closed"
         with pytest.raises(EncoderUnavailable, match="has been closed"):
             await encoder.encode_query("x")

@@ -1,13 +1,16 @@
 """fastembed's cross-encoder, run for real on a model of a few nodes."""
 
-import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.encoders.local.rerank import BATCH_SIZE, FastEmbedReranker
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.model import BATCH_SIZE
+from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
+from mcp_server_qdrant.encoders.local.serve import _rerank
 from tests.cross_encoder import MODEL, build_cross_encoder
 
 TEXTS = ["moss and shade", "red roses in the sun", "red paint"]
@@ -35,165 +38,176 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-async def ready(reranker: FastEmbedReranker) -> FastEmbedReranker:
+def reranker_of(model: str = MODEL, threads: int | None = None, **where: Path) -> FastEmbedReranker:
+    folders = {name: str(path) for name, path in where.items()}
+    return FastEmbedReranker(Spec("rerank", model, threads=threads, **folders))
+
+
+def ready(reranker: FastEmbedReranker) -> FastEmbedReranker:
     reranker.start()
-    assert await reranker.ready(60), reranker.reason
+    reranker.loaded(60)
     return reranker
 
 
-async def test_each_text_gets_its_logit(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
+def test_each_text_gets_its_logit(folder):
+    reranker = ready(reranker_of(model_path=folder))
 
     assert reranker.name == MODEL
-    assert reranker.logits
-    assert await reranker.score("red roses", TEXTS, 5) == LOGITS
-    await reranker.close()
+    assert reranker.score("red roses", TEXTS, 5) == LOGITS
+    reranker.close()
 
 
-async def test_the_threads_of_the_model_stop_spinning_after_a_call(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
-    session = reranker._model.model.model
-    await reranker.close()
+def test_the_threads_of_the_model_stop_spinning_after_a_call(folder):
+    reranker = ready(reranker_of(model_path=folder))
+    session = reranker.loaded().model.model
+    reranker.close()
 
     options = session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"
 
 
-async def test_the_first_call_loads_the_model_and_waits_for_it(folder):
-    reranker = FastEmbedReranker(model_path=folder)
+def test_a_call_waits_for_a_model_that_is_being_loaded(folder):
+    reranker = reranker_of(model_path=folder)
 
     assert reranker.state == "idle"
-    assert await reranker.score("red roses", TEXTS, 120) == LOGITS
-    await reranker.close()
+    reranker.start()
+    assert _rerank(reranker, "red roses", TEXTS, 120) == (LOGITS, "")
+    reranker.close()
 
 
 @pytest.mark.usefixtures("offline")
-async def test_a_model_in_the_cache_needs_no_network(cache):
-    reranker = await ready(FastEmbedReranker(cache_dir=cache))
+def test_a_model_in_the_cache_needs_no_network(cache):
+    reranker = ready(reranker_of(cache_dir=cache))
 
-    assert await reranker.score("red roses", TEXTS, 5) == LOGITS
-    await reranker.close()
+    assert reranker.score("red roses", TEXTS, 5) == LOGITS
+    reranker.close()
 
 
-async def test_many_texts_of_all_lengths_keep_their_places(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder, threads=1))
+def test_many_texts_of_all_lengths_keep_their_places(folder):
+    reranker = ready(reranker_of(model_path=folder, threads=1))
     texts = [" ".join(["red"] * (n % 5)) + " moss" * (n % 7) for n in range(3 * BATCH_SIZE + 1)]
 
-    found = await reranker.score("red", texts, 5)
+    found = reranker.score("red", texts, 5)
 
     assert found == [2.0 * (n % 5) - 3 for n in range(len(texts))]
-    await reranker.close()
+    reranker.close()
 
 
-async def test_a_caller_that_gives_up_ends_the_work_after_the_batch_at_hand(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
-    begun, go, batches = threading.Event(), threading.Event(), []
-    run = reranker._model.rerank
+def test_when_the_time_is_over_the_work_ends_after_the_batch_at_hand(folder):
+    reranker = ready(reranker_of(model_path=folder))
+    model, batches = reranker.loaded(), []
+    run = model.rerank
 
     def slow(query, batch):
         batches.append(len(batch))
-        begun.set()
-        go.wait(30)
+        time.sleep(0.3)
         return run(query, batch)
 
-    reranker._model.rerank = slow
-    call = asyncio.ensure_future(reranker.score("red", ["red"] * 5 * BATCH_SIZE, 5))
-    await asyncio.to_thread(begun.wait, 30)
-    call.cancel()
-    await asyncio.wait([call])
-    go.set()
-    reranker._model.rerank = run
+    model.rerank = slow
+    with pytest.raises(EncoderUnavailable, match=r"^The reranker took longer than 0.2 s\.$"):
+        reranker.score("red", ["red"] * 5 * BATCH_SIZE, 0.2)
+    model.rerank = run
 
-    assert await reranker.score("red roses", TEXTS, 5) == LOGITS  # the thread is free again
+    assert reranker.score("red roses", TEXTS, 5) == LOGITS  # it is free again
     assert batches == [BATCH_SIZE]
-    await reranker.close()
+    reranker.close()
 
 
-async def test_broken_unicode_is_mended(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
+def test_a_call_does_not_wait_longer_for_another_than_it_may(folder):
+    reranker = ready(reranker_of(model_path=folder))
+    with reranker._turn, pytest.raises(EncoderUnavailable, match=r"longer than 0\.1 s"):
+        reranker.score("red", TEXTS, 0.1)
 
-    assert await reranker.score("red \ud800", ["red \udc00"], 5) == [-1.0]
-    await reranker.close()
+    assert reranker.score("red roses", TEXTS, 5) == LOGITS
+    reranker.close()
 
 
-async def unavailable(reranker: FastEmbedReranker, seconds: float = 60) -> RerankerUnavailable:
-    with pytest.raises(RerankerUnavailable) as caught:
-        await reranker.score("red", TEXTS, seconds)
-    return caught.value
+def test_broken_unicode_is_mended(folder):
+    reranker = ready(reranker_of(model_path=folder))
+
+    assert reranker.score("red \ud800", ["red \udc00"], 5) == [-1.0]
+    reranker.close()
+
+
+def reason(reranker: FastEmbedReranker, seconds: float = 120) -> str:
+    """Why it is not tried."""
+    reranker.start()
+    scores, reason = _rerank(reranker, "red", TEXTS, seconds)
+    assert scores == []
+    return reason
 
 
 @pytest.mark.usefixtures("offline")
-async def test_a_model_that_is_nowhere_is_told_and_not_held_against_it(tmp_path):
-    reranker = FastEmbedReranker(cache_dir=tmp_path)
-    error = await unavailable(reranker, 240)
+def test_a_model_that_is_nowhere_is_told_and_not_held_against_it(tmp_path):
+    reranker = reranker_of(cache_dir=tmp_path)
+    reason(reranker, 240)
+    reranker.wait_while("downloading", 60)
 
-    assert str(error) == (
+    assert reason(reranker) == (
         f"The reranker {MODEL} is not in the cache and could not be downloaded; "
         "RERANK_MODEL_PATH may name a folder that has it."
     )
-    assert not error.tried
-    assert str(tmp_path) not in str(error)
 
 
-async def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(tmp_path):
-    reranker = FastEmbedReranker(model_path=tmp_path)
-    await unavailable(reranker)
-    build_cross_encoder(tmp_path / "new")
+def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder, tmp_path):
+    reranker = reranker_of(model_path=tmp_path / "new")
+    assert reason(reranker) == "RERANK_MODEL_PATH is not a folder."
+    (tmp_path / "new").symlink_to(folder, target_is_directory=True)
+    assert reason(reranker) == "RERANK_MODEL_PATH is not a folder."
 
-    assert str(await unavailable(reranker)) == f"The files of the reranker {MODEL} cannot be read."
-
-    reranker._options["specific_model_path"] = str(tmp_path / "new")
-    reranker.retry_after = 0.0
-    assert await reranker.score("red roses", TEXTS, 60) == LOGITS
-    await reranker.close()
-
-
-async def test_a_model_that_fastembed_does_not_know_is_named():
-    error = await unavailable(FastEmbedReranker("someone/else"))
-
-    assert str(error) == "fastembed has no reranker 'someone/else'."
+    reranker._breaker.succeeded()
+    ready(reranker)
+    assert reranker.score("red roses", TEXTS, 60) == LOGITS
+    reranker.close()
 
 
-async def test_a_model_that_breaks_while_it_runs_is_told(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
+def test_a_folder_without_the_models_files_is_told(tmp_path):
+    assert reason(reranker_of(model_path=tmp_path)) == (
+        f"The files of the reranker {MODEL} cannot be read."
+    )
+
+
+def test_a_model_that_fastembed_does_not_know_is_named():
+    assert reason(reranker_of("someone/else")) == "fastembed has no reranker 'someone/else'."
+
+
+def test_a_model_that_breaks_while_it_runs_is_told(folder):
+    reranker = ready(reranker_of(model_path=folder))
 
     def broken(query, batch):
         raise RuntimeError("[ONNXRuntimeError] /some/path")
 
-    reranker._model.rerank = broken
-    error = await unavailable(reranker)
+    reranker.loaded().rerank = broken
+    with pytest.raises(EncoderUnavailable) as caught:
+        _rerank(reranker, "red", TEXTS, 5)
 
-    assert str(error) == f"The reranker {MODEL} failed."
-    assert error.tried
-    await reranker.close()
-
-
-async def test_a_closed_reranker_says_so(folder):
-    reranker = await ready(FastEmbedReranker(model_path=folder))
-    await reranker.close()
-
-    assert str(await unavailable(reranker)) == f"The reranker {MODEL} has been closed."
+    assert str(caught.value) == f"The reranker {MODEL} failed on this text."
+    reranker.close()
 
 
-async def test_a_download_is_not_waited_for(folder, monkeypatch, tmp_path):
+def test_a_closed_reranker_says_so(folder):
+    reranker = ready(reranker_of(model_path=folder))
+    reranker.close()
+
+    assert reason(reranker) == f"The reranker {MODEL} has been closed."
+
+
+def test_a_download_is_not_waited_for(folder, monkeypatch):
     """The state is as it is while fastembed downloads."""
-    begun, go = threading.Event(), threading.Event()
-    reranker = FastEmbedReranker(model_path=folder)
+    go = threading.Event()
+    reranker = reranker_of(model_path=folder)
     load = reranker._open
 
     def downloading():
-        reranker.state, reranker.reason = "downloading", "The reranker is being downloaded."
-        begun.set()
+        reranker._become("downloading", "The reranker is being downloaded.")
         go.wait(30)
         return load()
 
     monkeypatch.setattr(reranker, "_open", downloading)
-    reranker.start()
-    await asyncio.to_thread(begun.wait, 30)
-    error = await unavailable(reranker)
+    told = reason(reranker)
     go.set()
 
-    assert str(error) == "The reranker is being downloaded."
-    assert not error.tried
-    assert await reranker.ready(60)
-    await reranker.close()
+    assert told == "The reranker is being downloaded."
+    reranker.wait_while("downloading", 60)
+    assert reranker.score("red roses", TEXTS, 60) == LOGITS
+    reranker.close()

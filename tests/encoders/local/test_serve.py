@@ -5,6 +5,7 @@ import math
 import pytest
 
 from mcp_server_qdrant.encoders.local import serve
+from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.serve import Session
 from mcp_server_qdrant.hosting import wire
 
@@ -29,23 +30,31 @@ class Line:
 
 
 def query(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
-    return wire.Call(number, "query", ("model", f"text {number}", 6.0), until, caller)
+    return wire.Call(number, "query", (("dense", "model"), f"text {number}", 6.0), until, caller)
 
 
 def served(line: Line, monkeypatch) -> list[str]:
     """The texts that are encoded, in their order; each takes a second."""
     now, texts = 0.0, []
     monkeypatch.setattr(serve.time, "monotonic", lambda: now)
-    session = Session(line, None)
 
-    def encode(_, text, __) -> bytes:
-        nonlocal now
-        now += 1.0
-        texts.append(text)
-        return b""
+    class Model:
+        state = "ready"
 
-    session._slow = {"query": encode}
-    monkeypatch.setattr(session, "_there", lambda _: True)
+        def loaded(self, seconds: float) -> None:
+            """It is."""
+
+        def encode_query(self, text: str) -> list[float]:
+            nonlocal now
+            now += 1.0
+            texts.append(text)
+            return []
+
+    class OneModel:
+        def of(self, spec: Spec, session: Session) -> Model:
+            return Model()
+
+    session = Session(line, OneModel())
     with pytest.raises(EOFError):
         session.run()
     return texts

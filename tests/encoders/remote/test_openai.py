@@ -276,8 +276,8 @@ STAYING = [
     ((200, {}, b"<html>"), "The embedding service's answer is not JSON.", 4),
     (as_json({}, 401), "The embedding service refused access (HTTP 401)", 1),
     (as_json({}, 403), "The embedding service refused access (HTTP 403)", 1),
-    (as_json({}, 404), "no such address or no model acme/Bag (HTTP 404)", 1),
-    (as_json({}, 302, Location="/x"), "answered with a redirect (HTTP 302): mend its URL.", 1),
+    (as_json({}, 404), "no such address or model (HTTP 404)", 1),
+    (as_json({}, 302, Location="/x"), "answered with a redirect (HTTP 302): correct its URL.", 1),
     (as_json({}, 400), "did not take the request (HTTP 400): are EMBEDDING_MODEL,", 2),
     (as_json({"error": "x"}), "The embedding service's answer holds no vectors.", 1),
     (as_json([]), "The embedding service's answer holds no vectors.", 1),
@@ -289,7 +289,7 @@ STAYING = [
     (as_json(rows([[]])), "answered with an empty vector.", 1),
     (as_json(rows([["x"]])), "vectors are not made of numbers.", 1),
     (as_json(rows(["%%%"])), "vectors are not made of numbers.", 1),
-    ((200, {}, b" " * (LARGEST + 1)), "The embedding service's answer is too large.", 1),
+    ((200, {}, b" " * (LARGEST + 1)), "The embedding service sent too large an answer.", 1),
 ]
 
 

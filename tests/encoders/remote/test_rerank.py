@@ -114,9 +114,9 @@ async def test_other_names_for_the_rows_are_understood(stub):
         (500, "The reranker failed (HTTP 500)."),
         (503, "The reranker failed (HTTP 503)."),
         (429, "The reranker has had too many requests (HTTP 429)."),
-        (401, "The reranker refused access: RERANK_API_KEY is missing or may not do this."),
-        (403, "The reranker refused access: RERANK_API_KEY is missing or may not do this."),
-        (404, "RERANK_URL has no such endpoint or model (HTTP 404)."),
+        (401, "The reranker refused access (HTTP 401): its API key is missing or may not do this."),
+        (403, "The reranker refused access (HTTP 403): its API key is missing or may not do this."),
+        (404, "The reranker has no such address or model (HTTP 404): check its URL and model."),
         (413, "The reranker did not take the request (HTTP 413): is RERANK_MODEL right?"),
         (422, "The reranker did not take the request (HTTP 422): is RERANK_MODEL right?"),
         (204, "The reranker did not take the request (HTTP 204): is RERANK_MODEL right?"),
@@ -142,7 +142,7 @@ async def test_a_redirect_is_not_followed_and_the_key_stays_here(stub):
         stub.reply = lambda _: (307, {"Location": f"{elsewhere.url}/rerank"}, b"")
         error = await failure(stub.url, api_key=KEY)
 
-        assert str(error) == ("The reranker answered with a redirect (HTTP 307): mend RERANK_URL.")
+        assert str(error) == ("The reranker answered with a redirect (HTTP 307): correct its URL.")
         assert elsewhere.requests == []
 
 
@@ -205,7 +205,7 @@ async def test_garbage_is_no_answer(stub, answer):
 async def test_an_answer_that_does_not_end_is_cut_off(stub):
     stub.reply = lambda _: (200, {}, b" " * (LARGEST + 1))
 
-    assert str(await failure(stub.url)) == "The reranker's answer is too large."
+    assert str(await failure(stub.url)) == "The reranker sent too large an answer."
 
 
 async def test_an_answer_that_swells_is_not_unpacked(stub):

@@ -1,6 +1,6 @@
-"""The local models of this server: in a model host, one process for all servers of a person.
+"""The local models of this server, in a model host: one process for all servers of a person.
 
-This process holds none of them and imports none of their libraries. What the host cannot do is an
+This process holds none of them and imports none of their libraries. A failure of the host is an
 EncoderUnavailable with the reason; the next call finds or starts a host again.
 """
 
@@ -14,18 +14,21 @@ from dataclasses import astuple, dataclass
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
-from time import monotonic
 from typing import Any, Literal
 
+from typing_extensions import override
+
+from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.encoders.cache import QueryCache, Vector
-from mcp_server_qdrant.encoders.encoder import Span
+from mcp_server_qdrant.encoders.cache import QueryCache
+from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
 from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Faults, Service
 
-WIRE = 2
+WIRE = 3
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -54,7 +57,7 @@ FAULTS = Faults(
 def service(
     folder: Path, name: str, idle_seconds: float = IDLE_SECONDS, *, module: str = ""
 ) -> Service:
-    """The model host of a folder and a name; whoever may start it says of which `module`."""
+    """The model host of a folder and a name; a client that may start it names its `module`."""
     return Service(
         module=module,
         folder=folder.absolute(),
@@ -69,13 +72,13 @@ def service(
 
 def host_name(*what: str) -> str:
     """The host for servers that agree in all this: another version or environment has its own."""
-    told = json.dumps([WIRE, *what])
-    return f"model-host-{sha256(told.encode()).hexdigest()[:16]}"
+    whole = json.dumps([WIRE, *what])
+    return f"model-host-{sha256(whole.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One model as it is to be loaded; what differs in anything is another model."""
+    """One model and how it is loaded; any difference makes it another model."""
 
     kind: Literal["dense", "rerank"]
     model: str
@@ -87,8 +90,8 @@ class Spec:
 class ModelHost:
     """The server's line to the model host, found or started when first needed."""
 
-    def __init__(self, to: Service) -> None:
-        self._service = to
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._link: Link | None = None
         self._under_way = 0
         self._watch: asyncio.Task[None] | None = None
@@ -98,14 +101,15 @@ class ModelHost:
         """Find or start the host. Raises EncoderUnavailable."""
         await self._line().open()
 
-    async def call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
-        """The host's answer. Raises EncoderUnavailable."""
-        plain = [astuple(one) if isinstance(one, Spec) else one for one in arguments]
+    async def call(
+        self, operation: str, spec: Spec, *arguments: Any, timeout: float = CALL_SECONDS
+    ) -> Any:
+        """The host's answer about one model. Raises EncoderUnavailable."""
         self._under_way += 1
         if self._watch is None or self._watch.done():
             self._watch = self._tasks.start("The watch over the model host", self._watching)
         try:
-            return await self._line().call(operation, *plain, timeout=timeout)
+            return await self._line().call(operation, astuple(spec), *arguments, timeout=timeout)
         finally:
             self._under_way -= 1
 
@@ -122,7 +126,7 @@ class ModelHost:
         return self._link
 
     async def _watching(self) -> None:
-        """While calls are under way: end a host that hangs, so that they are done by another."""
+        """End a host that hangs while calls are under way, so that another one does them."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if not self._under_way:
@@ -136,142 +140,53 @@ class ModelHost:
                 return
 
 
-class HostedEncoder:
-    """The vectors of one model, L2-normalised; those of recent queries are remembered here."""
+class HostedModel:
+    """A model in the host: its state as this server knows it."""
 
-    retry_after = RETRY_AFTER
+    noun = "model"
+    state = "idle"
+    reason: str | None = None
 
-    def __init__(self, host: ModelHost, spec: Spec, query_cache_size: int) -> None:
+    def __init__(self, host: ModelHost, spec: Spec) -> None:
         self.name = spec.model
-        self.state = "idle"
-        self.reason: str | None = None
+        self.reason = f"The {self.noun} {self.name} is not loaded yet."
         self._host = host
         self._spec = spec
-        self._known = QueryCache(query_cache_size)
         self._size: int | None = None
         self._limit: int | None = None
-        self._failed_at = 0.0
-        self._closed = False
-        self._asking: asyncio.Task[None] | None = None
+        self._breaker = Breaker(RETRY_AFTER, failures=1)
+        self._following: asyncio.Task[None] | None = None
         self._tasks = Tasks()
-
-    @property
-    def vector_name(self) -> str:
-        """The name the official server gives this model's vector."""
-        return f"fast-{self.name.split('/')[-1].lower()}"
 
     def start(self) -> None:
         """Have it loaded in the background; after a failure, again once some time has passed."""
-        if self._closed or self.state == "ready" or not self._idle():
-            return
-        if self.state == "failed" and monotonic() - self._failed_at < self.retry_after:
+        if self.state in ("ready", "closed") or not self._idle() or self._breaker.open:
             return
         if self.state == "idle":
-            self.state, self.reason = "loading", f"The model {self.name} is being loaded."
-        self._ask()
+            self.state, self.reason = "loading", f"The {self.noun} {self.name} is being loaded."
+        self._follow()
 
     async def ready(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for a load under way; whether vectors can be made now."""
-        if self._asking is not None and not self._asking.done():
-            await asyncio.wait([self._asking], timeout=timeout)
+        """Wait up to `timeout` seconds for a load under way; whether it can be used now."""
+        if self._following is not None and not self._following.done():
+            await asyncio.wait([self._following], timeout=timeout)
         return self.state == "ready"
 
-    async def encode_query(self, text: str) -> Vector:
-        """The query's vector; EncoderUnavailable while the model is not ready."""
-        self._require()
-        return await self._known.get(text, lambda: self._query(text))
+    async def close(self) -> None:
+        """Ask for nothing any more; the host is left by its owner."""
+        self.state, self.reason = "closed", f"The {self.noun} {self.name} has been closed."
+        if self._following is not None:
+            self._following.cancel()
 
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order; EncoderUnavailable while the model is not ready."""
-        # Texts of like length share a batch, so little of it is padding.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        vectors: list[list[float]] = [[] for _ in texts]
-        for first in range(0, len(order), SLICE):
-            places = order[first : first + SLICE]
-            rows = await self._call("documents", [texts[place] for place in places])
-            for place, row in zip(places, rows, strict=True):
-                vectors[place] = array("f", row).tolist()
-        return vectors
-
-    async def size(self) -> int:
-        """The dimensions, without a model that fastembed lists, or its host."""
-        size = self._size or SIZES.get(self.name)
-        if size is None:
-            size = self._size = int(await self._host.call("size", self._spec))
-        return size
-
-    async def known_size(self) -> int | None:
-        """The dimensions, None where neither the host nor a loaded model tells them."""
-        try:
-            return await self.size()
-        except EncoderUnavailable:
-            return None
-
-    def identity(self) -> str:
-        """The model, and where it comes from a folder, that folder's files as they are now."""
-        path = self._spec.model_path
-        files = files_in(Path(path)) if path else ""
-        return f"fastembed {metadata.version('fastembed')} {self.name} {files}"
-
-    def token_limit(self) -> int | None:
-        """Tokens a text may have, special ones counted; the rest is cut. None until ready."""
-        return self._limit if self.state == "ready" else None
-
-    async def tokenizer_json(self) -> str | None:
-        """The tokenizer without truncation and padding. None until ready."""
-        found = await self._if_there("tokenizer")
-        return None if found is None else str(found)
-
-    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:
-        """Where the text is cut, by the model's own tokenizer. None until ready."""
-        spans: list[Span] | None = await self._if_there("split", text, limit, overlap)
-        return spans
-
-    async def common(self, words: Sequence[str]) -> Collection[str]:
-        """Those of the words that the model's vocabulary has whole. None until ready."""
-        found: list[str] | None = await self._if_there("common", list(words), QUERY_SECONDS)
-        return found or ()
-
-    def close(self) -> None:
-        """Ask for nothing any more; the host is left by who opened the line to it."""
-        self._closed = True
-        self.state, self.reason = "idle", f"The model {self.name} has been closed."
-        self._known.clear()
-        if self._asking is not None:
-            self._asking.cancel()
-
-    async def _query(self, text: str) -> Vector:
-        made = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
-        return tuple(array("f", made))
-
-    async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
-        self._require()
-        try:
-            return await self._host.call(operation, self._spec, *arguments, timeout=timeout)
-        except EncoderUnavailable:
-            if not self._closed and self._idle():  # it may have got lost
-                self._ask()
-            raise
-
-    async def _if_there(self, operation: str, *arguments: Any) -> Any:
-        if self.state != "ready":
-            return None
-        with contextlib.suppress(EncoderUnavailable):
-            return await self._call(operation, *arguments)
-        return None
-
-    def _ask(self) -> None:
-        self._asking = self._tasks.start(f"The loading of {self.name}", self._follow)
+    def _follow(self) -> None:
+        if self._idle():
+            self._following = self._tasks.start(f"The loading of {self.name}", self._followed)
 
     def _idle(self) -> bool:
-        return self._asking is None or self._asking.done()
+        return self._following is None or self._following.done()
 
-    def _require(self) -> None:
-        if self.state != "ready":
-            raise EncoderUnavailable(self.reason or f"The model {self.name} is not loaded yet.")
-
-    async def _follow(self) -> None:
-        """What becomes of the model in the host, until it is there or has failed."""
+    async def _followed(self) -> None:
+        """Follow the model in the host until it is ready or has failed."""
         known = None
         try:
             while known not in ("ready", "failed"):
@@ -285,13 +200,101 @@ class HostedEncoder:
             self._become("failed", str(error))
 
     def _become(self, state: str, reason: str | None) -> None:
-        if self._closed:
+        if self.state == "closed":
             return
         if state == "failed":
-            self._failed_at = monotonic()
+            self._breaker.failed(reason or "")
             if (self.state, self.reason) != (state, reason):
                 logger.warning(reason)
         self.state, self.reason = state, reason
+
+
+class HostedEncoder(HostedModel, Encoder):
+    """The vectors of one model, L2-normalised; those of recent queries are remembered here."""
+
+    def __init__(self, host: ModelHost, spec: Spec, query_cache_size: int) -> None:
+        super().__init__(host, spec)
+        self._queries = QueryCache(query_cache_size)
+
+    @property
+    @override
+    def vector_name(self) -> str:
+        return f"fast-{self.name.split('/')[-1].lower()}"  # as the official server has it
+
+    @override
+    def identity(self) -> str:
+        path = self._spec.model_path
+        files = files_in(Path(path)) if path else ""
+        return f"fastembed {metadata.version('fastembed')} {self.name} {files}"
+
+    @override
+    async def encode_query(self, text: str) -> Vector:
+        self._require()
+        return await self._queries.get(text, lambda: self._query(text))
+
+    @override
+    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        vectors: list[list[float]] = [[] for _ in texts]
+        for places in batches([len(text) for text in texts], SLICE):
+            rows = await self._call("documents", [texts[place] for place in places])
+            for place, row in zip(places, rows, strict=True):
+                vectors[place] = array("f", row).tolist()
+        return vectors
+
+    @override
+    async def size(self) -> int:
+        size = self._size or SIZES.get(self.name)  # no host is needed for what fastembed lists
+        if size is None:
+            size = self._size = int(await self._host.call("size", self._spec))
+        return size
+
+    @override
+    async def known_size(self) -> int | None:
+        with contextlib.suppress(EncoderUnavailable):
+            return await self.size()
+        return None
+
+    @override
+    def token_limit(self) -> int | None:
+        return self._limit if self.state == "ready" else None
+
+    @override
+    async def tokenizer_json(self) -> str | None:
+        tokenizer: str | None = await self._if_ready("tokenizer")
+        return tokenizer
+
+    @override
+    async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:
+        spans: list[Span] | None = await self._if_ready("split", text, limit, overlap)
+        return spans
+
+    @override
+    async def common(self, words: Sequence[str]) -> Collection[str]:
+        return await self._if_ready("common", list(words), QUERY_SECONDS) or ()
+
+    async def _query(self, text: str) -> Vector:
+        row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
+        return tuple(array("f", row))
+
+    async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
+        self._require()
+        try:
+            return await self._host.call(operation, self._spec, *arguments, timeout=timeout)
+        except EncoderUnavailable:
+            if self.state != "closed":  # the host may have lost it
+                self._follow()
+            raise
+
+    async def _if_ready(self, operation: str, *arguments: Any) -> Any:
+        if self.state != "ready":
+            return None
+        with contextlib.suppress(EncoderUnavailable):
+            return await self._call(operation, *arguments)
+        return None
+
+    def _require(self) -> None:
+        if self.state != "ready":
+            raise EncoderUnavailable(self.reason or "")
 
 
 def files_in(folder: Path) -> str:

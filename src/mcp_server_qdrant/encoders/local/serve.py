@@ -1,24 +1,17 @@
 """Inside the model host: the models, and a client's session.
 
-Each client has a thread, in which its queries are encoded at once, its callers taking turns;
-whatever can take long has a thread of its own, so that the client's next query is heard meanwhile.
+Each client has a thread, in which its queries are encoded at once, its callers taking turns; any
+longer work has a thread of its own, so that the client's next query is heard meanwhile.
 """
 
-import asyncio
 import contextlib
 import threading
 import time
 from array import array
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.errors import (
-    EncoderUnavailable,
-    QdrantMcpError,
-    RequestError,
-    RerankerUnavailable,
-)
+from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
 from mcp_server_qdrant.encoders.encoder import Span
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
@@ -28,8 +21,8 @@ from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.outbox import Outbox
 from mcp_server_qdrant.hosting.shares import Shares
 
-_LOOK_SECONDS = 0.02
 LOAD_SECONDS = 30.0  # that a passage waits for a model
+LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
 
 Split = Callable[[str, int, str | None, int], list[Span]]
 Model = FastEmbedEncoder | FastEmbedReranker
@@ -56,11 +49,11 @@ class Models:
         """Nothing is loaded before it is asked for."""
 
     def session(self, link: Any) -> "Session":
-        """For a client."""
+        """The session of a client."""
         return Session(link, self)
 
     def left(self, session: "Session") -> None:
-        """Its models may be let go, unless others use them."""
+        """Let go of its models in some time, unless others use them."""
         with self._lock:
             session.ended = True
             for spec, users in self._users.items():
@@ -69,46 +62,31 @@ class Models:
                     self._left.setdefault(spec, time.monotonic())
 
     def tend(self) -> None:
-        """Let go of what nobody has used for a while."""
+        """Let go of models that nobody has used for a while."""
         with self._lock:
             until = time.monotonic() - self._idle_seconds
             for spec in [spec for spec, since in self._left.items() if since < until]:
-                _shut(self._models.pop(spec))
+                self._models.pop(spec).close()
                 del self._users[spec], self._left[spec]
 
     def end(self) -> None:
         """Nothing is written anywhere."""
 
-    def of(self, spec: Spec, session: "Session") -> Model:
+    def of(self, spec: Spec, session: "Session") -> Any:
         """The model, which is being loaded at least."""
         with self._lock:
             if spec not in self._models:
-                self._models[spec] = self._made(spec)
+                rerank = spec.kind == "rerank"
+                self._models[spec] = (
+                    FastEmbedReranker(spec) if rerank else FastEmbedEncoder(spec, self._turns)
+                )
                 self._users[spec] = set()
             if not session.ended:
                 self._users[spec].add(session)
                 self._left.pop(spec, None)
             model = self._models[spec]
-        if model.state != "ready":
-            model.start()
+        model.start()
         return model
-
-    def _made(self, spec: Spec) -> Model:
-        where: dict[str, Any] = {
-            "cache_dir": Path(spec.cache_dir) if spec.cache_dir else None,
-            "model_path": Path(spec.model_path) if spec.model_path else None,
-            "threads": spec.threads,
-        }
-        if spec.kind == "rerank":
-            return FastEmbedReranker(spec.model, **where)
-        return FastEmbedEncoder(spec.model, **where, query_cache_size=0, turns=self._turns)
-
-
-def _shut(model: Model) -> None:
-    if isinstance(model, FastEmbedEncoder):
-        model.close()
-    else:
-        asyncio.run(model.close())
 
 
 class Session:
@@ -120,15 +98,15 @@ class Session:
         self.ended = False
         self._outbox = Outbox(link)
         self._queries: Shares[wire.Call] = Shares()
-        self._slow: dict[str, Callable[..., Any]] = {
-            "query": self._query,
-            "state": self._state,
-            "documents": self._documents,
-            "size": self._size,
-            "common": self._common,
+        self._operations: dict[str, Callable[..., Any]] = {
+            "query": _query,
+            "state": _state,
+            "documents": _documents,
+            "size": FastEmbedEncoder.size,
+            "common": _common,
             "split": self._split,
-            "tokenizer": self._tokenizer,
-            "rerank": self._rerank,
+            "tokenizer": _tokenizer,
+            "rerank": _rerank,
         }
 
     def run(self) -> None:
@@ -148,92 +126,66 @@ class Session:
         for call in wire.calls(self._link.recv_bytes()):
             if call.operation == "ping":
                 self._send((call.number, True, None))
-            elif call.operation == "query" and self._there(call.arguments[0]):
+            elif call.operation == "query" and self._model(call).state == "ready":
                 self._queries.put(call.caller, call)
             else:
                 threading.Thread(target=self._do, args=(call,), daemon=True).start()
 
     def _do(self, call: wire.Call) -> None:
-        number, operation, arguments, *_ = call
         if call.late:
             self._send(call.dropped)
             return
         try:
-            if operation not in self._slow:
-                raise RequestError(f"The model host knows no operation {operation!r}.")
-            reply = (number, True, self._slow[operation](*arguments))
+            answer = self._operations[call.operation](self._model(call), *call.arguments[1:])
+            reply = (call.number, True, answer)
         except QdrantMcpError as error:
-            reply = (number, False, wire.error_out(error))
+            reply = (call.number, False, wire.error_out(error))
         self._send(reply)
+
+    def _model(self, call: wire.Call) -> Any:
+        return self._models.of(Spec(*call.arguments[0]), self)
 
     def _send(self, reply: wire.Reply) -> None:
         with contextlib.suppress(OSError):  # a client that has gone is no matter
             self._outbox.send([reply])
 
-    def _encoder(self, plain: tuple[Any, ...]) -> FastEmbedEncoder:
-        model = self._models.of(Spec(*plain), self)
-        if not isinstance(model, FastEmbedEncoder):
-            raise RequestError("That model makes no vectors.")
-        return model
+    def _split(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
+        return self._models.split(text, limit, _tokenizer(model), overlap)
 
-    def _there(self, plain: tuple[Any, ...]) -> bool:
-        return self._encoder(plain).state == "ready"
 
-    def _loaded(self, plain: tuple[Any, ...], seconds: float) -> FastEmbedEncoder:
-        """The encoder, after a wait for it; one that is being downloaded is not waited for."""
-        encoder = self._encoder(plain)
-        until = time.monotonic() + seconds
-        while encoder.state == "loading" and time.monotonic() < until:
-            encoder.settle(_LOOK_SECONDS)
-        if encoder.state != "ready":
-            raise EncoderUnavailable(encoder.reason or f"The model {encoder.name} is not there.")
-        return encoder
+def _state(model: Model, known: str | None, seconds: float) -> Any:
+    """State, reason, size and token limit, as soon as the state is not the known one."""
+    model.wait_while(known, seconds)
+    state, reason = model.state, model.reason
+    loaded = model.loaded() if state == "ready" and isinstance(model, FastEmbedEncoder) else None
+    return state, reason, loaded and loaded.size, loaded and loaded.token_limit
 
-    def _state(self, plain: tuple[Any, ...], known: str | None, seconds: float) -> Any:
-        """State, reason, size and token limit, as soon as the state is another than is known."""
-        encoder = self._encoder(plain)
-        until = time.monotonic() + seconds
-        while encoder.state == known and time.monotonic() < until:
-            encoder.settle(_LOOK_SECONDS)
-        size = encoder.loaded_size
-        return encoder.state, encoder.reason, size, encoder.token_limit()
 
-    def _query(self, plain: tuple[Any, ...], text: str, seconds: float) -> bytes:
-        return array("f", self._loaded(plain, seconds).encode_now(text)).tobytes()
+def _query(model: FastEmbedEncoder, text: str, seconds: float) -> bytes:
+    model.loaded(seconds)
+    return array("f", model.encode_query(text)).tobytes()
 
-    def _documents(self, plain: tuple[Any, ...], texts: list[str]) -> list[bytes]:
-        encoder = self._loaded(plain, LOAD_SECONDS)
-        rows = asyncio.run(encoder.encode_documents(texts))
-        return [array("f", row).tobytes() for row in rows]
 
-    def _size(self, plain: tuple[Any, ...]) -> int:
-        return asyncio.run(self._encoder(plain).size())
+def _documents(model: FastEmbedEncoder, texts: Sequence[str]) -> list[bytes]:
+    model.loaded(LOAD_SECONDS)
+    return [array("f", row).tobytes() for row in model.encode_documents(texts)]
 
-    def _common(self, plain: tuple[Any, ...], words: list[str], seconds: float) -> list[str]:
-        return self._loaded(plain, seconds).whole(words)
 
-    def _split(self, plain: tuple[Any, ...], text: str, limit: int, overlap: int) -> list[Span]:
-        tokenizer = self._loaded(plain, LOAD_SECONDS).tokenizer
-        return self._models.split(text, limit, tokenizer, overlap)
+def _common(model: FastEmbedEncoder, words: list[str], seconds: float) -> list[str]:
+    return model.loaded(seconds).common(words)
 
-    def _tokenizer(self, plain: tuple[Any, ...]) -> str | None:
-        return self._loaded(plain, LOAD_SECONDS).tokenizer
 
-    def _rerank(
-        self, plain: tuple[Any, ...], query: str, texts: list[str], seconds: float
-    ) -> tuple[list[float], str, bool]:
-        """The logits; or none, the reason, and whether it was tried."""
-        model = self._models.of(Spec(*plain), self)
-        if not isinstance(model, FastEmbedReranker):
-            raise RequestError("That model is no reranker.")
-        if not texts:
-            asyncio.run(model.ready(seconds))
-            return [], model.reason, False
-        try:
-            # Who gives up ends the work after the batch at hand.
-            scoring = asyncio.wait_for(model.score(query, texts, seconds), seconds)
-            return asyncio.run(scoring), "", True
-        except TimeoutError:
-            return [], f"The reranker took longer than {seconds:.2g} s.", True
-        except RerankerUnavailable as error:
-            return [], str(error), error.tried
+def _tokenizer(model: FastEmbedEncoder) -> str | None:
+    return model.loaded(LOAD_SECONDS).tokenizer
+
+
+def _rerank(
+    model: FastEmbedReranker, query: str, texts: Sequence[str], seconds: float
+) -> tuple[list[float], str]:
+    """The logits, or the reason why they were not tried. Raises EncoderUnavailable."""
+    began = time.monotonic()
+    try:
+        model.loaded(LOAD_SHARE * seconds)
+    except EncoderUnavailable as error:
+        return [], str(error)
+    return model.score(query, texts, seconds - (time.monotonic() - began)), ""

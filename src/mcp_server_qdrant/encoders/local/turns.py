@@ -1,4 +1,4 @@
-"""Who may run a model next: queries before batches of documents."""
+"""Which text a model reads next: queries before batches of documents."""
 
 import contextlib
 import threading
@@ -8,27 +8,27 @@ PATIENCE = 0.5  # seconds that a batch lets queries go first, one after the othe
 
 
 class Turns:
-    """Queries are run one at a time, and a batch that has not begun waits for those there are."""
+    """Queries run one at a time, and a batch that has not begun waits for those that are there."""
 
     def __init__(self) -> None:
-        self._one = threading.Lock()
-        self._there = 0
+        self._query = threading.Lock()
+        self._waiting = 0
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
     def query(self) -> Iterator[None]:
-        """While a query is encoded."""
+        """The turn of a query."""
         with self._changed:
-            self._there += 1
+            self._waiting += 1
         try:
-            with self._one:
+            with self._query:
                 yield
         finally:
             with self._changed:
-                self._there -= 1
+                self._waiting -= 1
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Until no query is there, but not for ever."""
+        """Wait until no query is there, but not for ever."""
         with self._changed:
-            self._changed.wait_for(lambda: self._there == 0, PATIENCE)
+            self._changed.wait_for(lambda: self._waiting == 0, PATIENCE)

@@ -1,36 +1,55 @@
-"""JSON over HTTP to a service of models: what its encoders and rerankers share."""
+"""JSON over HTTP to a service, for encoders, rerankers and the operator's check."""
 
+import asyncio
+import json
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
+
+from mcp_server_qdrant.core.errors import ConfigError
 
 Kind = Literal[
     "late", "unreachable", "broken", "large", "redirect", "refused", "missing", "busy", "failed"
 ]
+TRANSIENT: tuple[Kind, ...] = ("late", "unreachable", "broken", "busy", "failed")
+SENTENCES: dict[Kind, str] = {
+    "late": "{name} did not answer in time.",
+    "unreachable": "{name} cannot be reached.",
+    "broken": "{name} broke off its answer.",
+    "large": "{name} sent too large an answer.",
+    "redirect": "{name} answered with a redirect (HTTP {status}): correct its URL.",
+    "refused": "{name} refused access (HTTP {status}): its API key is missing or may not do this.",
+    "missing": "{name} has no such address or model (HTTP 404): check its URL and model.",
+    "busy": "{name} has had too many requests (HTTP 429).",
+    "failed": "{name} failed (HTTP {status}).",
+}
+FAULTY: dict[int, Kind] = {401: "refused", 403: "refused", 404: "missing", 429: "busy"}
 CONNECT_SECONDS = 5.0
 QUIET = ("httpx", "httpcore")
 
 
 class HttpFault(Exception):
-    """Why there is no answer to read: `kind` says it, `status` is 0 where there was none.
+    """Why there is no answer to read, as a sentence.
 
-    `retry_after` is how many seconds the service asked to be left alone.
+    `passing` faults may be over at the next try; `retry_after` is how many seconds the service
+    asked to be left alone.
     """
 
-    def __init__(self, kind: Kind, status: int = 0, retry_after: float | None = None) -> None:
-        self.kind: Kind = kind
-        self.status = status
+    def __init__(
+        self, name: str, kind: Kind, status: int = 0, retry_after: float | None = None
+    ) -> None:
+        self.passing = kind in TRANSIENT
         self.retry_after = retry_after
-        super().__init__(kind)
+        super().__init__(SENTENCES[kind].format(name=name, status=status))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status that its owner has to judge (200, 400, 422 and the like), and the body."""
+    """A status that the caller has to judge (200, 400, 422 and the like), and the body."""
 
     status: int
     body: bytes
@@ -42,20 +61,28 @@ class Answer:
 
 
 class Endpoint:
-    """One URL that JSON is posted to.
+    """One URL that JSON is posted to; faults call it by its `name`.
 
     A name and password in the URL become basic authentication, unless there is a key, which is
     sent as a bearer token. `suffixes` are ends that its path may have; the first is added where it
-    has none of them. Raises ValueError where it is no URL.
+    has none of them. Raises ConfigError, naming the `setting`, where it is no URL.
     """
 
     def __init__(
-        self, url: str, *, suffixes: tuple[str, ...], api_key: str | None, largest: int
+        self,
+        url: str,
+        *,
+        name: str,
+        setting: str,
+        suffixes: tuple[str, ...],
+        api_key: str | None,
+        largest: int,
     ) -> None:
         try:
             whole = httpx.URL(url)
         except httpx.InvalidURL as error:
-            raise ValueError("it is not a URL") from error
+            raise ConfigError(f"{setting}: it is not a URL.") from error
+        self.name = name
         path = whole.path.rstrip("/")
         path = path if path.endswith(suffixes) else f"{path}{suffixes[0]}"
         self.url = whole.copy_with(userinfo=b"", path=path)
@@ -68,34 +95,32 @@ class Endpoint:
             self._auth = httpx.BasicAuth(whole.username, whole.password)
         self._client: httpx.AsyncClient | None = None
 
-    @property
-    def host(self) -> str:
-        """The host's name."""
-        return self.url.host
-
-    async def post(self, body: bytes, seconds: float) -> Answer:
-        """The answer to one request, in `seconds` for each of its steps. Raises HttpFault."""
+    async def post(self, body: Any, seconds: float) -> Answer:
+        """The answer to one request, in so many seconds. Raises HttpFault."""
         try:
-            async with self._opened().stream(
-                "POST",
-                self.url,
-                content=body,
-                headers=self._headers,
-                auth=self._auth,
-                timeout=httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
-            ) as response:
-                _refuse(response)
+            async with (
+                asyncio.timeout(seconds),  # httpx bounds each step only
+                self._opened().stream(
+                    "POST",
+                    self.url,
+                    content=json.dumps(body, ensure_ascii=False).encode(),
+                    headers=self._headers,
+                    auth=self._auth,
+                    timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                ) as response,
+            ):
+                self._check(response)
                 answer = bytearray()
                 async for piece in response.aiter_raw():
                     answer += piece
                     if len(answer) > self._largest:
-                        raise HttpFault("large")
+                        raise HttpFault(self.name, "large")
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-            raise HttpFault("unreachable") from error
-        except httpx.TimeoutException as error:
-            raise HttpFault("late") from error
+            raise HttpFault(self.name, "unreachable") from error
+        except TimeoutError as error:
+            raise HttpFault(self.name, "late") from error
         except httpx.HTTPError as error:
-            raise HttpFault("broken") from error
+            raise HttpFault(self.name, "broken") from error
         return Answer(response.status_code, bytes(answer))
 
     async def close(self) -> None:
@@ -111,24 +136,17 @@ class Endpoint:
             self._client = httpx.AsyncClient(follow_redirects=False)
         return self._client
 
-
-def _refuse(response: httpx.Response) -> None:
-    """Raise what a status alone tells."""
-    status = response.status_code
-    kind: Kind | None = None
-    if response.is_redirect:
-        kind = "redirect"
-    elif status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        kind = "refused"
-    elif status == httpx.codes.NOT_FOUND:
-        kind = "missing"
-    elif status == httpx.codes.TOO_MANY_REQUESTS:
-        kind = "busy"
-    elif response.is_server_error:
-        kind = "failed"
-    if kind:
-        wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-        raise HttpFault(kind, status, wait)
+    def _check(self, response: httpx.Response) -> None:
+        """Raise HttpFault where the status alone tells the fault."""
+        status = response.status_code
+        kind: Kind | None = FAULTY.get(status)
+        if response.is_redirect:
+            kind = "redirect"
+        elif response.is_server_error:
+            kind = "failed"
+        if kind:
+            wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+            raise HttpFault(self.name, kind, status, wait)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:

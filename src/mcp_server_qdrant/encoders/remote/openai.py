@@ -1,7 +1,6 @@
-"""Dense vectors over HTTP, from OpenAI or what speaks like it: Ollama, vLLM, LM Studio, TEI."""
+"""Dense vectors over HTTP, from OpenAI or a compatible service: Ollama, vLLM, LM Studio, TEI."""
 
 import asyncio
-import json
 import logging
 import math
 import random
@@ -10,11 +9,13 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
-from mcp_server_qdrant.encoders.cache import QueryCache, Vector
-from mcp_server_qdrant.encoders.encoder import Untokenized, counted, vector_name
-from mcp_server_qdrant.encoders.remote.breaker import Breaker
-from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault, Kind
+from typing_extensions import override
+
+from mcp_server_qdrant.core.breaker import Breaker
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.cache import QueryCache
+from mcp_server_qdrant.encoders.encoder import Encoder, Vector, counted
+from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.remote.openai_answer import BadAnswer, Vectors, vectors
 from mcp_server_qdrant.encoders.text import clean
 
@@ -25,28 +26,14 @@ SIZES = {  # of OpenAI's own models
 }
 LARGEST = 64_000_000  # bytes of an answer
 CONCURRENCY = 4
-TOO_MUCH = (400, 413, 422)  # what services say to more texts or tokens than they take at once
-TRANSIENT: tuple[Kind, ...] = ("late", "unreachable", "broken", "busy", "failed")
-SENTENCES: dict[Kind, str] = {
-    "late": "The embedding service did not answer in time.",
-    "unreachable": "The embedding service cannot be reached.",
-    "broken": "The embedding service broke off its answer.",
-    "large": "The embedding service's answer is too large.",
-    "redirect": "The embedding service answered with a redirect (HTTP {status}): mend its URL.",
-    "refused": "The embedding service refused access (HTTP {status}): its API key is missing or "
-    "may not do this.",
-    "missing": "The embedding service has no such address or no model {model} (HTTP 404): check "
-    "its URL and EMBEDDING_MODEL.",
-    "busy": "The embedding service has had too many requests (HTTP 429).",
-    "failed": "The embedding service failed (HTTP {status}).",
-}
+TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service takes at once
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How a service is asked. `seconds` for one request with all its tries, also for a query.
+    """Limits of requests to a service. `seconds` is for one request with all its tries.
 
     A request holds at most `texts` texts of `tokens` tokens together. Texts should be split to
     `text_tokens`; a token is guessed to be `token_bytes` bytes of UTF-8.
@@ -63,11 +50,11 @@ class Bounds:
     token_bytes: float = 3.0
 
 
-class OpenAIEncoder(Untokenized):
+class OpenAIEncoder(Encoder):
     """One model of one service. Nothing is asked before the first text; connections are kept.
 
-    `url` is what goes before `/embeddings`, or all of it; `dimensions` is what the model is asked
-    to shorten its vectors to. Raises ConfigError for one that is none.
+    `url` may end in `/embeddings` or lack that; `dimensions` asks the model to shorten its vectors.
+    Raises ConfigError where it is no URL.
     """
 
     def __init__(
@@ -83,44 +70,39 @@ class OpenAIEncoder(Untokenized):
         self.name = model
         self._dimensions = dimensions
         self._bounds = bounds or Bounds()
-        try:
-            self._endpoint = Endpoint(
-                url, suffixes=("/embeddings",), api_key=api_key, largest=LARGEST
-            )
-        except ValueError as error:
-            raise ConfigError(f"EMBEDDING_SERVICE_URL: {error}.") from error
+        self._endpoint = Endpoint(
+            url,
+            name="The embedding service",
+            setting="EMBEDDING_SERVICE_URL",
+            suffixes=("/embeddings",),
+            api_key=api_key,
+            largest=LARGEST,
+        )
         self._size = dimensions or SIZES.get(model)
         self._texts = self._bounds.texts
         self._packed = True  # asks for base64
         self._packs = False  # and was understood
         self._answered = False
         self._breaker = Breaker(self._bounds.cooldown)
-        self._known = QueryCache(query_cache_size)
+        self._queries = QueryCache(query_cache_size)
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
     @property
+    @override
     def state(self) -> str:
-        """`failed` while the service is left alone."""
-        return "failed" if self._breaker.open else "ready"
+        return "failed" if self._breaker.open else "ready"  # failed while it is left alone
 
     @property
+    @override
     def reason(self) -> str | None:
-        """What failed last, if nothing has worked since."""
         return self._breaker.reason
 
-    @property
-    def vector_name(self) -> str:
-        """The model's last part, lowercase."""
-        return vector_name(self.name)
-
+    @override
     def identity(self) -> str:
-        """The model at its address, without what is secret there."""
-        url = self._endpoint.url.copy_with(query=None)
+        url = self._endpoint.url.copy_with(query=None)  # there may be a key in it
         return f"openai {url} {self.name} {self._dimensions}"
 
-    def start(self) -> None:
-        """Nothing is loaded, and nothing asked ahead: some services are paid for."""
-
+    @override
     async def ready(self, timeout: float) -> bool:
         """Whether the service answers, asked now unless its last answer was a good one."""
         if self._breaker.open or (self._answered and self.reason is None):
@@ -132,12 +114,12 @@ class OpenAIEncoder(Untokenized):
             return False
         return True
 
+    @override
     async def encode_query(self, text: str) -> Vector:
-        """The query's vector, in `query_seconds` at most."""
-        return await self._known.get(text, lambda: self._query(text))
+        return await self._queries.get(text, lambda: self._query(text))
 
+    @override
     async def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        """One vector per text, in order."""
         self._check()
         cleaned = [_given(text) for text in texts]
         tasks = [asyncio.ensure_future(self._batch(batch)) for batch in self._batches(cleaned)]
@@ -148,21 +130,21 @@ class OpenAIEncoder(Untokenized):
                 task.cancel()
         return [vector for batch in made for vector in batch]
 
+    @override
     async def size(self) -> int:
         """The dimensions: as set, as known of OpenAI's models, else learnt from the service."""
         return self._size or await self._probed()
 
+    @override
     async def known_size(self) -> int | None:
-        """The dimensions, None before the first answer."""
         return self._size
 
+    @override
     def token_limit(self) -> int:
-        """Tokens a text may have, as they are counted without a tokenizer."""
         return counted(self._bounds.text_tokens, self._bounds.token_bytes)
 
+    @override
     async def close(self) -> None:
-        """Let the connections go."""
-        self._known.clear()
         await self._endpoint.close()
 
     async def _probed(self) -> int:
@@ -204,27 +186,29 @@ class OpenAIEncoder(Untokenized):
     async def _ask(self, texts: list[str], seconds: float) -> Vectors:
         """One request in so many seconds, tried again where that may help."""
         end = monotonic() + seconds
-        for attempt in range(1, self._bounds.tries + 1):
+        attempt = 1
+        while True:
             try:
                 found = await self._once(texts, end - monotonic())
             except (HttpFault, BadAnswer) as fault:
                 pause = self._pause(fault, attempt)
-                if pause is None or monotonic() + pause >= end:
+                if attempt >= self._bounds.tries or not fault.passing or monotonic() + pause >= end:
                     raise self._failure(fault) from fault
-                logger.info("%s Trying again in %.1f s.", self._sentence(fault), pause)
-                await asyncio.sleep(pause)
+                logger.info("%s Trying again in %.1f s.", fault, pause)
             else:
                 self._breaker.succeeded()
                 return found
-        raise AssertionError("the last try returns or raises")
+            await asyncio.sleep(pause)
+            attempt += 1
 
     async def _once(self, texts: list[str], seconds: float) -> Vectors:
         packed = self._packed
-        try:
-            async with asyncio.timeout(seconds):  # httpx bounds each step only
-                answer = await self._endpoint.post(self._body(texts, packed=packed), seconds)
-        except TimeoutError as error:
-            raise HttpFault("late") from error
+        body: dict[str, Any] = {"model": self.name, "input": texts}
+        if packed:
+            body["encoding_format"] = "base64"
+        if self._dimensions:
+            body["dimensions"] = self._dimensions
+        answer = await self._endpoint.post(body, seconds)
         if answer.status in TOO_MUCH and packed and not self._packs:
             self._packed = False  # not every service knows this field
             return await self._once(texts, seconds)
@@ -252,39 +236,21 @@ class OpenAIEncoder(Untokenized):
         self._size = size
         self._answered = True
 
-    def _pause(self, fault: HttpFault | BadAnswer, attempt: int) -> float | None:
-        """Seconds until the next try: what the service asks for, else more each time, spread."""
-        again = fault.again if isinstance(fault, BadAnswer) else fault.kind in TRANSIENT
-        if not again or attempt >= self._bounds.tries:
-            return None
-        if isinstance(fault, HttpFault) and fault.retry_after is not None:
+    def _pause(self, fault: HttpFault | BadAnswer, attempt: int) -> float:
+        """Seconds until the next try: as the service asks, else more each time, spread."""
+        if fault.retry_after is not None:
             return fault.retry_after
         return self._bounds.backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
-
-    def _body(self, texts: list[str], *, packed: bool) -> bytes:
-        body: dict[str, Any] = {"model": self.name, "input": texts}
-        if packed:
-            body["encoding_format"] = "base64"
-        if self._dimensions:
-            body["dimensions"] = self._dimensions
-        return json.dumps(body, ensure_ascii=False).encode()
 
     def _check(self) -> None:
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason or "")
 
     def _failure(self, fault: HttpFault | BadAnswer) -> EncoderUnavailable:
-        """Count the failure; what is wrong for good opens the circuit at once."""
-        sentence = self._sentence(fault)
+        """Count the failure; one that will not pass opens the circuit at once."""
         if isinstance(fault, HttpFault):
-            for_good = fault.kind not in TRANSIENT
-            self._breaker.failed(sentence, at_once=for_good, wait=fault.retry_after)
-        return EncoderUnavailable(sentence)
-
-    def _sentence(self, fault: HttpFault | BadAnswer) -> str:
-        if isinstance(fault, BadAnswer):
-            return str(fault)
-        return SENTENCES[fault.kind].format(status=fault.status, model=self.name)
+            self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
+        return EncoderUnavailable(str(fault))
 
 
 def _given(text: str) -> str:

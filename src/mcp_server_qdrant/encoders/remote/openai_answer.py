@@ -1,4 +1,4 @@
-"""What an embeddings endpoint answers -> unit vectors, or why it cannot be used."""
+"""The answer of an embeddings endpoint, read into unit vectors."""
 
 import base64
 import binascii
@@ -13,10 +13,12 @@ Vectors = list[list[float]]
 
 
 class BadAnswer(Exception):
-    """The answer is not one vector per text. `again` says that another try may help."""
+    """The answer is not one vector per text; `passing` says that another try may help."""
 
-    def __init__(self, sentence: str, *, again: bool = False) -> None:
-        self.again = again
+    retry_after = None
+
+    def __init__(self, sentence: str, *, passing: bool = False) -> None:
+        self.passing = passing
         super().__init__(sentence)
 
 
@@ -29,7 +31,7 @@ def vectors(answer: bytes, count: int) -> Vectors:
     try:
         whole = json.loads(answer)
     except (ValueError, RecursionError) as error:
-        raise BadAnswer("The embedding service's answer is not JSON.", again=True) from error
+        raise BadAnswer("The embedding service's answer is not JSON.", passing=True) from error
     rows = whole.get("data") if isinstance(whole, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BadAnswer("The embedding service's answer holds no vectors.")

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from mcp_server_qdrant.core.errors import ConfigError, RerankerUnavailable
-from mcp_server_qdrant.encoders.remote.http import Answer, Endpoint, HttpFault, Kind
+from mcp_server_qdrant.core.errors import RerankerUnavailable
+from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean
 
 Speech = Literal["cohere", "jina", "infinity", "tei"]
@@ -24,22 +24,12 @@ DEFAULT_MODELS: dict[Speech, str] = {
     "jina": "jina-reranker-v2-base-multilingual",
 }
 LARGEST = 1_000_000  # bytes of an answer
-SENTENCES: dict[Kind, str] = {
-    "late": "The reranker did not answer in time.",
-    "unreachable": "The reranker cannot be reached.",
-    "broken": "The reranker cannot be reached.",
-    "large": "The reranker's answer is too large.",
-    "redirect": "The reranker answered with a redirect (HTTP {status}): mend RERANK_URL.",
-    "refused": "The reranker refused access: RERANK_API_KEY is missing or may not do this.",
-    "missing": "RERANK_URL has no such endpoint or model (HTTP 404).",
-    "busy": "The reranker has had too many requests (HTTP 429).",
-    "failed": "The reranker failed (HTTP {status}).",
-}
+UNSOUND = "The reranker's answer does not hold one score for each text."
 NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 
 
 class HttpReranker:
-    """One endpoint. `speech` None is found out: from the host's name, else from its answers.
+    """One endpoint. A `speech` of None is detected: by the host's name, else by its answers.
 
     `url` may end in `/rerank` or be what goes before it; Cohere and Jina have one of their own. A
     name and password in it become basic authentication, unless there is a key. Raises ConfigError.
@@ -56,16 +46,15 @@ class HttpReranker:
         model: str | None = None,
         api_key: str | None = None,
     ) -> None:
-        try:
-            self._endpoint = Endpoint(
-                url or DEFAULT_URLS[speech or "cohere"],
-                suffixes=("/rerank", "/reranking"),
-                api_key=api_key,
-                largest=LARGEST,
-            )
-        except ValueError as error:
-            raise ConfigError(f"RERANK_URL: {error}.") from error
-        self._speech = speech or _by_host(self._endpoint.host)
+        self._endpoint = Endpoint(
+            url or DEFAULT_URLS[speech or "cohere"],
+            name="The reranker",
+            setting="RERANK_URL",
+            suffixes=("/rerank", "/reranking"),
+            api_key=api_key,
+            largest=LARGEST,
+        )
+        self._speech = speech or _by_host(self._endpoint.url.host)
         self._model = model or (DEFAULT_MODELS.get(self._speech) if self._speech else None)
         self.name = self._model or self._speech or "the reranker"
 
@@ -75,10 +64,14 @@ class HttpReranker:
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
         speech = self._speech or "infinity"
-        answer = await self._post(self._body(speech, query, texts), seconds)
-        if self._speech is None and answer.status in NOT_UNDERSTOOD:
-            speech = "tei"
-            answer = await self._post(self._body(speech, query, texts), seconds)
+        query, texts = clean(query), [clean(text) for text in texts]
+        try:
+            answer = await self._endpoint.post(self._body(speech, query, texts), seconds)
+            if self._speech is None and answer.status in NOT_UNDERSTOOD:
+                speech = "tei"
+                answer = await self._endpoint.post(self._body(speech, query, texts), seconds)
+        except HttpFault as fault:
+            raise RerankerUnavailable(str(fault), retry_after=fault.retry_after) from fault
         if not answer.ok:
             raise RerankerUnavailable(
                 f"The reranker did not take the request (HTTP {answer.status}): "
@@ -92,24 +85,15 @@ class HttpReranker:
         """Let the connections go."""
         await self._endpoint.close()
 
-    def _body(self, speech: Speech, query: str, texts: Sequence[str]) -> bytes:
-        query, texts = clean(query), [clean(text) for text in texts]
+    def _body(self, speech: Speech, query: str, texts: Sequence[str]) -> dict[str, Any]:
         if speech == "tei":
-            body: dict[str, Any] = {"query": query, "texts": texts, "truncate": True}
-        else:
-            body = {"query": query, "documents": texts, "top_n": len(texts)}
-            if self._model:
-                body["model"] = self._model
-            if speech == "jina":
-                body["return_documents"] = False
-        return json.dumps(body, ensure_ascii=False).encode()
-
-    async def _post(self, body: bytes, seconds: float) -> Answer:
-        try:
-            return await self._endpoint.post(body, seconds)
-        except HttpFault as fault:
-            sentence = SENTENCES[fault.kind].format(status=fault.status)
-            raise RerankerUnavailable(sentence, retry_after=fault.retry_after) from fault
+            return {"query": query, "texts": texts, "truncate": True}
+        body = {"query": query, "documents": texts, "top_n": len(texts)}
+        if self._model:
+            body["model"] = self._model
+        if speech == "jina":
+            body["return_documents"] = False
+        return body
 
 
 def _by_host(host: str) -> Speech | None:
@@ -129,26 +113,25 @@ def scores(answer: bytes, count: int) -> list[float]:
         raise RerankerUnavailable("The reranker's answer is not JSON.") from error
     if isinstance(rows, dict):
         rows = rows.get("results", rows.get("data"))
-    found: dict[int, float] = {}
-    for row in rows if isinstance(rows, list) else ():
-        index, value = _row(row)
-        if index is not None and value is not None:
-            found[index] = value
-    if len(found) != count or len(rows) != count or set(found) != set(range(count)):
-        raise RerankerUnavailable("The reranker's answer does not hold one score for each text.")
+    try:
+        found = {row["index"]: _score(row) for row in rows}
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        raise RerankerUnavailable(UNSOUND) from error
+    if len(rows) != count or found.keys() != set(range(count)):
+        raise RerankerUnavailable(UNSOUND)
     return [found[index] for index in range(count)]
 
 
-def _row(row: Any) -> tuple[int | None, float | None]:
-    """(index, score) of one row, None for what is not one."""
-    if not isinstance(row, dict):
-        return None, None
-    index, value = row.get("index"), row.get("relevance_score", row.get("score"))
-    numbers = not isinstance(index, bool) and not isinstance(value, bool)
-    if not numbers or not isinstance(index, int) or not isinstance(value, int | float):
-        return None, None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None, None
-    return index, number if math.isfinite(number) else None
+def _score(row: dict[str, Any]) -> float:
+    """The score in a row. Raises ValueError or the like where there is none, or no sound index."""
+    value = row.get("relevance_score", row.get("score"))
+    if (
+        type(row["index"]) is not int
+        or isinstance(value, bool)
+        or not isinstance(value, int | float)
+    ):
+        raise ValueError("a row needs a whole number as its index, and a number as its score")
+    score = float(value)
+    if not math.isfinite(score):
+        raise ValueError("a score is not finite")
+    return score

@@ -1,12 +1,12 @@
 """When a service is left alone, and for how long."""
 
-from mcp_server_qdrant.encoders.remote.breaker import FAILURES, LONGEST, Breaker
+from mcp_server_qdrant.core.breaker import FAILURES, LONGEST, Breaker
 from tests.support import Clock
 
 
 def opened(seconds: float = 30.0) -> tuple[Breaker, Clock]:
     clock = Clock()
-    return Breaker(seconds, clock), clock
+    return Breaker(seconds, clock=clock), clock
 
 
 def test_it_opens_at_the_third_failure_in_a_row_and_closes_after_the_pause():

@@ -1,4 +1,4 @@
-"""Leaves a service alone for a while after it has failed."""
+"""A circuit breaker: what has failed is left alone for a while."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -13,25 +13,33 @@ class Breaker:
     Once the time is over calls are let through again; the first failure opens it anew.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, seconds: float, failures: int = FAILURES, clock: Callable[[], float] = monotonic
+    ) -> None:
         self.seconds = seconds
         self.reason: str | None = None
+        self._limit = failures
         self._clock = clock
         self._failures = 0
         self._until = 0.0
 
     @property
+    def left(self) -> float:
+        """Seconds until the next call is let through; 0 while it is closed."""
+        return max(self._until - self._clock(), 0.0)
+
+    @property
     def open(self) -> bool:
-        """Whether the service is being left alone."""
-        return self._clock() < self._until
+        """Whether calls are to be left out."""
+        return self.left > 0
 
     def succeeded(self) -> None:
-        """Forget what failed."""
+        """Forget the failures."""
         self._failures, self._until, self.reason = 0, 0.0, None
 
     def failed(self, reason: str, *, at_once: bool = False, wait: float | None = None) -> None:
         """Count a failure. `at_once` opens it whatever went before, `wait` for so many seconds."""
         self._failures += 1
         self.reason = reason
-        if at_once or wait is not None or self._failures >= FAILURES:
+        if at_once or wait is not None or self._failures >= self._limit:
             self._until = self._clock() + min(max(self.seconds, wait or 0.0), LONGEST)

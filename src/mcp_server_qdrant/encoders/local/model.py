@@ -1,0 +1,177 @@
+"""A fastembed model in the model host: found, loaded in a thread, and run; for any kind of model.
+
+Calls block: each has a thread of its own.
+"""
+
+import difflib
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from mcp_server_qdrant.core.breaker import Breaker
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.local.hosted import Spec
+
+State = Literal["idle", "loading", "downloading", "ready", "failed", "closed"]
+
+BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
+STOP_SPINNING = "session.force_spinning_stop"
+RETRY_AFTER = 60.0  # seconds between two attempts to load
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class LocalModel(Generic[T]):
+    """One model of a kind. Construction is free; `start` loads it.
+
+    It comes from the folder that the spec names, else from the cache, else from the network.
+    `reason` says in a sentence why it is not ready.
+    """
+
+    noun: ClassVar[str]
+    setting: ClassVar[str]  # names the folder of a model
+
+    def __init__(self, spec: Spec) -> None:
+        self.name = spec.model
+        self.state: State = "idle"
+        self.reason: str | None = f"The {self.noun} {self.name} is not loaded yet."
+        self._spec = spec
+        self._loaded: T | None = None
+        self._breaker = Breaker(RETRY_AFTER, failures=1)
+        self._changed = threading.Condition()
+
+    def start(self) -> None:
+        """Begin to load; after a failure, again once some time has passed."""
+        with self._changed:
+            if self.state not in ("idle", "failed") or self._breaker.open:
+                return
+            self.state, self.reason = "loading", f"The {self.noun} {self.name} is being loaded."
+        # A pool's thread would keep a stopping process waiting for a stuck download.
+        threading.Thread(target=self._load, name="load-model", daemon=True).start()
+
+    def wait_while(self, state: str | None, seconds: float) -> None:
+        """Wait until the state is another one, at most so long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.state != state, seconds)
+
+    def loaded(self, seconds: float = 0.0) -> T:
+        """The model, waited for while it is being loaded, not while it is being downloaded.
+
+        Raises EncoderUnavailable.
+        """
+        self.wait_while("loading", seconds)
+        if self._loaded is None:
+            raise EncoderUnavailable(self.reason or "")
+        return self._loaded
+
+    def close(self) -> None:
+        """Let the model go; calls not yet begun fail."""
+        self._become("closed", f"The {self.noun} {self.name} has been closed.")
+        self._loaded = None
+
+    @contextmanager
+    def running(self) -> Iterator[T]:
+        """The model while it runs. onnxruntime and tokenizers raise bare exceptions.
+
+        Raises EncoderUnavailable where it is not loaded or fails.
+        """
+        model = self.loaded()
+        try:
+            yield model
+        except Exception as error:
+            logger.exception("The %s failed", self.noun)
+            sentence = f"The {self.noun} {self.name} failed on this text."
+            raise EncoderUnavailable(sentence) from error
+
+    def listed(self) -> dict[str, Any]:
+        """What fastembed says of the model. Raises EncoderUnavailable where it has none such."""
+        known: dict[str, dict[str, Any]] = {
+            one["model"].lower(): one for one in self.kind().list_supported_models()
+        }
+        if (found := known.get(self.name.lower())) is not None:
+            return found
+        near = difflib.get_close_matches(self.name.lower(), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {known[near[0]]['model']!r}?" if near else ""
+        raise EncoderUnavailable(f"fastembed has no {self.noun} {self.name!r}.{hint}")
+
+    def kind(self) -> Any:
+        """The class of fastembed's that serves models of this kind."""
+        raise NotImplementedError
+
+    def prepared(self, model: Any) -> T:
+        """The model after a first run, which is slower than later ones."""
+        raise NotImplementedError
+
+    def _load(self) -> None:
+        try:
+            loaded = self.prepared(self._open())
+        except EncoderUnavailable as error:
+            self._fail(str(error))
+        except Exception:  # tokenizers and onnxruntime raise bare Exceptions
+            logger.exception("Loading the %s failed", self.noun)
+            self._fail(f"The files of the {self.noun} {self.name} cannot be read.")
+        else:
+            with self._changed:
+                if self.state != "closed":
+                    self._loaded = loaded
+            self._become("ready", None)
+
+    def _fail(self, reason: str) -> None:
+        logger.warning(reason)
+        self._breaker.failed(reason)
+        self._become("failed", reason)
+
+    def _become(self, state: State, reason: str | None) -> None:
+        with self._changed:
+            if self.state != "closed":
+                self.state, self.reason = state, reason
+                self._changed.notify_all()
+
+    def _open(self) -> Any:
+        """The model from its folder, the cache or the network. Raises EncoderUnavailable."""
+        from loguru import logger as fastembed_log
+
+        fastembed_log.disable("fastembed")
+        self.listed()
+        if self._spec.model_path is not None:
+            if not Path(self._spec.model_path).is_dir():
+                raise EncoderUnavailable(f"{self.setting} is not a folder.")
+            return self._made()
+        try:
+            return self._made(local_files_only=True)
+        except ValueError:  # not in the cache
+            self._become("downloading", f"The {self.noun} {self.name} is being downloaded.")
+        try:
+            return self._made()
+        except (ValueError, OSError) as error:
+            raise EncoderUnavailable(
+                f"The {self.noun} {self.name} is not in the cache and could not be downloaded; "
+                f"{self.setting} may name a folder that has it."
+            ) from error
+
+    def _made(self, **options: Any) -> Any:
+        """The model in a session whose threads stop spinning once a text is read.
+
+        By default they spin on for longer than the text took, on the cores that the engine needs
+        next: twice the CPU time per query. fastembed has no parameter for it.
+        """
+        model = self.kind()(
+            self.name,
+            cache_dir=self._spec.cache_dir,
+            threads=self._spec.threads,
+            specific_model_path=self._spec.model_path,
+            lazy_load=True,
+            **options,
+        )
+        inner: Any = model.model
+        if hasattr(inner, "load_onnx_model"):  # a static model has no session
+            inner.add_extra_session_options = lambda options, _: options.add_session_config_entry(
+                STOP_SPINNING, "1"
+            )
+            inner.load_onnx_model()
+        return model
