@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 EAGER = "import qdrant_client\n"
 LEAN = (
     "from mcp_server_qdrant.app.server import import_services\n"
@@ -44,16 +42,12 @@ def test_the_package_can_be_imported_afterwards():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("transport", "loaded"), [("stdio", False), ("streamable-http", True)])
-def test_the_web_server_is_loaded_for_http_alone(transport, loaded):
+def test_a_method_that_pydantic_has_changed_is_left_alone():
     code = (
-        "import sys\nfrom mcp_server_qdrant.app.start import import_server\n"
-        f"server = import_server({transport!r})\n"
-        "from mcp_server_qdrant.settings.environment import Settings\n"
-        "server.make_server(Settings())\n"
-        "assert 'rich' not in sys.modules\n"
-        "print('uvicorn' in sys.modules)"
+        "from pydantic import BaseModel\n"
+        "changed = staticmethod(BaseModel.model_rebuild)\nBaseModel.model_rebuild = changed\n"
+        "from mcp_server_qdrant.core import lean\n"
+        "with lean._unbuilt('qdrant_client.'):\n"
+        "    assert BaseModel.__dict__['model_rebuild'] is changed\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == str(loaded)
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -79,9 +79,7 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     encoder = FastEmbedEncoder(spec)
     encoder.start()
     model = encoder.loaded(60)
-    chunks = split(
-        PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP
-    )
+    chunks = split(PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP)
 
     whole = encoder.encode_documents([chunk.text for chunk in chunks])
     shorter = encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])

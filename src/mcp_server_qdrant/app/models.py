@@ -12,7 +12,6 @@ from mcp_server_qdrant.encoders.choice import (
 )
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
-from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
@@ -86,7 +85,7 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
 
 
 def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
-    """The encoder of `model` or `provider:model`; NoEncoder where it may not be used."""
+    """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
     provider, model = split_provider(name, settings.chosen_provider)
     row = PROVIDERS[provider]
     if not row.local and not settings.serves(provider):
@@ -94,7 +93,7 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
             f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
             f"or {provider}:{model} in COLLECTION_MODELS."
         )
-        return NoEncoder(model, reason)
+        return PROVIDERS[NONE].open({"model": model, "reason": reason})
     default = name == settings.chosen_model
     bounds = Bounds(
         seconds=settings.embedding_timeout,

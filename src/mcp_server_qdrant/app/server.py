@@ -14,7 +14,7 @@ from mcp.types import INVALID_PARAMS
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import HOLDER, calling
-from mcp_server_qdrant.core.lean import import_qdrant_client, without
+from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.http.page.app import app
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -166,22 +166,21 @@ def make_server(
             yield opening
 
     tools = make_tools(opening.services, options_of(settings))
-    with without("rich"):  # the SDK would load it to set up logs, which are set up already
-        mcp = MCPServer(
-            NAME,
-            title="Qdrant collections",
-            version=__version__,
-            instructions=resources.INSTRUCTIONS,
-            log_level=settings.log_level,
-            lifespan=lifespan,
-            tools=[*tools],
-            middleware=[
-                *([watch.telemetry.observe] if watch else []),
-                _beginning(opening, calls or Calls()),
-                *([_for_caller(tools, watch)] if asking else []),
-            ],
-            extensions=[app()],
-        )
+    mcp = MCPServer(
+        NAME,
+        title="Qdrant collections",
+        version=__version__,
+        instructions=resources.INSTRUCTIONS,
+        log_level=settings.log_level,
+        lifespan=lifespan,
+        tools=[*tools],
+        middleware=[
+            *([watch.telemetry.observe] if watch else []),
+            _beginning(opening, calls or Calls()),
+            *([_for_caller(tools, watch)] if asking else []),
+        ],
+        extensions=[app()],
+    )
     # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
     # call, for a tenth of its time.
     mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001

@@ -1,21 +1,12 @@
 """A server with the transport that was asked for, and nothing imported that the other needs."""
 
-import contextlib
-import importlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
-from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.settings.environment import Settings
 
 Transport = Literal["stdio", "sse", "streamable-http"]
-
-
-def import_server(transport: Transport) -> Any:
-    """`mcp_server_qdrant.app.server`, for the first time."""
-    with without("uvicorn") if transport == "stdio" else contextlib.nullcontext():
-        return importlib.import_module("mcp_server_qdrant.app.server")
 
 
 def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
@@ -24,7 +15,6 @@ def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) 
     Raises ConfigError.
     """
     check_provider(settings.chosen_provider)
-    import_server(transport)
     if transport == "stdio":
         from mcp_server_qdrant.app import stdio
 

@@ -1,11 +1,10 @@
-"""Importing qdrant-client and the MCP SDK without what this process does not need of them.
+"""Importing qdrant-client without the parts that a server never uses.
 
-qdrant-client imports fastembed, and with it 40 MB of machine learning libraries, in case it is
-asked to encode texts: here the models are in the model host. And it builds the validators of all
-its 400 models again, one by one, where some have forward references: 14 MB and 0.2 s of processor
-time for what pydantic does by itself when a model is first used. Its httpx brings along what draws
-on terminals, 4 MB, for a command line of its own. The SDK imports a web server, 1.4 MB, to hear of
-its end: over stdio there is none.
+It imports fastembed to encode texts itself; here the models are in the model host. And it builds
+the validators of its 400 models a second time, which pydantic does anyway when a model is first
+used. Measured (medians of 7 interleaved starts, RSS of a server after its first find): 179 MB as
+it comes, 141 MB without fastembed, 127 MB without the second building too, which also takes 0.3 of
+2.0 s of processor time until the first answer. Without either, everything works the same.
 """
 
 import contextlib
@@ -32,14 +31,20 @@ def without(package: str) -> Iterator[None]:
 
 def import_qdrant_client() -> None:
     """Import it for the first time."""
-    with without("fastembed"), without("httpx._main"), _unbuilt("qdrant_client."):
+    with without("fastembed"), _unbuilt("qdrant_client."):
         importlib.import_module("qdrant_client")
 
 
 @contextlib.contextmanager
 def _unbuilt(prefix: str) -> Iterator[None]:
-    """Meanwhile models of modules with that prefix are not built again."""
-    original: Any = BaseModel.__dict__["model_rebuild"]
+    """Meanwhile models of modules with that prefix are not built again.
+
+    Where pydantic has changed the method, nothing is done about it.
+    """
+    original: Any = BaseModel.__dict__.get("model_rebuild")
+    if not isinstance(original, classmethod):
+        yield
+        return
 
     def rebuild(cls: type[BaseModel], /, **options: Any) -> bool | None:
         if cls.__module__.startswith(prefix):

@@ -115,7 +115,7 @@ class Endpoint:
                     answer += piece
                     if len(answer) > self._largest:
                         raise HttpFault(self.name, "large")
-        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+        except (httpx.ConnectTimeout, httpx.ConnectError, httpx.LocalProtocolError) as error:
             raise HttpFault(self.name, "unreachable") from error
         except TimeoutError as error:
             raise HttpFault(self.name, "late") from error
