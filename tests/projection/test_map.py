@@ -317,7 +317,7 @@ async def test_a_hit_whose_vector_cannot_be_read_has_no_place():
 
         async def failing(*args, with_vectors=False, **kwargs):
             if with_vectors:
-                raise ValueError("no vectors today")
+                raise EngineFailure("no vectors today")
             return await retrieve(*args, **kwargs)
 
         engine.client.retrieve = failing

@@ -4,8 +4,8 @@ from functools import partial
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
+from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.encoders.choice import (
-    MODEL_KEY,
     PREFIX_KEY,
     PROVIDER_KEY,
     Choice,

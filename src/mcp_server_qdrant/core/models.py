@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MODEL_KEY = "embedding_model"  # in a collection's metadata
+
 
 @dataclass(frozen=True, slots=True)
 class Inferred:

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.encoders.local.listed import LISTED
 from mcp_server_qdrant.encoders.providers import NONE, named
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
-MODEL_KEY = "embedding_model"
 PROVIDER_KEY = "embedding_provider"
 PREFIX_KEY = "embedding_passage_prefix"
 FAST = "fast-"

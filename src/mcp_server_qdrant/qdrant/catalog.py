@@ -18,7 +18,7 @@ from rapidfuzz.distance import OSA
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
@@ -31,7 +31,6 @@ FAILED_SECONDS = 5.0
 LOOK_UP_SECONDS = 3.0
 NEAR = 0.7
 NEAR_NAMES = 3
-MODEL_KEY = "embedding_model"
 UPDATED_KEY = "updated_at"
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
 

@@ -1,7 +1,8 @@
-"""What callers may filter by, turned into Qdrant's own filter."""
+"""Filters that callers send, checked and turned into Qdrant's own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -25,6 +26,8 @@ _INDEXES = {
     "float": models.PayloadSchemaType.FLOAT,
     "boolean": models.PayloadSchemaType.BOOL,
 }
+CLAUSES = ("must", "should", "must_not")
+_GROUPS = (*CLAUSES, "min_should", "nested")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
@@ -41,17 +44,14 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
         parsed = models.Filter.model_validate(raw)
     except ValidationError as error:
         raise InvalidFilter(_sentence(_fault(raw, error))) from error
-    for one in _conditions(parsed):
-        if isinstance(one, models.FieldCondition):
-            _check_field(one)
-        if isinstance(one, models.HasIdCondition) and not all(map(_is_point_id, one.has_id)):
-            raise InvalidFilter(_sentence("has_id takes ids of points, as qdrant-find shows them"))
+    for _, condition in conditions(raw):
+        _check_condition(condition)
     return parsed
 
 
 def _check_size(raw: Any) -> None:
     """Refuse more than an engine should be asked, before time is spent on understanding it."""
-    if len(list(islice(_entries(raw), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
+    if len(list(islice(conditions(raw, deepest=MAX_DEPTH), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
         raise InvalidFilter(
             f"A filter has at most {MAX_CONDITIONS} conditions, those inside others counted: "
             'ask for less; {"match": {"any": [...]}} compares with many values at once.'
@@ -76,52 +76,54 @@ def _check_size(raw: Any) -> None:
             inside += [(item, level + 1) for item in value if isinstance(item, dict | list)]
 
 
-def _entries(raw: Any, level: int = 0) -> Iterator[Any]:
-    """Whatever stands in a clause of a raw filter, at any depth that it may have."""
-    if not isinstance(raw, dict) or level > MAX_DEPTH:
+def conditions(where: Any, inside: str = "", deepest: float = inf) -> Iterator[tuple[str, Any]]:
+    """Every condition of a filter in REST form, filters and nested ones counted, at any depth.
+
+    With it the path of the list whose elements it is asked of, bare and with a dot at its end; ""
+    outside of nested filters. The filter may be anything that a caller sent.
+    """
+    if not isinstance(where, dict) or deepest < 0:
         return
-    least = raw.get("min_should")
-    clauses = [raw.get(name) for name in ("must", "should", "must_not")]
+    least = where.get("min_should")
+    clauses = [where.get(name) for name in CLAUSES]
     clauses.append(least.get("conditions") if isinstance(least, dict) else None)
     for clause in clauses:
-        for one in clause if isinstance(clause, list | tuple) else [clause] if clause else ():
-            yield one
-            yield from _entries(one, level + 1)
-            nested = one.get("nested") if isinstance(one, dict) else None
+        for condition in clause if isinstance(clause, list | tuple) else [clause] if clause else ():
+            yield inside, condition
+            yield from conditions(condition, inside, deepest - 1)
+            nested = condition.get("nested") if isinstance(condition, dict) else None
             if isinstance(nested, dict) and "filter" in nested:
-                yield from _entries(nested["filter"], level + 1)
+                path = f"{inside}{bare(str(nested.get('key')))}."
+                yield from conditions(nested["filter"], path, deepest - 1)
 
 
-def _check_field(one: models.FieldCondition) -> None:
-    """Refuse a condition that asks nothing, or for a text as long as a text."""
-    if one.model_fields_set == {"key"}:
-        raise InvalidFilter(_sentence(f"nothing is asked of the field {one.key[:SHOWN]!r}"))
-    said = (one.match.__dict__.get(kind, "") for kind in _WORDS) if one.match else ()
-    if any(len(text) > MAX_WORDS for text in said):
+def bare(key: str) -> str:
+    """A payload path as its names alone: `"a"[].b` is a.b."""
+    return ".".join(step.split("[")[0].strip('"') for step in key.split("."))
+
+
+def _check_condition(condition: Mapping[str, Any]) -> None:
+    """Refuse a condition that asks nothing, too much, or for what cannot be there."""
+    if condition.keys() == {"key"}:
+        raise InvalidFilter(
+            _sentence(f"nothing is asked of the field {condition['key'][:SHOWN]!r}")
+        )
+    match = condition.get("match") or {}
+    if any(len(match.get(kind) or "") > MAX_WORDS for kind in _WORDS):
         raise InvalidFilter(
             f"A text to match in a filter has at most {MAX_WORDS} characters: shorten it."
         )
+    if not all(map(_is_point_id, condition.get("has_id") or ())):
+        raise InvalidFilter(_sentence("has_id takes ids of points, as qdrant-find shows them"))
+    nested = condition.get("nested")
+    inside = [found for _, found in conditions(nested["filter"])] if nested else []
+    if sum(found.keys().isdisjoint(_GROUPS) for found in inside) > MAX_INSIDE:
+        raise InvalidFilter(f"A nested filter has at most {MAX_INSIDE} conditions.")
 
 
-def _is_point_id(one: object) -> bool:
-    known = as_point_id(str(one))
-    return isinstance(known, type(one)) and not isinstance(one, bool)
-
-
-def _conditions(parsed: models.Filter) -> Iterator[Any]:
-    """Every condition of a filter, those of filters inside it too."""
-    least = parsed.min_should.conditions if parsed.min_should else None
-    for clause in (parsed.must, parsed.should, parsed.must_not, least):
-        for one in clause if isinstance(clause, list) else [clause] if clause else ():
-            if isinstance(one, models.Filter):
-                yield from _conditions(one)
-            elif isinstance(one, models.NestedCondition):
-                inside = list(_conditions(one.nested.filter))
-                if len(inside) > MAX_INSIDE:
-                    raise InvalidFilter(f"A nested filter has at most {MAX_INSIDE} conditions.")
-                yield from inside
-            else:
-                yield one
+def _is_point_id(value: object) -> bool:
+    known = as_point_id(str(value))
+    return isinstance(known, type(value)) and not isinstance(value, bool)
 
 
 def _sentence(fault: str) -> str:

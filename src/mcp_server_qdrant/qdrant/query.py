@@ -1,7 +1,8 @@
-"""What a search asks: fused candidates, exact leg scores, probes, payloads; in native queries."""
+"""The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from qdrant_client import models
@@ -28,7 +29,6 @@ TIES = 4
 
 # Exact scores even where vectors are quantised or indexed: the candidates are few.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
-_RRF = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
 
 
 class Queries:
@@ -40,7 +40,7 @@ class Queries:
     def __init__(self, client: AsyncQdrantBase, hidden: Sequence[str] = ()) -> None:
         self._client = client
         self._hidden = tuple(hidden)
-        self._weighted = True
+        self._takes_weights = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -51,7 +51,7 @@ class Queries:
     def without(
         self, condition: models.Filter | None, versions: Collection[str]
     ) -> models.Filter | None:
-        """The condition, and that a point is of none of these versions."""
+        """The condition, without the points of these versions."""
         if not versions:
             return condition
         among = models.MatchAny(any=sorted(versions))
@@ -59,7 +59,7 @@ class Queries:
         return models.Filter(must=[condition] if condition else None, must_not=kept)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
-        """The targets, parted into those that are asked together: here each by itself."""
+        """The targets in groups that are asked together: here each by itself."""
         return [[target] for target in targets]
 
     async def search(
@@ -72,7 +72,7 @@ class Queries:
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id.
 
-        Raises what concerns all; an error in the answer concerns that target.
+        An error that is raised concerns all targets, one in the answer concerns its target.
         """
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
@@ -105,76 +105,48 @@ class Queries:
         """
         legs = _legs(target, query)
         if len(legs) == 1 and not query.tags:
-            return await self._of_one_leg(target, legs[0], depth, condition, with_payload)
+            ((vector, using),) = legs
+            response = await self._client.query_points(
+                target.collection,
+                query=vector,
+                using=using,
+                limit=depth,
+                query_filter=condition,
+                with_payload=with_payload,
+            )
+            ranked: list[Any] = response.points
+            return [Candidate(p.id, 1 / (RRF_K + n), p.payload) for n, p in enumerate(ranked)]
         prefetch = [_prefetch(vector, using, depth, condition) for vector, using in legs]
         if legs and query.tags:
-            tagged = carrying(query.tags, condition)
-            prefetch.append(_prefetch(*legs[0], depth, tagged))
-        points = await self._fused(
-            target,
-            prefetch,
-            weights(target, query),
+            prefetch.append(_prefetch(*legs[0], depth, carrying(query.tags, condition)))
+        fused = partial(
+            self._client.query_points,
+            target.collection,
+            prefetch=prefetch,
             limit=depth + TIES,
             with_payload=with_payload,
         )
+        points = await self._weighted_or_not(fused, weights(target, query))
         found = [Candidate(point.id, point.score, point.payload) for point in points]
         found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
         return found[:depth]
 
-    async def _of_one_leg(
-        self,
-        target: Target,
-        leg: tuple[Any, str | None],
-        depth: int,
-        condition: models.Filter | None,
-        with_payload: bool,  # noqa: FBT001
-    ) -> list[Candidate]:
-        response = await self._client.query_points(
-            target.collection,
-            query=leg[0],
-            using=leg[1],
-            limit=depth,
-            query_filter=condition,
-            with_payload=with_payload,
-        )
-        points: list[Any] = response.points
-        return [
-            Candidate(point.id, 1 / (RRF_K + rank), point.payload)
-            for rank, point in enumerate(points)
-        ]
-
-    async def _fused(
-        self,
-        target: Target,
-        prefetch: list[models.Prefetch],
-        weighted: list[float] | None,
-        *,
-        limit: int,
-        with_payload: bool,
+    async def _weighted_or_not(
+        self, fused: Callable[..., Awaitable[Any]], weighted: list[float] | None
     ) -> list[Any]:
         """The points by RRF; without the weights where a server is too old to take them."""
-        if not self._weighted:
-            weighted = None
-        rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted)) if weighted else _RRF
+        plain = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
+        if not (weighted and self._takes_weights):
+            return list((await fused(query=plain)).points)
         try:
-            response = await self._client.query_points(
-                target.collection,
-                prefetch=prefetch,
-                query=rrf,
-                limit=limit,
-                with_payload=with_payload,
-            )
+            rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted))
+            return list((await fused(query=rrf)).points)
         except UnknownCollection:
             raise
         except RequestError:
-            if not weighted:
-                raise
-            found = await self._fused(
-                target, prefetch, None, limit=limit, with_payload=with_payload
-            )
-            self._weighted = False  # it was the weights
-            return found
-        return list(response.points)
+            found = await fused(query=plain)
+            self._takes_weights = False  # the weights were the reason
+            return list(found.points)
 
     async def leg_scores(
         self, target: Target, query: LegQuery, ids: Sequence[PointId]
@@ -234,7 +206,7 @@ class Queries:
         return [await self._payloads(target.collection, ids, fields) for target, ids in asked]
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """All of the payloads of points of which a part was read, as no server does."""
+        """The whole payloads of points of which only a part was read; a server reads no parts."""
         return await self._payloads(target.collection, ids, None)
 
     async def _payloads(
@@ -277,9 +249,9 @@ def weights(target: Target, query: LegQuery) -> list[float] | None:
 
 
 def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
-    """That a point carries one of the tags (payload key, value) and meets the condition."""
+    """The points that carry one of the tags (payload key, value) and meet the condition."""
     keys = dict.fromkeys(key for key, _ in tags)
-    one = models.Filter(
+    either = models.Filter(
         should=[
             models.FieldCondition(
                 key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
@@ -287,7 +259,7 @@ def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -
             for key in keys
         ]
     )
-    return models.Filter(must=[one, condition]) if condition else one
+    return models.Filter(must=[either, condition]) if condition else either
 
 
 def by_leg(

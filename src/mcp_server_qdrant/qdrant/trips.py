@@ -1,4 +1,4 @@
-"""What a search asks of the embedded engine: a few trips for all collections together."""
+"""The queries of a search to the embedded engine: a few trips for all collections together."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,13 +25,13 @@ class EdgeQueries(Queries):
     def __init__(
         self, client: Any, hidden: Sequence[str] = (), paths: Sequence[str] | None = None
     ) -> None:
-        """`paths` are what a search reads of heavy payloads."""
+        """`paths` are the fields that a search reads of heavy payloads."""
         super().__init__(client, hidden)
         self._edge = client  # an EdgeClient, or a tenant's view of one
         self._paths = paths
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
-        """The targets, parted into those that are asked together."""
+        """The targets in groups that are asked together."""
         size = max(1, -(-len(targets) // TRIPS))
         return [targets[start : start + size] for start in range(0, len(targets), size)]
 
@@ -72,15 +72,12 @@ class EdgeQueries(Queries):
         asked: Sequence[tuple[Target, Sequence[PointId]]],
         fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points by id, or these fields of them.
-
-        Of heavy ones a part.
-        """
+        """For each target the payloads by id, or these fields of them; of heavy ones a part."""
         named = [(target.collection, ids, fields) for target, ids in asked]
         return await self._each("payloads", named, self._paths)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """All of the payloads, a few at a time: the event loop goes on between them."""
+        """The whole payloads, a few at a time: the event loop goes on between them."""
         found: dict[PointId, Payload] = {}
         for start in range(0, len(ids), HEAVY_AT_ONCE):
             some = (target.collection, ids[start : start + HEAVY_AT_ONCE], None)

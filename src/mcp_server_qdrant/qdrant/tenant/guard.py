@@ -1,4 +1,4 @@
-"""Whose a point is: the filters, the stamp, and what of a payload is nobody else's business."""
+"""Ownership of points: the filters, the stamp, and the fields that other tenants do not see."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,13 +11,12 @@ from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import NAMESPACE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-
-CLAUSES = ("must", "should", "must_not")
+from mcp_server_qdrant.qdrant.filters import bare, conditions
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """A tenant, the payload field that says whose a point is, and that of who may read it too."""
+    """A tenant, the payload field of a point's owner, and the field of its other readers."""
 
     name: str
     field: str
@@ -30,13 +29,13 @@ class Tenant:
 
     @property
     def readable(self) -> models.Filter:
-        """Those, and what others share with it."""
+        """Its own points, and those that others share with it."""
         either = [_equals(self.field, self.name), _equals(self.shared, self.name)]
         return models.Filter(should=either)
 
     @property
     def indexes(self) -> dict[str, Any]:
-        """What a collection indexes so that a tenant's points are found, and lie together."""
+        """The payload indexes by which a tenant's points are found, and lie together."""
         together = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
         return {self.field: together, self.shared: models.PayloadSchemaType.KEYWORD}
 
@@ -58,7 +57,7 @@ class Tenant:
     def shown(self, payload: Payload | None) -> Payload | None:
         """The payload as the tenant sees it.
 
-        A document of another's is told from an own one of the same id.
+        The id of another tenant's document is replaced: the tenant may have one of the same id.
         """
         if not payload:
             return payload
@@ -85,41 +84,29 @@ def check(where: Any, hidden: Iterable[str]) -> None:
 
 
 def check_key(key: str, hidden: Iterable[str]) -> None:
-    """The same of one payload path."""
+    """Refuse a hidden payload path. Raises InvalidFilter."""
     for kept in hidden:
         if f"{bare(key)}.".startswith(f"{kept}."):
             raise InvalidFilter(f"query_filter may not ask about the field {kept!r}.")
 
 
 def both(guard: models.Filter, where: Any) -> models.Filter:
-    """What meets both; `where` is a filter or nothing."""
+    """A filter for points that meet both; `where` is a filter or None."""
     return guard if where is None else models.Filter(must=[guard, where])
 
 
-def keys(where: Mapping[str, Any], inside: str = "") -> Iterator[str]:
+def keys(where: Mapping[str, Any]) -> Iterator[str]:
     """The payload keys that a filter in REST form asks about, without brackets and quotes."""
-    least = where.get("min_should") or {}
-    for clause in (*(where.get(name) for name in CLAUSES), least.get("conditions")):
-        for one in clause if isinstance(clause, list) else [clause] if clause else ():
-            nested = one.get("nested")
-            if nested:
-                yield from keys(nested["filter"], f"{inside}{bare(nested['key'])}.")
-            elif "key" in one:
-                yield inside + bare(one["key"])
-            elif any(name in one for name in (*CLAUSES, "min_should")):
-                yield from keys(one, inside)
-            for name in ("is_empty", "is_null"):
-                if isinstance(one.get(name), Mapping):
-                    yield inside + bare(one[name]["key"])
-
-
-def bare(key: str) -> str:
-    """A payload path as its names alone: `"a"[].b` is a.b."""
-    return ".".join(step.split("[")[0].strip('"') for step in key.split("."))
+    for inside, condition in conditions(where):
+        if "key" in condition:
+            yield inside + bare(condition["key"])
+        for name in ("is_empty", "is_null"):
+            if isinstance(condition.get(name), Mapping):
+                yield inside + bare(condition[name]["key"])
 
 
 def at(payload: Mapping[str, Any], path: str) -> Any:
-    """What stands at a path of a payload."""
+    """The value at a path of a payload."""
     value: Any = payload
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -127,24 +114,24 @@ def at(payload: Mapping[str, Any], path: str) -> Any:
 
 
 def without(payload: Payload, path: str) -> Payload:
-    """The payload without what stands at a path; the given one is not changed."""
-    first, _, rest = path.partition(".")
+    """A copy of the payload without the value at a path."""
+    first, _, deeper = path.partition(".")
     if first not in payload:
         return payload
-    if not rest:
+    if not deeper:
         return {key: value for key, value in payload.items() if key != first}
-    return payload | {first: _stripped(payload[first], rest)}
+    return payload | {first: _stripped(payload[first], deeper)}
 
 
 def _stripped(value: Any, path: str) -> Any:
     if isinstance(value, list):
-        return [_stripped(one, path) for one in value]
+        return [_stripped(item, path) for item in value]
     return without(value, path) if isinstance(value, dict) else value
 
 
 def _with(payload: Payload, steps: list[str], value: Any) -> Payload:
-    first, *rest = steps
+    first, *deeper = steps
     inner = payload.get(first)
-    if rest:
-        value = _with(inner if isinstance(inner, dict) else {}, rest, value)
+    if deeper:
+        value = _with(inner if isinstance(inner, dict) else {}, deeper, value)
     return payload | {first: value}

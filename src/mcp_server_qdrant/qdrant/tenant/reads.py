@@ -1,6 +1,6 @@
 """One tenant's view of an engine: what it may not see is not there.
 
-Whatever is asked goes through here with the tenant's filter on it. What this class does not
+Every call goes through here and gets the tenant's filter. A method that this class does not
 confine it does not have: new code that calls anything else of the client fails.
 """
 
@@ -27,8 +27,8 @@ UNSEEN_SECONDS = 15.0
 AT_ONCE = 16
 CORPUS_SINCE = (1, 19)
 
-# What scores by a vector that is given, or not at all. A query by a point's id would use a vector
-# that may be another's.
+# Queries that hold their vector, or need none. A query by a point's id would use a vector that may
+# be another tenant's.
 _QUERIES = (
     models.SparseVector,
     models.Document,
@@ -40,9 +40,9 @@ _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
 class Corpus:
-    """Whether the engine can weigh words over a tenant's points alone; asked once.
+    """The check that the engine can weigh words over one tenant's points alone; made once.
 
-    `version` tells a server's version; None: an engine that is known to.
+    `version` reads a server's version; None: an engine that is known to be able to.
     """
 
     def __init__(self, version: Callable[[], Awaitable[str]] | None = None) -> None:
@@ -65,7 +65,7 @@ class Corpus:
 class TenantClient:
     """The reads of AsyncQdrantBase that this server uses, for one tenant.
 
-    `seen` is what is known of which collections the tenant sees, and until when.
+    `seen` caches which collections the tenant sees, and until when.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class TenantClient:
     async def get_collections(self) -> models.CollectionsResponse:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
-        names = [one.name for one in response.collections]
+        names = [found.name for found in response.collections]
         answers = await asyncio.gather(*map(self._sees, names), return_exceptions=True)
         failures = []
         visible = []
@@ -115,9 +115,9 @@ class TenantClient:
     async def get_aliases(self) -> models.CollectionsAliasesResponse:
         """The aliases of collections that the tenant may see."""
         found = (await self._inner.get_aliases()).aliases
-        names = {one.name for one in (await self.get_collections()).collections}
+        names = {visible.name for visible in (await self.get_collections()).collections}
         return models.CollectionsAliasesResponse(
-            aliases=[one for one in found if one.collection_name in names]
+            aliases=[alias for alias in found if alias.collection_name in names]
         )
 
     async def collection_exists(self, collection_name: str) -> bool:
@@ -171,30 +171,20 @@ class TenantClient:
         using: str | None = None,
         prefetch: models.Prefetch | list[models.Prefetch] | None = None,
         query_filter: models.Filter | None = None,
-        search_params: models.SearchParams | None = None,
         limit: int = 10,
         with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        score_threshold: float | None = None,
     ) -> QueryResponse:
         """The best of the tenant's points."""
         request = models.QueryRequest.model_construct(
-            using=using, prefetch=prefetch, filter=query_filter, params=search_params, query=query
-        )
-        asked = await self._confined(collection_name, request, {})
-        answer = await self._inner.query_points(
-            collection_name,
-            query=query,
             using=using,
-            prefetch=asked.prefetch,
-            query_filter=asked.filter,
-            search_params=asked.params,
+            prefetch=prefetch,
+            filter=query_filter,
+            query=query,
             limit=limit,
             with_payload=with_payload,
-            with_vectors=with_vectors,
-            score_threshold=score_threshold,
         )
-        return self._answered(answer)
+        (answer,) = await self.query_batch_points(collection_name, [request])
+        return answer
 
     async def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest]
@@ -202,8 +192,11 @@ class TenantClient:
         """One answer per request."""
         made: dict[int, models.Filter] = {}
         asked = [await self._confined(collection_name, one, made) for one in requests]
-        answers = await self._inner.query_batch_points(collection_name, asked)
-        return [self._answered(answer) for answer in answers]
+        answers: list[QueryResponse] = await self._inner.query_batch_points(collection_name, asked)
+        for answer in answers:
+            for point in answer.points:
+                point.payload = self._tenant.shown(point.payload)
+        return answers
 
     async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
         """A QueryRequest or Prefetch with the guard on it and on all that it is made of.
@@ -235,13 +228,8 @@ class TenantClient:
         idf = models.IdfCorpusParams(corpus=self._guard)
         return (params or models.SearchParams()).model_copy(update={"idf": idf})
 
-    def _answered(self, answer: QueryResponse) -> QueryResponse:
-        for point in answer.points:
-            point.payload = self._tenant.shown(point.payload)
-        return answer
-
     async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
-        """What a search asks of the embedded engine, which puts the guard on each part of it."""
+        """The embedded engine's answers to a search; it puts the guard on each part."""
         if question not in _PLAIN_QUESTIONS:
             raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
         if question == "candidates":
@@ -313,9 +301,8 @@ class TenantClient:
         self,
         collection_name: str,
         count_filter: models.Filter | None = None,
-        exact: bool = True,  # noqa: ARG002, FBT001, FBT002
     ) -> models.CountResult:
-        """How many of the tenant's points match; always exact, an estimate counts others too."""
+        """How many of the tenant's points match; always exact: an estimate counts others too."""
         found: models.CountResult = await self._inner.count(
             collection_name, count_filter=self._guarded(count_filter), exact=True
         )

@@ -1,4 +1,4 @@
-"""What a tenant may change: its own points, and nothing that others share with it."""
+"""The writes of one tenant: its own points, and nothing that others share with it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -39,19 +39,15 @@ class TenantWriter(TenantClient):
 
     async def create_payload_index(
         self, collection_name: str, field_name: str, field_schema: Any = None
-    ) -> models.UpdateResult:
+    ) -> None:
         """Index a field: it says nothing of anybody's points."""
-        made: models.UpdateResult = await self._inner.create_payload_index(
-            collection_name, field_name, field_schema
-        )
-        return made
+        await self._inner.create_payload_index(collection_name, field_name, field_schema)
 
     async def upsert(
         self,
         collection_name: str,
         points: Sequence[models.PointStruct],
-        wait: bool = True,  # noqa: FBT001, FBT002
-    ) -> models.UpdateResult:
+    ) -> None:
         """Write them as the tenant's. Raises InvalidPoint where an id is of a point of another's.
 
         Ids follow from the tenant, so that never happens to what this server writes.
@@ -73,12 +69,11 @@ class TenantWriter(TenantClient):
             )
             for point in points
         ]
-        done: models.UpdateResult = await self._inner.upsert(collection_name, stamped, wait=wait)
+        await self._inner.upsert(collection_name, stamped)
         self._see(collection_name, seen=True)
-        return done
 
     async def _replaced(self, name: str, points: Sequence[models.PointStruct]) -> dict[str, Any]:
-        """With whom those parts are shared that new ones take the place of, by the new one's id."""
+        """Who the parts that new ones replace are shared with, by the new part's id."""
         heads = {str(p.id): head_of(p.id, (p.payload or {}).get("doc")) for p in points}  # type: ignore[arg-type]
         firsts = await self._own(name, {head for head in heads.values() if head is not None})
         before: dict[str, str] = {}
@@ -104,20 +99,18 @@ class TenantWriter(TenantClient):
         field, shared = self._tenant.field, self._tenant.shared
         records = await self._inner.retrieve(name, list(ids), with_payload=[field, shared, "doc"])
         payloads = {str(record.id): record.payload or {} for record in records}
-        mine = self._tenant.name
-        return {point: held for point, held in payloads.items() if at(held, field) == mine}
+        own = self._tenant.name
+        return {point: held for point, held in payloads.items() if at(held, field) == own}
 
     async def delete(
         self,
         collection_name: str,
         points_selector: Any,
-        wait: bool = True,  # noqa: FBT001, FBT002
-    ) -> models.UpdateResult:
+    ) -> None:
         """Delete those of the selected points that are the tenant's own."""
         chosen = models.FilterSelector(filter=self._chosen(points_selector))
-        done: models.UpdateResult = await self._inner.delete(collection_name, chosen, wait=wait)
+        await self._inner.delete(collection_name, chosen)
         self._seen.pop(collection_name, None)  # it may have been the last
-        return done
 
     async def set_payload(
         self,
@@ -125,37 +118,29 @@ class TenantWriter(TenantClient):
         payload: Mapping[str, Any],
         points: Any,
         key: str | None = None,
-        wait: bool = True,  # noqa: FBT001, FBT002
-    ) -> models.UpdateResult:
+    ) -> None:
         """Merge into the payload of the tenant's own points, but for whose they are."""
-        for name in payload:
-            path = f"{key}.{name}." if key else f"{name}."
-            for kept in (self._tenant.field, self._tenant.shared):
-                if path.startswith(f"{kept}.") or f"{kept}.".startswith(path):
-                    raise RequestError(f"The field {kept!r} cannot be set.")
+        self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
         chosen = models.FilterSelector(filter=self._chosen(points))
-        done: models.UpdateResult = await self._inner.set_payload(
-            collection_name, dict(payload), chosen, key=key, wait=wait
-        )
-        return done
+        await self._inner.set_payload(collection_name, dict(payload), chosen, key=key)
 
     async def delete_payload(
         self,
         collection_name: str,
         keys: Sequence[str],
         points: Any,
-        wait: bool = True,  # noqa: FBT001, FBT002
-    ) -> models.UpdateResult:
+    ) -> None:
         """Take fields off the tenant's own points, but for whose they are."""
-        for key in keys:
-            for kept in (self._tenant.field, self._tenant.shared):
-                if f"{kept}.".startswith(f"{key}.") or f"{key}.".startswith(f"{kept}."):
-                    raise RequestError(f"The field {kept!r} cannot be taken off.")
+        self._refuse_ownership(keys, "removed")
         chosen = models.FilterSelector(filter=self._chosen(points))
-        done: models.UpdateResult = await self._inner.delete_payload(
-            collection_name, list(keys), chosen, wait=wait
-        )
-        return done
+        await self._inner.delete_payload(collection_name, list(keys), chosen)
+
+    def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
+        """Refuse a change at, inside or around the fields that say whose a point is."""
+        for path in paths:
+            for kept in (self._tenant.field, self._tenant.shared):
+                if f"{path}.".startswith(f"{kept}.") or f"{kept}.".startswith(f"{path}."):
+                    raise RequestError(f"The field {kept!r} cannot be {changed}.")
 
     def _chosen(self, selector: Any) -> models.Filter:
         """The own points among those selected by ids or by a filter."""
