@@ -17,8 +17,10 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.settings.environment import Settings
@@ -121,6 +123,36 @@ async def either_engine(kind: str, folder: Path) -> AsyncIterator[Engine]:
         yield Engine(client)
     finally:
         await client.close()
+
+
+async def nearest(
+    client: Any,
+    collection: str,
+    vector: Any,
+    using: str = "",
+    *,
+    where: models.Filter | None = None,
+    limit: int = 10,
+) -> list[models.ScoredPoint]:
+    """The best points of one leg with their scores and payloads, as a search asks either engine."""
+    inner = getattr(client, "client", client)
+    if not isinstance(getattr(inner, "_inner", inner), EdgeClient):
+        answer = await client.query_points(
+            collection, vector, using=using or None, query_filter=where, limit=limit
+        )
+        return list(answer.points)
+    if isinstance(vector, models.SparseVector):
+        vector = (vector.indices, vector.values)
+    legs = [(using, vector, plain(where), 1.0, True)]
+    asked = "candidates", [(collection, legs)], 60, limit, True
+    ((well, value),) = await client.hybrid(*asked)
+    if not well:
+        raise error_in(value)
+    ids, _, (scores,), payloads, _ = value
+    return [
+        models.ScoredPoint.model_construct(id=point, score=score, payload=payload)
+        for point, score, payload in zip(ids, scores, payloads, strict=True)
+    ]
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

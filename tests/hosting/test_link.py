@@ -75,7 +75,7 @@ async def test_the_nearer_of_two_ends_counts(own, said):
 
 async def test_a_call_that_the_host_dropped_was_too_late_and_was_not_done():
     async with line() as (link, host):
-        task = asyncio.ensure_future(link.call("upsert", "c", [], None, None))
+        task = asyncio.ensure_future(link.call("upsert", "c", []))
         heard = await host.hear()
         host.answer(*heard.dropped)
 
@@ -87,7 +87,7 @@ async def test_a_call_that_the_host_dropped_was_too_late_and_was_not_done():
 async def test_a_write_that_nobody_answers_in_time_may_have_been_done():
     async with line() as (link, _):
         with pytest.raises(EngineTimeout, match="may or may not"):
-            await link.call("upsert", "c", [], None, None, timeout=0.01)
+            await link.call("upsert", "c", [], timeout=0.01)
 
 
 async def test_dropped_calls_leave_room_on_the_line():

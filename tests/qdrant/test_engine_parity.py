@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.e2e.raw import host_pid
+from tests.support import nearest
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
@@ -91,22 +92,6 @@ def field(key, **test):
 
 def must(*conditions):
     return models.Filter(must=list(conditions))
-
-
-def fused(weights=None, k=60, limit=5, **more):
-    return {
-        "prefetch": [
-            models.Prefetch(query=[1.0, 0.2, 0.1, 0.0], using="d", limit=20),
-            models.Prefetch(
-                query=models.SparseVector(indices=[1, 11], values=[1.0, 1.0]),
-                using="bm25",
-                limit=20,
-            ),
-        ],
-        "query": models.RrfQuery(rrf=models.Rrf(k=k, weights=weights)),
-        "limit": limit,
-        **more,
-    }
 
 
 def ids(found):
@@ -254,167 +239,34 @@ async def test_a_filter_finds_what_it_says(books, kind, indexed):
     assert (await books.count(NAME, chosen)).count == expected
     points, _ = await books.scroll(NAME, chosen, limit=100, with_payload=False)
     assert len(points) == expected
-    found = await books.query_points(
-        NAME, [1.0, 0, 0, 0], using="d", query_filter=chosen, limit=100
-    )
+    found = await nearest(books, NAME, [1.0, 0, 0, 0], "d", where=chosen, limit=100)
     assert sorted(ids(found)) == sorted(ids(points))
 
 
 async def test_nearest_comes_first_with_its_cosine(books):
-    found = await books.query_points(NAME, [1.0, 0.0, 0.0, 0.0], using="d", limit=3)
+    found = await nearest(books, NAME, [1.0, 0.0, 0.0, 0.0], "d", limit=3)
 
     assert ids(found) == [0, 1, 2]
-    assert found.points[0].score == pytest.approx(1 / math.sqrt(1.01), abs=1e-5)
-    assert found.points[0].payload == point(0).payload
-
-
-async def test_offset_limit_and_threshold_cut_the_list(books):
-    whole = ids(await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=10))
-    part = await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=4, offset=3)
-    above = await books.query_points(NAME, [1.0, 0, 0, 0], using="d", limit=30, score_threshold=0.9)
-
-    assert ids(part) == whole[3:7]
-    assert 0 < len(above.points) < 30
-    assert all(p.score >= 0.9 for p in above.points)
-
-
-async def test_a_point_id_as_query_means_its_vector_and_not_the_point(books):
-    found = await books.query_points(NAME, 3, using="d", limit=3)
-
-    assert set(ids(found)) <= {1, 2, 4, 5}
-    assert 3 not in ids(found)
+    assert found[0].score == pytest.approx(1 / math.sqrt(1.01), abs=1e-5)
+    assert found[0].payload == point(0).payload
 
 
 async def test_sparse_scores_carry_the_collections_idf(books):
-    found = await books.query_points(
-        NAME, models.SparseVector(indices=[105], values=[1.0]), using="bm25", limit=3
-    )
+    words = models.SparseVector(indices=[105], values=[1.0])
+    found = await nearest(books, NAME, words, "bm25", limit=3)
 
     assert ids(found) == [5]
-    assert found.points[0].score == pytest.approx(0.5 * math.log((25 - 1 + 0.5) / 1.5 + 1), 1e-4)
+    assert found[0].score == pytest.approx(0.5 * math.log((25 - 1 + 0.5) / 1.5 + 1), 1e-4)
 
 
-async def test_a_probe_of_one_term_brings_score_and_stored_value(books):
-    probe = models.QueryRequest(
-        query=models.SparseVector(indices=[11], values=[1.0]),
-        using="bm25",
-        limit=1,
-        with_vector=["bm25"],
-        with_payload=False,
-    )
-    none = models.QueryRequest(
-        query=models.SparseVector(indices=[999_999], values=[1.0]), using="bm25", limit=1
-    )
-    hit, miss = await books.query_batch_points(NAME, [probe, none])
-
-    vector = hit.points[0].vector["bm25"]
-    assert isinstance(vector, models.SparseVector)
-    stored = dict(zip(vector.indices, vector.values, strict=True))[11]
-    with_term = sum(i % 3 == 1 and i % 6 != 0 for i in range(30))
-    idf = math.log((25 - with_term + 0.5) / (with_term + 0.5) + 1)
-    assert hit.points[0].score / stored == pytest.approx(idf, 1e-4)
-    assert hit.points[0].payload in (None, {})
-    assert miss.points == []
-
-
-async def test_rrf_of_two_legs_has_the_servers_scores(books):
-    found = await books.query_points(NAME, **fused(limit=30))
-    dense = ids(await books.query_points(NAME, [1.0, 0.2, 0.1, 0.0], using="d", limit=20))
-    sparse = ids(
-        await books.query_points(
-            NAME,
-            models.SparseVector(indices=[1, 11], values=[1.0, 1.0]),
-            using="bm25",
-            limit=20,
-        )
-    )
-
-    for p in found.points:
-        expected = sum(1 / (leg.index(p.id) + 60) for leg in (dense, sparse) if p.id in leg)
-        assert p.score == pytest.approx(expected, abs=1e-6)
-
-
-async def test_rrf_weights_move_the_order_when_k_is_small(books):
-    dense = await books.query_points(NAME, **fused([1.0, 0.01], k=2, limit=1))
-    sparse = await books.query_points(NAME, **fused([0.01, 1.0], k=2, limit=1))
-
-    assert ids(dense) == [1]
-    assert ids(sparse) == [28]
-
-
-async def test_the_plain_fusion_query_is_rrf_with_k_two(books):
-    parts = fused(limit=5)
-    parts["query"] = models.FusionQuery(fusion=models.Fusion.RRF)
-    plain = await books.query_points(NAME, **parts)
-    explicit = await books.query_points(NAME, **fused(k=2, limit=5))
-
-    assert [p.score for p in plain.points] == pytest.approx([p.score for p in explicit.points])
-
-
-async def test_fused_ties_come_back_in_one_order(books):
-    first = [ids(await books.query_points(NAME, **fused(limit=6))) for _ in range(8)]
-
-    assert all(order == first[0] for order in first)
-
-
-async def test_filters_of_prefetch_and_root_both_count(books):
-    red = must(field("colour", match=models.MatchValue(value="red")))
-    parts = fused(limit=30, query_filter=red)
-    assert {i % 3 for i in ids(await books.query_points(NAME, **parts))} == {0}
-    parts = fused(limit=30)
-    for leg in parts["prefetch"]:
-        leg.filter = red
-    assert {i % 3 for i in ids(await books.query_points(NAME, **parts))} == {0}
-
-
-async def test_a_prefetch_can_be_rescored(books):
-    found = await books.query_points(
-        NAME,
-        prefetch=models.Prefetch(
-            query=models.SparseVector(indices=[11], values=[1.0]), using="bm25", limit=50
-        ),
-        query=[1.0, 0, 0, 0],
-        using="d",
-        limit=3,
-    )
-
-    assert ids(found) == [1, 4, 7]
-
-
-async def test_a_batch_answers_in_order(books):
-    requests = [
-        models.QueryRequest(query=[1.0, 0, 0, 0], using="d", limit=1),
-        models.QueryRequest(
-            query=[1.0, 0, 0, 0],
-            using="d",
-            limit=2,
-            filter=must(models.HasIdCondition(has_id=[5, 6])),
-            with_payload=["n"],
-        ),
-    ]
-    first, second = await books.query_batch_points(NAME, requests)
-
-    assert ids(first) == [0]
-    assert ids(second) == [5, 6]
-    assert second.points[0].payload == {"n": 5}
-
-
-async def test_an_ordered_query_follows_the_field(books):
-    await books.create_payload_index(NAME, "n", "integer")
-    order = models.OrderBy(key="n", direction=models.Direction.DESC)
-    found = await books.query_points(NAME, models.OrderByQuery(order_by=order), limit=3)
-
-    assert ids(found) == [29, 28, 27]
-
-
-@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
-async def test_a_scroll_can_be_ordered(books, indexed):
-    """The server wants an index for this; here it is only faster with one."""
-    if indexed:
-        await books.create_payload_index(NAME, "when", "datetime")
+async def test_a_scroll_can_be_ordered_by_an_indexed_field(books):
     order = models.OrderBy(
         key="when", direction="desc", start_from=datetime(2024, 1, 20, tzinfo=UTC)
     )
+    if books.is_edge:
+        with pytest.raises(RequestError, match="no payload index"):
+            await books.scroll(NAME, limit=3, order_by=order)
+    await books.create_payload_index(NAME, "when", "datetime")
     points, following = await books.scroll(NAME, limit=3, order_by=order, with_payload=["n"])
 
     assert [p.payload["n"] for p in points] == [19, 18, 17]
@@ -452,22 +304,20 @@ async def test_retrieve_gives_the_points_that_exist(books):
     assert sorted(three.vector["bm25"].indices) == [1, 10, 103]
 
 
-async def test_payload_can_be_selected_by_inclusion_and_exclusion(books):
+async def test_payload_can_be_selected(books):
     (only,) = await books.retrieve(NAME, [3], models.PayloadSelectorInclude(include=["n"]))
-    (rest,) = await books.retrieve(NAME, [3], models.PayloadSelectorExclude(exclude=["n"]))
     (bare,) = await books.retrieve(NAME, [3], with_payload=False)
 
     assert only.payload == {"n": 3}
-    assert rest.payload == {k: v for k, v in point(3).payload.items() if k != "n"}
     assert not bare.payload
 
 
-@pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
-async def test_facets_count_the_values(books, indexed):
-    """The server wants an index for this; here it is only faster with one."""
-    if indexed:
-        await books.create_payload_index(NAME, "tags", "keyword")
-        await books.create_payload_index(NAME, "even", "bool")
+async def test_facets_count_the_values_of_an_indexed_field(books):
+    if books.is_edge:
+        with pytest.raises(RequestError, match="no payload index"):
+            await books.facet(NAME, "tags", limit=4)
+    await books.create_payload_index(NAME, "tags", "keyword")
+    await books.create_payload_index(NAME, "even", "bool")
     tags = await books.facet(NAME, "tags", limit=4)
     even = await books.facet(
         NAME, "even", facet_filter=must(field("colour", match=models.MatchValue(value="red")))
@@ -485,7 +335,7 @@ async def test_a_uuid_is_an_id_like_any_other(books):
     )
 
     assert ids(await books.retrieve(NAME, [UUID])) == [UUID]
-    assert ids(await books.query_points(NAME, [0, 0, 0, 1.0], using="d", limit=1)) == [UUID]
+    assert ids(await nearest(books, NAME, [0, 0, 0, 1.0], "d", limit=1)) == [UUID]
     one = must(models.HasIdCondition(has_id=[UUID]))
     assert (await books.count(NAME, one)).count == 1
 
@@ -498,23 +348,6 @@ async def test_an_upsert_replaces_the_whole_point(books):
     assert found.payload == {"new": True}
     assert set(found.vector) == {"d"}
     assert (await books.count(NAME)).count == 30
-
-
-async def test_a_batch_of_columns_is_upserted_too(books):
-    await books.upsert(
-        NAME,
-        models.Batch(
-            ids=[100, 101],
-            vectors={"d": [[0, 0, 1.0, 0], [0, 0, 0, 1.0]]},
-            payloads=[{"n": 100}, {"n": 101}],
-        ),
-    )
-    found = await books.retrieve(NAME, [100, 101], with_vectors=True)
-
-    assert [(p.payload["n"], p.vector["d"]) for p in found] == [
-        (100, [0, 0, 1.0, 0]),
-        (101, [0, 0, 0, 1.0]),
-    ]
 
 
 async def test_dates_in_a_payload_become_iso_texts(books):
@@ -606,7 +439,7 @@ async def test_an_unknown_collection_is_an_error_everywhere(client):
     kind = UnknownCollection if client.is_edge else ValueError
     for call in (
         client.get_collection("nope"),
-        client.query_points("nope", [1.0]),
+        nearest(client, "nope", [1.0]),
         client.upsert("nope", [models.PointStruct(id=1, vector=[1.0])]),
         client.scroll("nope"),
         client.count("nope"),
@@ -629,11 +462,12 @@ async def test_an_unnamed_vector_needs_no_name(client):
     await client.upsert(
         "u", [models.PointStruct(id=i, vector=[float(i), 1.0], payload={}) for i in range(5)]
     )
-    found = await client.query_points("u", [1.0, 0.0], limit=2, with_vectors=True)
+    found = await nearest(client, "u", [1.0, 0.0], limit=2)
+    (four,) = await client.retrieve("u", [4], with_vectors=True)
 
     assert ids(found) == [4, 3]
-    assert found.points[0].vector == [4.0, 1.0]
-    assert found.points[0].score == 4.0
+    assert four.vector == [4.0, 1.0]
+    assert found[0].score == 4.0
     info = await client.get_collection("u")
     assert info.config.params.vectors.size == 2
     by_vector = must(models.HasVectorCondition(has_vector=""))
@@ -652,9 +486,9 @@ async def test_a_collection_may_be_sparse_only(client):
         ],
     )
     query = models.SparseVector(indices=[1], values=[2.0])
-    found = await client.query_points("s", query, using="bm25", limit=2)
+    found = await nearest(client, "s", query, "bm25", limit=2)
 
-    assert [(p.id, p.score) for p in found.points] == [(3, 6.0), (2, 4.0)]
+    assert [(p.id, p.score) for p in found] == [(3, 6.0), (2, 4.0)]
     info = await client.get_collection("s")
     assert not info.config.params.vectors
     assert set(info.config.params.sparse_vectors) == {"bm25"}
@@ -666,12 +500,12 @@ async def test_a_collection_may_be_dense_only(client):
         "d", [models.PointStruct(id=i, vector={"v": [float(i), 0.0]}) for i in range(4)]
     )
 
-    assert ids(await client.query_points("d", [0.9, 0.0], using="v", limit=2)) == [1, 0]
+    assert ids(await nearest(client, "d", [0.9, 0.0], "v", limit=2)) == [1, 0]
 
 
 async def test_an_unknown_vector_name_is_an_error(books):
     with pytest.raises(RequestError if books.is_edge else ValueError, match="zz"):
-        await books.query_points(NAME, [1.0, 0, 0, 0], using="zz")
+        await nearest(books, NAME, [1.0, 0, 0, 0], "zz")
 
 
 async def test_payload_indexes_are_listed(books):
@@ -726,8 +560,8 @@ async def test_a_vector_is_added_to_points_that_exist_and_is_searched(books):
     counts = {name: (await books.count(NAME, where)).count for name, where in having.items()}
     assert counts == {"more": 2, "new": 2, "d": 30}
     words = models.SparseVector(indices=[4], values=[1.0])
-    assert ids(await books.query_points(NAME, words, using="more")) == [4]
-    assert ids(await books.query_points(NAME, [1.0, 0.0], using="new")) == [4, 3]
+    assert ids(await nearest(books, NAME, words, "more")) == [4]
+    assert ids(await nearest(books, NAME, [1.0, 0.0], "new")) == [4, 3]
     vectors = (await books.get_collection(NAME)).config.params.vectors
     assert vectors["new"].size == 2
 
@@ -755,7 +589,7 @@ async def test_a_vector_is_taken_away_and_the_others_stay(books):
     assert not (await books.get_collection(NAME)).config.params.sparse_vectors
     words = models.SparseVector(indices=[4], values=[1.0])
     with pytest.raises((RequestError, ValueError)):
-        await books.query_points(NAME, words, using="bm25")
+        await nearest(books, NAME, words, "bm25")
 
 
 async def test_an_added_vector_survives_the_engines_end(folder):

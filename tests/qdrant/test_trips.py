@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from qdrant_client import models
+from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
@@ -13,6 +13,8 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.trips import TRIPS, EdgeQueries
 from tests.support import IDF, foreign, sparse_vector
+
+pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
 NAMES = ("north", "south", "east")
 DENSE, SPARSE = DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True)
@@ -30,9 +32,12 @@ def payload(n: int) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def filled(folder):
-    """Twenty points each: integer ids and UUIDs, some without a dense vector, half with term 7."""
-    client = await EdgeClient.open(folder)
+async def filled(folder=None):
+    """Twenty points each: integer ids and UUIDs, some without a dense vector, half with term 7.
+
+    Of the embedded engine, or without a folder of the local mode.
+    """
+    client = await EdgeClient.open(folder) if folder else AsyncQdrantClient(":memory:")
     try:
         for turn, name in enumerate(NAMES):
 
@@ -73,8 +78,8 @@ async def test_candidates_and_scores_are_those_of_native_queries(tmp_path, legs,
     asked = [
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), QUERY) for name in NAMES
     ]
-    async with filled(tmp_path) as client:
-        one, other = EdgeQueries(client), Queries(client)
+    async with filled(tmp_path) as client, filled() as memory:
+        one, other = EdgeQueries(client), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
             "depth": depth,
@@ -99,8 +104,8 @@ async def test_tags_and_weights_are_those_of_native_queries(tmp_path, legs, filt
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)
         for name, query in zip(NAMES, queries, strict=True)
     ]
-    async with filled(tmp_path) as client:
-        one, other = EdgeQueries(client), Queries(client)
+    async with filled(tmp_path) as client, filled() as memory:
+        one, other = EdgeQueries(client), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
             "depth": 6,
@@ -134,10 +139,10 @@ async def test_payloads_stay_away_until_they_are_asked_for(tmp_path):
 
 
 async def test_probes_are_those_of_native_queries(tmp_path):
-    async with filled(tmp_path) as client:
+    async with filled(tmp_path) as client, filled() as memory:
         asked = [(target(name), [7, 1, 12345]) for name in NAMES]
         together = await EdgeQueries(client).probe(asked)
-        apart = await Queries(client).probe(asked)
+        apart = await Queries(memory).probe(asked)
 
     assert [set(answer) for answer in together] == [{1, 7}] * 3
     for one, other in zip(together, apart, strict=True):

@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.errors import InvalidPoint, RequestError
 from mcp_server_qdrant.qdrant.edge import check
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.support import nearest
 
 SCHEMA = {"name": "c", "vectors": {"d": {"size": 2}}, "sparse_vectors": {"s": {}}}
 
@@ -195,32 +196,44 @@ async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path, kind)
     assert [p.id for p in points] == [1]
     await client.upsert("c", [good(4)])
     query = models.SparseVector(indices=[1], values=[1.0])
-    assert len((await client.query_points("c", query, using="s")).points) == 2
+    assert len(await nearest(client, "c", query, "s")) == 2
     await client.close()
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        {"query": [1.0], "using": "d"},
-        {"query": [1.0, math.nan], "using": "d"},
-        {"query": models.SparseVector(indices=[1, 2], values=[1.0]), "using": "s"},
-        {"query": models.SparseVector(indices=[1], values=[1.0]), "using": "d"},
-        {"query": [1.0, 1.0], "using": "s"},
-        {"query": [1.0, 1.0], "using": "x"},
-        {"query": [1.0, 1.0]},
-        {"query": 77, "using": "d"},
-        {"query": [1.0, 1.0], "using": "d", "limit": -1},
-        {"query": [1.0, 1.0], "using": "d", "with_vectors": ["x"]},
-        {"query": models.RecommendQuery(recommend=models.RecommendInput(positive=[1]))},
+        {"vector": [1.0], "using": "d"},
+        {"vector": [1.0, math.nan], "using": "d"},
+        {"vector": models.SparseVector(indices=[1, 2], values=[1.0]), "using": "s"},
+        {"vector": models.SparseVector(indices=[1], values=[1.0]), "using": "d"},
+        {"vector": [1.0, 1.0], "using": "s"},
+        {"vector": [1.0, 1.0], "using": "x"},
+        {"vector": [1.0, 1.0]},
+        {"vector": 77, "using": "d"},
+        {"vector": [1.0, 1.0], "using": "d", "limit": -1},
     ],
 )
 async def test_a_wrong_query_is_refused_and_hurts_nothing(client, query):
     await client.upsert("c", [good(1)])
     with pytest.raises(RequestError):
-        await client.query_points("c", **query)
+        await nearest(client, "c", **query)
 
-    assert len((await client.query_points("c", [1.0, 1.0], using="d")).points) == 1
+    assert len(await nearest(client, "c", [1.0, 1.0], "d")) == 1
+
+
+async def test_a_wrong_read_is_refused(client):
+    await client.upsert("c", [good(1)])
+    for read in (
+        client.retrieve("c", [1], with_vectors=["x"]),
+        client.retrieve("c", ["no id"]),
+        client.scroll("c", limit=0),
+        client.scroll("c", offset="no id"),
+        client.facet("c", "n", limit=0),
+        client.query_points("c", [1.0, 1.0], using="d"),
+    ):
+        with pytest.raises((RequestError, InvalidPoint)):
+            await read
 
 
 async def test_a_payload_update_is_checked_like_a_point(client):

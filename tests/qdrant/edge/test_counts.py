@@ -88,7 +88,7 @@ class Store:
 
 def upsert(*ids, name="a"):
     points = [(i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2}) for i in ids]
-    return "upsert", name, [wire.pack(points)], None, None
+    return "upsert", name, [wire.pack(points)]
 
 
 def delete(*ids, name="a"):

@@ -30,6 +30,7 @@ from mcp_server_qdrant.qdrant.edge import host as edge_host
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.support import nearest
 
 
 def rendezvous(folder):
@@ -170,13 +171,12 @@ async def test_reads_under_way_are_answered_though_the_host_is_killed(tmp_path):
     await make(client)
     await client.upsert("c", [point(i) for i in range(100)])
     reads = [
-        asyncio.create_task(client.query_points("c", [1.0] * SIZE, using="d", limit=3))
-        for _ in range(50)
+        asyncio.create_task(nearest(client, "c", [1.0] * SIZE, "d", limit=3)) for _ in range(50)
     ]
     await asyncio.sleep(0)
     os.kill(pid_of(tmp_path), signal.SIGKILL)
 
-    assert all(len(found.points) == 3 for found in await asyncio.gather(*reads))
+    assert all(len(found) == 3 for found in await asyncio.gather(*reads))
     await client.close()
 
 
@@ -244,7 +244,7 @@ async def test_a_deadline_that_passes_is_an_error(tmp_path):
     await until(lambda: state(pid_of(tmp_path)) == "T")
     try:
         with pytest.raises(EngineTimeout, match=r"0\.2 seconds"):
-            await client.query_points("c", [1.0], timeout=0.2)
+            await client._link.call("count", "c", None, timeout=0.2)
         late = await opened_late(tmp_path)
         assert isinstance(late, EngineUnavailable)
     finally:
@@ -302,7 +302,7 @@ async def test_queries_get_in_between_the_pieces_of_a_large_store(tmp_path):
     store = asyncio.create_task(client.upsert("c", [point(i) for i in range(8000)]))
     between = 0
     while not store.done():
-        await other.query_points("c", [1.0] * SIZE, using="d", limit=1)
+        await nearest(other, "c", [1.0] * SIZE, "d", limit=1)
         between += 1
 
     await store

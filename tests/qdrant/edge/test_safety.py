@@ -36,7 +36,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.gate import Gate
 from mcp_server_qdrant.qdrant.edge.serve import Session, Writer
-from mcp_server_qdrant.qdrant.edge.shards import IndexNeeded, Shards
+from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
@@ -78,7 +78,10 @@ def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_pat
 
 
 def test_an_error_only_the_host_knows_travels_as_its_nearest_known_kind():
-    assert type(wire.error_in(wire.error_out(IndexNeeded("x")))) is errors.RequestError
+    class Nearby(errors.RequestError):
+        pass
+
+    assert type(wire.error_in(wire.error_out(Nearby("x")))) is errors.RequestError
 
     class Strange(Exception):
         pass
@@ -161,9 +164,9 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     with pytest.raises(
         EngineTimeout, match=r"within 0.1 seconds\. It may or may not have happened"
     ):
-        await client.delete("c", [1], timeout=0.1)
+        await client._link.call("delete", "c", {"points": [1]}, timeout=0.1)
     with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
-        await client.query_points("c", [1.0, 2.0], timeout=0.1)
+        await client._link.call("count", "c", None, timeout=0.1)
     os.kill(pid, signal.SIGCONT)
     await client.close()
 
@@ -224,7 +227,7 @@ def shards_in(path, *names, max_open=8):
 
 
 def upsert(session, number, name):
-    arguments = (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])], None, None)
+    arguments = (name, [wire.pack([(1, {"d": [1.0, 2.0]}, {})])])
     return session, wire.Call(number, "upsert", arguments, math.inf, "")
 
 
@@ -248,7 +251,7 @@ def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
     shards = shards_in(tmp_path, "a", "b", "c", max_open=1)
     writes = Writes(shards)
     for name in ("a", "b"):
-        for _ in writes.upsert(name, upsert(None, 0, name)[1].arguments[1], None, None):
+        for _ in writes.upsert(name, upsert(None, 0, name)[1].arguments[1]):
             pass
     shards.engine(shards.get("c"))
     assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
@@ -421,7 +424,7 @@ def test_a_copy_that_lost_points_does_not_replace_the_shard(tmp_path, monkeypatc
     optimiser = edge_optimise.Optimiser(shards, writes, Gate(), EdgeOptions())
     monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
     optimiser._begin(shard)
-    for _ in writes.upsert("a", upsert(None, 0, "a")[1].arguments[1], None, None):
+    for _ in writes.upsert("a", upsert(None, 0, "a")[1].arguments[1]):
         pass
     if missing:
         shard.record.clear()

@@ -249,7 +249,7 @@ def writer(tmp_path) -> Writer:
 
 def upsert(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
     points = [wire.pack([(number, {"d": [1.0, 2.0]}, {})])]
-    return wire.Call(number, "upsert", ("a", points, None, None), until, caller)
+    return wire.Call(number, "upsert", ("a", points), until, caller)
 
 
 def test_a_write_that_is_late_when_its_turn_comes_is_not_done(writer):

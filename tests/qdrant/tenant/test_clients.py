@@ -26,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
-from tests.support import Clock
+from tests.support import Clock, nearest
 
 RED = Tenant("red", "tenant", "shared_with")
 VECTORS = {"v": models.VectorParams(size=2, distance=models.Distance.COSINE)}
@@ -38,11 +38,25 @@ SPARSE = {
 
 @pytest.fixture(params=["memory", "edge"])
 async def engine(request, tmp_path) -> AsyncIterator:
-    """An engine with points of red (1 to 4), of blue (11 to 20; 20 shared with red), of nobody."""
+    """Both engines, one after the other."""
     if request.param == "edge":
         client = await EdgeClient.open(tmp_path / "engine")
     else:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+    yield await filled(client)
+    await client.close()
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator:
+    """The engine whose queries are a server's."""
+    client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+    yield await filled(client)
+    await client.close()
+
+
+async def filled(client):
+    """The engine with points of red (1 to 4), of blue (11 to 20; 20 is red's too), of nobody."""
     for name in ("both", "blues"):
         await client.create_collection(name, vectors_config=VECTORS, sparse_vectors_config=SPARSE)
     red = [point(n, tenant="red") for n in range(1, 5)]
@@ -50,8 +64,7 @@ async def engine(request, tmp_path) -> AsyncIterator:
     shared = point(20, tenant="blue", shared_with=["green", "red"], doc={"id": "d", "chunk": 0})
     await client.upsert("both", [*red, *blue, shared, point(30)])
     await client.upsert("blues", blue)
-    yield client
-    await client.close()
+    return client
 
 
 def point(number: int, **payload) -> models.PointStruct:
@@ -110,14 +123,13 @@ async def test_every_read_is_of_readable_points(engine):
     facet = await view.facet("both", "n", limit=99)
     assert sorted(hit.value for hit in facet.hits) == MINE
     for query, using in (([1.0, 0.0], "v"), (sparse(1), "bm25"), (sparse(1), "plain")):
-        found = await view.query_points("both", query=query, using=using, limit=99)
-        assert ids(found.points) == MINE
+        assert ids(await nearest(view, "both", query, using, limit=99)) == MINE
     sample = models.SampleQuery(sample=models.Sample.RANDOM)
     assert ids((await view.query_points("both", query=sample, limit=99)).points) == MINE
 
 
-async def test_fused_and_batched_queries_are_too(engine):
-    view = reader(engine)
+async def test_fused_and_batched_queries_are_too(memory):
+    view = reader(memory)
     legs = [
         models.Prefetch(query=[0.0, 1.0], using="v", limit=99),
         models.Prefetch(query=sparse(1, 2, 3), using="bm25", limit=99),
@@ -155,10 +167,7 @@ async def test_no_filter_widens_the_view(engine, where):
 
     assert ids((await view.scroll("both", where, limit=99))[0]) == [1]
     assert (await view.count("both", where)).count == 1
-    found = await view.query_points(
-        "both", query=[1.0, 0.0], using="v", query_filter=where, limit=99
-    )
-    assert ids(found.points) == [1]
+    assert ids(await nearest(view, "both", [1.0, 0.0], "v", where=where, limit=99)) == [1]
 
 
 @pytest.mark.parametrize("key", ["tenant", '"tenant"', "tenant[]", "tenant[0]", "shared_with"])
@@ -200,8 +209,8 @@ async def test_nor_inside_a_nested_condition(engine):
             await view.count("both", models.Filter(must=[condition]))
 
 
-async def test_a_point_may_not_be_searched_by(engine):
-    view = reader(engine)
+async def test_a_point_may_not_be_searched_by(memory):
+    view = reader(memory)
     recommend = models.RecommendQuery(recommend=models.RecommendInput(positive=[11]))
     legs = [models.Prefetch(query=11, using="v")]
 
@@ -222,19 +231,19 @@ async def test_the_engines_idf_is_of_the_readable_points(engine):
     """Term 2 is in three of red's five: ln((5 + 1) / (3 + 0.5)); blue's points do not count."""
     view = reader(engine)
 
-    found = await view.query_points("both", query=sparse(2), using="bm25", limit=1)
+    (found,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
 
-    assert found.points[0].score == pytest.approx(math.log(6 / 3.5), rel=1e-6)
+    assert found.score == pytest.approx(math.log(6 / 3.5), rel=1e-6)
     await engine.upsert("both", [point(n, tenant="blue") for n in range(100, 140)])
-    again = await view.query_points("both", query=sparse(2), using="bm25", limit=1)
-    assert again.points[0].score == found.points[0].score
+    (again,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
+    assert again.score == found.score
 
 
-async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(engine):
+async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(memory):
     async def version():
         return "1.18.3"
 
-    view = TenantClient(engine, RED, Corpus(version))
+    view = TenantClient(memory, RED, Corpus(version))
 
     with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
         await view.query_points("both", query=sparse(2), using="bm25")
@@ -258,11 +267,11 @@ async def test_a_new_enough_server_is_asked_once():
 
 async def test_a_payload_does_not_tell_whose_it_is_nor_who_else_reads_it(engine):
     (shared,) = await reader(engine).retrieve("both", [20])
-    found = await reader(engine).query_points("both", query=[1.0, 0.0], using="v", limit=99)
+    found = await nearest(reader(engine), "both", [1.0, 0.0], "v", limit=99)
 
     assert shared.payload.keys() == {"n", "doc"}
     assert shared.payload["doc"]["id"] != "d"
-    assert all(one.payload.keys() <= {"n", "doc"} for one in found.points)
+    assert all(one.payload.keys() <= {"n", "doc"} for one in found)
     (raw,) = await engine.retrieve("both", [20])
     assert raw.payload["shared_with"] == ["green", "red"]
 

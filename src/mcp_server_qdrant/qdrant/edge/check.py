@@ -210,15 +210,15 @@ def check_vector_name(name: Any) -> None:
 
 def check_query(value: Any, name: str, schema: Schema) -> None:
     """Refuse a query vector that does not fit the collection's vector of that name."""
-    if name not in schema["vectors"] and name not in schema["sparse_vectors"]:
-        raise RequestError(unknown_vector(name, schema))
+    check_names([name], schema)
     try:
-        if name in schema["sparse_vectors"]:
-            check_sparse(value, name)
-        elif isinstance(value, list) and value and isinstance(value[0], list):
-            for row in value:
-                _check_row(row, name, schema["vectors"][name]["size"])
-        else:
-            _check_row(value, name, schema["vectors"][name]["size"])
+        check_vectors({name: value}, schema)
     except InvalidPoint as refusal:
         raise RequestError(str(refusal)) from None
+
+
+def check_names(names: Any, schema: Schema) -> None:
+    """Refuse to show or search vectors that the collection does not have."""
+    for name in names if isinstance(names, list) else ():
+        if name not in schema["vectors"] and name not in schema["sparse_vectors"]:
+            raise RequestError(unknown_vector(name, schema))

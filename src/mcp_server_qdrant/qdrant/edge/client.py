@@ -1,8 +1,8 @@
 """The embedded engine behind qdrant-client's async interface: no server, nothing to install.
 
-The subset of `AsyncQdrantClient` this product uses, with the same signatures and result types.
-Arguments that only mean something to a server (shards, replicas, consistency, ordering, wait)
-are accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
+The subset of `AsyncQdrantClient` that this product uses, with the same result types; a search is a
+call of `hybrid`. Arguments that only mean something to a server (`wait`, `exact`, consistency) are
+accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ DEFAULT_TIMEOUT = 60.0
 HOST = "mcp_server_qdrant.qdrant.edge.host"
 _BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
 _HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
+_DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
 
 class EdgeClient(AsyncQdrantBase):
@@ -43,35 +44,36 @@ class EdgeClient(AsyncQdrantBase):
         await link.open()
         return cls(link)
 
-    async def close(self, **kwargs: Any) -> None:  # noqa: ARG002
+    async def close(self, **_: Any) -> None:
         """Leave the host; it ends shortly after its last client."""
         await self._link.close()
 
-    async def _ask(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
-        return await self._link.call(operation, *arguments, timeout=timeout)
+    async def _ask(self, operation: str, *arguments: Any) -> Any:
+        return await self._link.call(operation, *arguments)
+
+    async def _write(self, operation: str, *arguments: Any) -> models.UpdateResult:
+        """A write is durable when its call returns."""
+        await self._link.call(operation, *arguments)
+        return _DONE
 
     # Collections
 
-    async def get_collections(self, **kwargs: Any) -> models.CollectionsResponse:  # noqa: ARG002
+    async def get_collections(self, **_: Any) -> models.CollectionsResponse:
         """All names."""
         names = await self._ask("collections")
         return models.CollectionsResponse(
             collections=[models.CollectionDescription(name=name) for name in names]
         )
 
-    async def collection_exists(self, collection_name: str, **kwargs: Any) -> bool:  # noqa: ARG002
+    async def collection_exists(self, collection_name: str, **_: Any) -> bool:
         """Whether there is such a collection."""
         return collection_name in await self._ask("collections")
 
-    async def get_aliases(self, **kwargs: Any) -> models.CollectionsAliasesResponse:  # noqa: ARG002
-        """There are none here."""
+    async def get_aliases(self, **_: Any) -> models.CollectionsAliasesResponse:
+        """No alias: the embedded engine has none."""
         return models.CollectionsAliasesResponse(aliases=[])
 
-    async def get_collection(
-        self,
-        collection_name: str,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.CollectionInfo:
+    async def get_collection(self, collection_name: str, **_: Any) -> models.CollectionInfo:
         """Parameters, metadata, payload indexes, and the exact number of points."""
         return plain.collection_info(await self._ask("info", collection_name))
 
@@ -80,35 +82,24 @@ class EdgeClient(AsyncQdrantBase):
         collection_name: str,
         vectors_config: models.VectorParams | Mapping[str, models.VectorParams] | None = None,
         sparse_vectors_config: Mapping[str, models.SparseVectorParams] | None = None,
-        timeout: float | None = None,
         metadata: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **_: Any,
     ) -> bool:
         """Make a collection; RequestError when it exists."""
         made = plain.sidecar(vectors_config, sparse_vectors_config, metadata)
-        await self._ask("create", collection_name, made, timeout=timeout)
+        await self._ask("create", collection_name, made)
         return True
 
     async def update_collection(
-        self,
-        collection_name: str,
-        timeout: float | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, metadata: dict[str, Any] | None = None, **_: Any
     ) -> bool:
         """Merge into the collection's metadata; other changes mean nothing here."""
-        merged = plain_payload(metadata or {})
-        await self._ask("update_metadata", collection_name, merged, timeout=timeout)
+        await self._ask("update_metadata", collection_name, plain_payload(metadata or {}))
         return True
 
-    async def delete_collection(
-        self,
-        collection_name: str,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> bool:
+    async def delete_collection(self, collection_name: str, **_: Any) -> bool:
         """Delete a collection; False when there was none."""
-        return bool(await self._ask("drop", collection_name, timeout=timeout))
+        return bool(await self._ask("drop", collection_name))
 
     async def accept_loss(self, collection_name: str) -> tuple[int, int | None]:
         """Go on without points that are missing on the disk: how many, and how many there are.
@@ -118,91 +109,44 @@ class EdgeClient(AsyncQdrantBase):
         lost, left = await self._ask("accept_loss", collection_name)
         return lost, left
 
-    async def create_payload_index(
-        self,
-        collection_name: str,
-        field_name: str,
-        field_schema: Any = None,
-        field_type: Any = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+    async def create_payload_index(  # type: ignore[override]
+        self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
     ) -> models.UpdateResult:
         """Index a payload field; cheap while the collection is empty."""
-        schema = plain.plain(field_schema if field_schema is not None else field_type)
-        if schema is None:
-            raise RequestError("An index needs a schema.")
-        await self._ask("index", collection_name, field_name, schema, timeout=timeout)
-        return done()
+        return await self._write("index", collection_name, field_name, plain.plain(field_schema))
 
     async def create_vector_name(
-        self,
-        collection_name: str,
-        vector_name: str,
-        vector_name_config: Any,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, vector_name: str, vector_name_config: Any, **_: Any
     ) -> models.UpdateResult:
         """Add a vector, which no point has yet; without effect where it is there already."""
         declared = plain.plain(vector_name_config)
         kind = "sparse_vectors" if "sparse" in declared else "vectors"
         params = declared.get("sparse", declared.get("dense"))
-        arguments = (collection_name, vector_name, kind, params)
-        await self._ask("add_vector", *arguments, timeout=timeout)
-        return done()
+        return await self._write("add_vector", collection_name, vector_name, kind, params)
 
     async def delete_vector_name(
-        self,
-        collection_name: str,
-        vector_name: str,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, vector_name: str, **_: Any
     ) -> models.UpdateResult:
         """Remove a vector from the collection and all its points."""
-        await self._ask("drop_vector", collection_name, vector_name, timeout=timeout)
-        return done()
+        return await self._write("drop_vector", collection_name, vector_name)
 
     # Points
 
-    async def upsert(
-        self,
-        collection_name: str,
-        points: models.Batch | Sequence[models.PointStruct],
-        update_filter: models.Filter | None = None,
-        update_mode: models.UpdateMode | None = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> models.UpdateResult:
-        """Insert or replace points, all or (InvalidPoint) none; durable when it returns."""
-        rows = plain.points_of(points) if isinstance(points, models.Batch) else points
-        blobs = await _blobs(rows)
-        where, mode = _filter(update_filter), plain.plain(update_mode)
-        await self._ask("upsert", collection_name, blobs, where, mode, timeout=timeout)
-        return done()
+    async def upsert(self, collection_name: str, points: Any, **_: Any) -> models.UpdateResult:
+        """Insert or replace points (PointStruct), all or (InvalidPoint) none."""
+        return await self._write("upsert", collection_name, await _blobs(points))
 
     async def update_vectors(
-        self,
-        collection_name: str,
-        points: Sequence[models.PointVectors],
-        update_filter: models.Filter | None = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, points: Sequence[models.PointVectors], **_: Any
     ) -> models.UpdateResult:
         """Replace some vectors of points that exist."""
-        blobs, where = await _blobs(points), _filter(update_filter)
-        await self._ask("update_vectors", collection_name, blobs, where, timeout=timeout)
-        return done()
+        return await self._write("update_vectors", collection_name, await _blobs(points))
 
     async def delete(
-        self,
-        collection_name: str,
-        points_selector: Any,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, points_selector: Any, **_: Any
     ) -> models.UpdateResult:
         """Delete points."""
-        chosen = plain.plain_selector(points_selector)
-        await self._ask("delete", collection_name, chosen, timeout=timeout)
-        return done()
+        return await self._write("delete", collection_name, plain.plain_selector(points_selector))
 
     async def set_payload(
         self,
@@ -210,78 +154,51 @@ class EdgeClient(AsyncQdrantBase):
         payload: dict[str, Any],
         points: Any,
         key: str | None = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **_: Any,
     ) -> models.UpdateResult:
         """Merge into the payload; ids that do not exist are passed over."""
         fields, chosen = plain_payload(payload), plain.plain_selector(points)
-        await self._ask("set_payload", collection_name, fields, chosen, key, timeout=timeout)
-        return done()
+        return await self._write("set_payload", collection_name, fields, chosen, key)
 
     async def delete_payload(
-        self,
-        collection_name: str,
-        keys: Sequence[str],
-        points: Any,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
     ) -> models.UpdateResult:
         """Remove keys from the payload."""
         chosen = plain.plain_selector(points)
-        await self._ask("delete_payload", collection_name, list(keys), chosen, timeout=timeout)
-        return done()
+        return await self._write("delete_payload", collection_name, list(keys), chosen)
 
     # Questions
-
-    async def query_points(
-        self,
-        collection_name: str,
-        query: Any = None,
-        using: str | None = None,
-        prefetch: models.Prefetch | list[models.Prefetch] | None = None,
-        query_filter: models.Filter | None = None,
-        search_params: models.SearchParams | None = None,
-        limit: int = 10,
-        offset: int | None = None,
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        score_threshold: float | None = None,
-        lookup_from: Any = None,
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> QueryResponse:
-        """The best points; RequestError for an unknown vector name or a wrong size."""
-        request = plain.QueryParts(
-            *(query, using, prefetch, query_filter, search_params),
-            *(limit, offset, score_threshold, with_payload, with_vectors, lookup_from),
-        )
-        plain_requests = [plain.plain_request(request)]
-        (rows,) = await self._ask("query", collection_name, plain_requests, timeout=timeout)
-        return plain.response(rows)
 
     async def hybrid(
         self, question: str, *arguments: Any, guard: Any = None
     ) -> list[tuple[bool, Any]]:
-        """What a search asks of many collections in one trip; see `hybrid`.
+        """A question of a search to many collections, in one trip; see `hybrid`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
-        `guard` is a plain filter on all of it.
+        `guard`: a plain filter on all of it.
         """
         answers: list[tuple[bool, Any]] = await self._ask(question, guard, *arguments)
         return answers
 
-    async def query_batch_points(
+    async def query_points(  # type: ignore[override]
         self,
         collection_name: str,
-        requests: Sequence[models.QueryRequest],
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
-    ) -> list[QueryResponse]:
-        """One answer per request, in one trip."""
-        filters: dict[int, Any] = {}
-        plain_requests = [plain.plain_request(request, filters) for request in requests]
-        found = await self._ask("query", collection_name, plain_requests, timeout=timeout)
-        return [plain.response(rows) for rows in found]
+        query: Any = None,
+        query_filter: models.Filter | None = None,
+        limit: int = 10,
+        with_payload: Any = True,  # noqa: FBT002
+        **_: Any,
+    ) -> QueryResponse:
+        """Random points (SampleQuery). RequestError for any other query: `hybrid` searches."""
+        if not isinstance(query, models.SampleQuery):
+            raise RequestError("The embedded engine is not searched by this call.")
+        shown = plain.shown(with_payload, with_vectors=False)
+        rows = await self._ask("sample", collection_name, plain.plain(query_filter), limit, shown)
+        points = [
+            models.ScoredPoint.model_construct(id=point, version=0, score=0.0, payload=payload)
+            for point, payload, _ in rows
+        ]
+        return QueryResponse.model_construct(points=points)
 
     async def retrieve(
         self,
@@ -289,17 +206,16 @@ class EdgeClient(AsyncQdrantBase):
         ids: Sequence[Any],
         with_payload: Any = True,  # noqa: FBT002
         with_vectors: Any = False,  # noqa: FBT002
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **_: Any,
     ) -> list[models.Record]:
         """The points that exist."""
         wanted = [plain.plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
-        size = _HEAVY_POINTS if shown[0] else max(len(wanted), 1)
+        size = _HEAVY_POINTS if with_payload else max(len(wanted), 1)
         answers = await asyncio.gather(
             *(
-                self._ask("retrieve", collection_name, some, *shown, timeout=timeout)
-                for some in (wanted[i : i + size] for i in range(0, len(wanted), size))
+                self._ask("retrieve", collection_name, wanted[start : start + size], shown)
+                for start in range(0, len(wanted), size)
             )
         )
         found = {record.id: record for rows in answers for record in plain.records(rows)}
@@ -314,55 +230,38 @@ class EdgeClient(AsyncQdrantBase):
         offset: Any = None,
         with_payload: Any = True,  # noqa: FBT002
         with_vectors: Any = False,  # noqa: FBT002
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **_: Any,
     ) -> tuple[list[models.Record], Any]:
         """One page, and the offset of the next (None at the end, and when ordered)."""
-        rows, following = await self._ask(
-            *("scroll", collection_name, _filter(scroll_filter), limit, plain.plain(order_by)),
-            *(plain.plain_id(offset), plain.shown(with_payload, with_vectors)),
-            timeout=timeout,
-        )
+        where, shown = plain.plain(scroll_filter), plain.shown(with_payload, with_vectors)
+        if order_by is not None:
+            order = plain.plain(order_by)
+            rows = await self._ask("ordered", collection_name, where, limit, order, shown)
+            return plain.records(rows), None
+        start = plain.plain_id(offset)
+        rows, following = await self._ask("scroll", collection_name, where, limit, start, shown)
         return plain.records(rows), following
 
-    async def count(
-        self,
-        collection_name: str,
-        count_filter: models.Filter | None = None,
-        exact: bool = True,  # noqa: FBT001, FBT002
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+    async def count(  # type: ignore[override]
+        self, collection_name: str, count_filter: models.Filter | None = None, **_: Any
     ) -> models.CountResult:
-        """How many points match; always exact."""
-        arguments = (collection_name, _filter(count_filter), exact)
-        found = await self._ask("count", *arguments, timeout=timeout)
+        """The number of points that match; always exact."""
+        found = await self._ask("count", collection_name, plain.plain(count_filter))
         return models.CountResult(count=found)
 
-    async def facet(
+    async def facet(  # type: ignore[override]
         self,
         collection_name: str,
         key: str,
         facet_filter: models.Filter | None = None,
         limit: int = 10,
-        exact: bool = False,  # noqa: ARG002, FBT001, FBT002
-        timeout: float | None = None,
-        **kwargs: Any,  # noqa: ARG002
+        **_: Any,
     ) -> models.FacetResponse:
-        """The most frequent values of a field, with their exact counts."""
-        arguments = (collection_name, key, _filter(facet_filter), limit)
-        found = await self._ask("facet", *arguments, timeout=timeout)
+        """The most frequent values of an indexed field, with their exact counts."""
+        found = await self._ask("facet", collection_name, key, plain.plain(facet_filter), limit)
         return models.FacetResponse(
             hits=[models.FacetValueHit(value=value, count=count) for value, count in found]
         )
-
-
-def done() -> models.UpdateResult:
-    """Every write is complete when its call returns."""
-    return models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
-
-
-def _filter(given: models.Filter | None) -> Any:
-    return None if given is None else plain.plain(given)
 
 
 async def _blobs(points: Sequence[Any]) -> list[bytes]:

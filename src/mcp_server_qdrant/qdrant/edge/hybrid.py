@@ -32,6 +32,7 @@ IDFS = 50_000  # remembered of one shard
 FIRSTS = 50_000  # parts of texts, remembered of one shard and guard
 TERMS = 64  # asked for between two pauses
 _ALL, _NO_VECTOR = True, False
+_EXACT = types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
 
 
@@ -202,8 +203,10 @@ class _Filters:
     def weighing(self, corpus: edge.Filter) -> tuple[Any, Any]:
         """Parameters of a search, and of an exact one, whose idf is that of these points."""
         if id(corpus) not in self._weighing:
-            exact = {"exact": True}
-            self._weighing[id(corpus)] = types.to_params({}, corpus), types.to_params(exact, corpus)
+            self._weighing[id(corpus)] = (
+                types.search_params(corpus=corpus),
+                types.search_params(exact=True, corpus=corpus),
+            )
         return self._weighing[id(corpus)]
 
 
@@ -229,7 +232,7 @@ class _Narrow:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
         sparse = self._view.shard.sidecar["sparse_vectors"].get(using)
         if self._filters.guard is None or not sparse or sparse.get("modifier") != "idf":
-            return None, types.EXACT
+            return None, _EXACT
         corpus = yield from self.of(None)
         return self._filters.weighing(corpus)
 

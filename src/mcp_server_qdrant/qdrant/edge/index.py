@@ -35,7 +35,7 @@ def inside(where: Condition) -> Iterator[Condition]:
 
 
 def weight(condition: Condition) -> int:
-    """How often a payload would be read for it, or what takes as long."""
+    """The cost of a condition, in readings of a payload."""
     if is_filter(condition):
         return sum(map(weight, inside(condition)))
     if nested := condition.get("nested"):
@@ -47,7 +47,7 @@ def weight(condition: Condition) -> int:
 
 
 def heaviest(condition: Condition) -> int:
-    """The weight of that part of a condition that has to be asked in one piece."""
+    """The weight of the costliest condition, which the engine is asked in one piece."""
     if is_filter(condition):
         return max(map(heaviest, inside(condition)), default=1)
     return weight(condition)

@@ -33,19 +33,14 @@ def _lightened(payload: Any, paths: Sequence[str]) -> Any:
     return kept
 
 
-def begun(payload: Any, shown: Any) -> Any:
-    """The payload as it is to be shown: with the beginnings of its texts, if that is asked for."""
-    longest = shown.get("longest") if isinstance(shown, dict) else None
-    return payload if longest is None else _begun(payload, longest)
-
-
-def _begun(value: Any, longest: int) -> Any:
+def begun(value: Any, longest: int) -> Any:
+    """A payload with the beginnings of its texts."""
     if isinstance(value, str):
         return value[:longest]
     if isinstance(value, dict):
-        return {key: _begun(one, longest) for key, one in value.items()}
+        return {key: begun(one, longest) for key, one in value.items()}
     if isinstance(value, list):
-        return [_begun(one, longest) for one in value[:MOST]]
+        return [begun(one, longest) for one in value[:MOST]]
     return value
 
 

@@ -1,20 +1,16 @@
 """qdrant_client models <-> the plain data that travels to the engine host."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
-from enum import Enum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
 from pydantic import BaseModel, PrivateAttr, TypeAdapter
+from pydantic_core import to_jsonable_python
 from qdrant_client import models
-from qdrant_client.http.models.models import QueryResponse
 
-from mcp_server_qdrant.core.errors import InvalidPoint, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge.check import plain_payload
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -38,31 +34,8 @@ class Beginnings(models.PayloadSelectorInclude):
 
 
 def plain(value: Any) -> Any:
-    """A model, or whatever holds models, as REST-shaped data without empty fields."""
-    if type(value) in _SCALARS:
-        return value
-    if isinstance(value, BaseModel):
-        fields = value.__dict__
-        return {
-            alias: plain(item)
-            for name, alias in _aliases(type(value))
-            if (item := fields[name]) is not None
-        }
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return str(value) if isinstance(value, UUID) else value
-
-
-@cache
-def _aliases(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    """A model's fields with the names they have in REST."""
-    return tuple((name, field.alias or name) for name, field in model.model_fields.items())
+    """A model, or a value that holds models, as REST-shaped data without empty fields."""
+    return to_jsonable_python(value, by_alias=True, exclude_none=True)
 
 
 def plain_id(point_id: Any) -> int | str:
@@ -100,23 +73,6 @@ def plain_points(points: Iterable[Any]) -> list[Point]:
     ]
 
 
-def points_of(batch: models.Batch) -> list[models.PointStruct]:
-    """A batch, column by column, as points."""
-    payloads: Sequence[Any] = batch.payloads or [None] * len(batch.ids)
-    columns = batch.vectors
-    rows: list[Any] = (
-        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if isinstance(columns, dict)
-        else list(columns)
-    )
-    if not len(batch.ids) == len(rows) == len(payloads):
-        raise InvalidPoint("The batch's ids, vectors and payloads differ in number.")
-    return [
-        models.PointStruct.model_construct(id=point_id, vector=row, payload=payload)
-        for point_id, row, payload in zip(batch.ids, rows, payloads, strict=True)
-    ]
-
-
 def plain_selector(selector: Any) -> dict[str, Any]:
     """Which points: `{"points": ids}` or `{"filter": filter}`."""
     if isinstance(selector, models.Filter):
@@ -130,80 +86,12 @@ def plain_selector(selector: Any) -> dict[str, Any]:
     return {"points": [plain_id(point_id) for point_id in selector]}
 
 
-def plain_query(query: Any) -> Any:
-    """What scores: a vector or point id as it is, every other query REST-shaped."""
-    if isinstance(query, models.NearestQuery):
-        nearest = plain_query(query.nearest)
-        return nearest if query.mmr is None else {"nearest": nearest, "mmr": plain(query.mmr)}
-    if isinstance(query, models.SparseVector):
-        return {"indices": query.indices, "values": query.values}
-    if isinstance(query, models.Document | models.Image | models.InferenceObject):
-        raise RequestError(f"The embedded engine embeds no {type(query).__name__}.")
-    if isinstance(query, models.FormulaQuery):
-        raise RequestError("The embedded engine has no formula query; a Qdrant server has.")
-    if isinstance(query, BaseModel):
-        return plain(query)
-    if hasattr(query, "tolist"):
-        return query.tolist()
-    return plain_id(query)
-
-
-class QueryParts(NamedTuple):
-    """The arguments of one query, named as in QueryRequest; checked by the host."""
-
-    query: Any
-    using: str | None
-    prefetch: Any
-    filter: Any
-    params: Any
-    limit: int | None
-    offset: int | None
-    score_threshold: float | None
-    with_payload: Any
-    with_vector: Any
-    lookup_from: Any = None
-
-
-def plain_request(request: Any, filters: dict[int, Any] | None = None) -> dict[str, Any]:
-    """A QueryRequest or Prefetch; empty fields stay away.
-
-    `filters` remembers the filters of one call by their identity: a shared one is sent once.
-    """
-    found: dict[str, Any] = {}
-    filters = {} if filters is None else filters
-    if request.prefetch:
-        nested = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch]
-        found["prefetch"] = [plain_request(one, filters) for one in nested]
-    if request.query is not None:
-        found["query"] = plain_query(request.query)
-    if request.filter is not None:
-        if id(request.filter) not in filters:
-            filters[id(request.filter)] = plain(request.filter)
-        found["filter"] = filters[id(request.filter)]
-    if request.params is not None:
-        found["params"] = plain(request.params)
-    if request.lookup_from is not None:
-        raise RequestError("The embedded engine looks up no vectors in other collections.")
-    for name in ("using", "score_threshold", "limit", "offset"):
-        value = getattr(request, name, None)
-        if value is not None:
-            found[name] = value
-    if not isinstance(request, models.Prefetch):
-        found["with_payload"], found["with_vector"] = shown(
-            request.with_payload, request.with_vector
-        )
-    return found
-
-
-def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any]:
-    """What to return with each point."""
-    if isinstance(with_payload, Beginnings):
-        with_payload = {"include": with_payload.include, "longest": with_payload.longest}
-    elif isinstance(with_payload, BaseModel):
-        with_payload = plain(with_payload)
-    return with_payload if with_payload is not None else False, (
-        list(with_vectors) if isinstance(with_vectors, list | tuple) else bool(with_vectors)
-    )
+def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any, int | None]:
+    """The payload keys and the vectors to return (or a truth value), and how long texts may be."""
+    longest = with_payload.longest if isinstance(with_payload, Beginnings) else None
+    if isinstance(with_payload, models.PayloadSelectorInclude):
+        with_payload = with_payload.include
+    return with_payload, with_vectors, longest
 
 
 @cache
@@ -211,42 +99,19 @@ def _records() -> TypeAdapter[list[models.Record]]:
     return TypeAdapter(list[models.Record])
 
 
-@cache
-def _scored() -> TypeAdapter[list[models.ScoredPoint]]:
-    return TypeAdapter(list[models.ScoredPoint])
-
-
 def records(rows: list[tuple[Any, ...]]) -> list[models.Record]:
-    """Stored points."""
-    fields = [
-        {"id": point_id, "payload": payload, "vector": vector, "order_value": order_value}
-        for point_id, payload, vector, order_value in rows
-    ]
-    return _records().validate_python(fields)
-
-
-def response(rows: list[tuple[Any, ...]]) -> QueryResponse:
-    """The answer to one query. The adapter is twice as fast as building point by point."""
-    fields = [
-        {
-            "id": point_id,
-            "version": version,
-            "score": score,
-            "payload": payload,
-            "vector": vector,
-            "order_value": order_value,
-        }
-        for point_id, payload, vector, order_value, score, version in rows
-    ]
-    return QueryResponse.model_construct(points=_scored().validate_python(fields))
+    """Stored points. The adapter is twice as fast as building point by point."""
+    return _records().validate_python(
+        [{"id": point, "payload": payload, "vector": vector} for point, payload, vector in rows]
+    )
 
 
 def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
-    """What a collection is made of."""
-    named = {"": vectors} if isinstance(vectors, models.VectorParams) else dict(vectors or {})
+    """The description of a new collection."""
+    named = {"": vectors} if isinstance(vectors, models.VectorParams) else vectors
     return {
-        "vectors": {name: plain(params) for name, params in named.items()},
-        "sparse_vectors": {name: plain(params) for name, params in (sparse or {}).items()},
+        "vectors": plain(named or {}),
+        "sparse_vectors": plain(sparse or {}),
         "metadata": plain_payload(metadata) if metadata else None,
         "token": uuid4().hex,
     }
@@ -254,39 +119,28 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     """The host's description of a collection, in the server's shape."""
-    named = {n: models.VectorParams.model_validate(p) for n, p in found["vectors"].items()}
-    vectors: Any = named[""] if list(named) == [""] else named
-    sparse = found["sparse_vectors"]
-    schema = {
-        key: models.PayloadIndexInfo.model_validate(index)
-        for key, index in found["payload_schema"].items()
-    }
-    params = models.CollectionParams(
-        vectors=vectors,
-        sparse_vectors={n: models.SparseVectorParams.model_validate(p) for n, p in sparse.items()}
-        or None,
-    )
-    damage = found["damage"]
-    sound = models.CollectionStatus.YELLOW if found["optimising"] else models.CollectionStatus.GREEN
-    return models.CollectionInfo(
-        status=models.CollectionStatus.RED if damage else sound,
-        warnings=[models.CollectionWarning(message=damage)] if damage else None,
-        optimizer_status=models.OptimizersStatusOneOf.OK,
-        indexed_vectors_count=found["indexed_vectors_count"],
-        points_count=found["points_count"],
-        segments_count=found["segments_count"],
-        config=models.CollectionConfig(
-            params=params,
-            hnsw_config=models.HnswConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
-            optimizer_config=models.OptimizersConfig(
-                deleted_threshold=0.2,
-                vacuum_min_vector_number=1000,
-                default_segment_number=0,
-                flush_interval_sec=0,
-            ),
-            wal_config=None,
-            metadata=found["metadata"],
-        ),
-        payload_schema=schema,
-        created_at=found["created_at"],
+    named, damage = found["vectors"], found["damage"]
+    sound = "yellow" if found["optimising"] else "green"
+    copied = ("indexed_vectors_count", "points_count", "segments_count", "payload_schema")
+    return models.CollectionInfo.model_validate(
+        {
+            "status": "red" if damage else sound,
+            "warnings": [{"message": damage}] if damage else None,
+            "optimizer_status": "ok",
+            **{key: found[key] for key in (*copied, "created_at")},
+            "config": {
+                "params": {
+                    "vectors": named[""] if list(named) == [""] else named,
+                    "sparse_vectors": found["sparse_vectors"] or None,
+                },
+                "hnsw_config": {"m": 0, "ef_construct": 100, "full_scan_threshold": 10_000},
+                "optimizer_config": {
+                    "deleted_threshold": 0.2,
+                    "vacuum_min_vector_number": 1000,
+                    "default_segment_number": 0,
+                    "flush_interval_sec": 0,
+                },
+                "metadata": found["metadata"],
+            },
+        }
     )

@@ -1,4 +1,4 @@
-"""What can be asked: every read of the engine, on plain data.
+"""The reads of the engine that are not searches, on plain data.
 
 Each function takes the arguments as they came over the wire, and returns plain data; one that may
 take long is a generator, which pauses where others may be let in.
@@ -10,14 +10,13 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids
-from mcp_server_qdrant.qdrant.edge.query import Query, check_names, filters_of
+from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids, check_names
 from mcp_server_qdrant.qdrant.edge.schema import index_type
-from mcp_server_qdrant.qdrant.edge.shards import IndexNeeded, Shards, View, guarded
-from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, retrieved
-from mcp_server_qdrant.qdrant.edge.walk import counted, ordered
+from mcp_server_qdrant.qdrant.edge.shards import Shards, View
+from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
 
 Row = tuple[Any, ...]
+Shown = tuple[Any, Any, int | None]  # see `plain.shown`
 
 
 class Reads:
@@ -33,16 +32,16 @@ class Reads:
     def info(self, name: str) -> dict[str, Any]:
         """Sidecar, exact count, segments and payload indexes."""
         shard = self._shards.get(name)
-        engine = self._shards.engine(shard)
-        with guarded(name):
-            found = engine.info()
-            schema = {
-                key: {"data_type": index_type(index), "points": index.points}
-                for key, index in found.payload_schema.items()
-            }
+        found = self._shards.engine(shard).info()
         declared = shard.sidecar.get("indexes", {})
-        for key, index in schema.items():
-            index["params"] = declared.get(key)
+        schema = {
+            key: {
+                "data_type": index_type(index),
+                "points": index.points,
+                "params": declared.get(key),
+            }
+            for key, index in found.payload_schema.items()
+        }
         return {
             **shard.sidecar,
             "points_count": self._shards.exact_count(shard),
@@ -53,76 +52,90 @@ class Reads:
             "payload_schema": schema,
         }
 
-    def query(self, name: str, requests: list[dict[str, Any]]) -> Steps[list[list[Row]]]:
-        """Scored points for each request."""
+    def sample(self, name: str, where: Any, limit: int, shown: Shown) -> Steps[list[Row]]:
+        """Random points among those that match."""
         view = self._at(name)
-        filters: dict[int, edge.Filter | None] = {}
-        answers = []
-        for request in requests:
-            for where in filters_of(request):
-                if id(where) not in filters:
-                    filters[id(where)] = yield from narrowed(view, where)
-            answers.append((yield from Query(view, request, filters).run()))
-        return answers
+        narrow = yield from narrowed(view, where)
+        request = edge.QueryRequest(
+            _positive(limit),
+            query=edge.Sample.Random,
+            filter=narrow,
+            with_payload=False,
+            with_vector=False,
+        )
+        ids = [point.id for point in view.engine.query(request)]
+        return (yield from _rows(view, ids, shown))
 
-    def retrieve(
-        self, name: str, ids: list[Any], with_payload: Any, with_vector: Any
-    ) -> Steps[list[Row]]:
-        """The points that exist, in the order asked for."""
-        shard = self._shards.get(name)
+    def retrieve(self, name: str, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
+        """The points that exist, in the order of the ids."""
         check_ids(ids)
-        check_names(with_vector, shard)
-        selector = types.to_selector(with_payload)
-        found = yield from retrieved(self._at(name), ids, selector, with_vector)
-        once = {record.id: record for record in found}
-        return [types.from_record(record, with_payload) for record in once.values()]
+        return (yield from _rows(self._at(name), ids, shown))
 
     def scroll(
-        self, name: str, where: Any, limit: int, order_by: Any, offset: Any, shown: tuple[Any, Any]
+        self, name: str, where: Any, limit: int, offset: Any, shown: Shown
     ) -> Steps[tuple[list[Row], Any]]:
         """One page and where the next begins."""
         view = self._at(name)
         if offset is not None:
             check_id(offset)
-        check_names(shown[1], view.shard)
-        if limit <= 0:
-            raise RequestError("The limit of a scroll must be at least 1.")
-        if order_by is not None:
-            return (yield from ordered(view, where, order_by, limit, shown)), None
         ids: list[Any] = []
-        for some in matching(view, where, offset, limit + 1):
+        for some in matching(view, where, offset, _positive(limit) + 1):
             ids += some
             if len(ids) > limit:
                 break
             yield
         following = types.from_id(ids[limit]) if len(ids) > limit else None
         del ids[limit:]
-        if shown[0] is False and shown[1] is False:
-            return [(types.from_id(one), None, None, None) for one in ids], following
-        records = yield from retrieved(view, ids, types.to_selector(shown[0]), shown[1])
-        return [types.from_record(record, shown[0]) for record in records], following
+        if shown[:2] == (False, False):
+            return [(types.from_id(point), None, None) for point in ids], following
+        return (yield from _rows(view, ids, shown)), following
 
-    def count(self, name: str, where: Any, exact: bool) -> Steps[int]:  # noqa: ARG002, FBT001
-        """How many points match, always exact (an estimate double counts after a crash)."""
+    def ordered(
+        self, name: str, where: Any, limit: int, order: Any, shown: Shown
+    ) -> Steps[list[Row]]:
+        """The first points in the order of a field, which needs an index for it."""
+        view = self._at(name)
+        narrow = yield from narrowed(view, where)
+        request = edge.ScrollRequest(
+            limit=_positive(limit),
+            filter=narrow,
+            order_by=types.to_order(order),
+            with_payload=False,
+            with_vector=False,
+        )
+        ids = [record.id for record in view.engine.scroll(request)[0]]
+        return (yield from _rows(view, ids, shown))
+
+    def count(self, name: str, where: Any) -> Steps[int]:
+        """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
             return self._shards.exact_count(self._shards.get(name))
         narrow = yield from narrowed(self._at(name), where)
         return self._at(name).engine.count(edge.CountRequest(exact=True, filter=narrow))
 
     def facet(self, name: str, key: str, where: Any, limit: int) -> Steps[list[tuple[Any, int]]]:
-        """The most frequent values of a field; counted by reading them when no index helps."""
+        """The most frequent values of a field, which needs an index for it."""
         view = self._at(name)
-        if limit <= 0:
-            raise RequestError("The limit of a facet must be at least 1.")
         narrow = yield from narrowed(view, where)
-        try:
-            with guarded(name):
-                request = edge.FacetRequest(key, limit=limit, exact=True, filter=narrow)
-                return [
-                    (types.from_id(hit.value), hit.count) for hit in view.engine.facet(request).hits
-                ]
-        except IndexNeeded:
-            return (yield from counted(view, where, key, limit))
+        request = edge.FacetRequest(key, limit=_positive(limit), exact=True, filter=narrow)
+        return [(types.from_id(hit.value), hit.count) for hit in view.engine.facet(request).hits]
 
     def _at(self, name: str) -> View:
         return View(self._shards, name)
+
+
+def _rows(view: View, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
+    """Those of the points that still exist, in slices."""
+    payload, vectors, longest = shown
+    check_names(vectors, view.shard.sidecar)
+    found: dict[Any, Row] = {}
+    for _, records in reading(view, ids, payload, vectors):
+        found.update((record.id, types.from_record(record, longest)) for record in records)
+        yield
+    return list(found.values())
+
+
+def _positive(limit: int) -> int:
+    if limit < 1:
+        raise RequestError("A limit must be at least 1.")
+    return limit

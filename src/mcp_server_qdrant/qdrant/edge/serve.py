@@ -29,7 +29,9 @@ _GONE = (
 
 Task = tuple["Session", wire.Call]
 
-READS = frozenset({"collections", "info", "query", "retrieve", "scroll", "count", "facet"})
+READS = frozenset(
+    {"collections", "info", "sample", "retrieve", "scroll", "ordered", "count", "facet"}
+)
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 
 

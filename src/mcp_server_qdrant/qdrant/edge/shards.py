@@ -40,10 +40,6 @@ _EMPTIED = (
 _TWICE = "There is another folder with the data of a collection of this name: it is not read."
 
 
-class IndexNeeded(RequestError):
-    """The engine would need a payload index for this."""
-
-
 class Shard:
     """One collection: its sidecar and, while it is open, its engine.
 
@@ -377,7 +373,7 @@ def guarded(name: str, failure: str = "answered with a failure") -> Iterator[Non
 def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
     text = str(fault)
     if text.startswith(("No range index", "No appropriate index")):
-        return IndexNeeded(f"The collection {name!r} has no payload index for this.")
+        return RequestError(f"The collection {name!r} has no payload index for this.")
     for pattern, sentence in _SENTENCES:
         if found := pattern.search(text):
             kind = InvalidFilter if "path" in sentence else RequestError

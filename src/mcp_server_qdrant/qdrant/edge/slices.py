@@ -1,9 +1,9 @@
-"""Payloads, and what is asked of them, in slices: whoever reads them keeps all others waiting.
+"""Payloads, and conditions on them, in slices: reading them keeps all other callers waiting.
 
 For each condition that no index answers the engine reads a point's whole payload again: 3 MB take a
-tenth of a second. So such conditions are asked beforehand, of a few points at a time and, where
-payloads are heavy, a few at a time too; searched then are the ids that are left. Each function
-is a generator that pauses where others may be let in.
+tenth of a second. So such conditions are asked beforehand, one by one and of a few points at a
+time; the search is then among the ids that are left. Each function is a generator that pauses where
+others may be let in.
 """
 
 import time
@@ -21,7 +21,6 @@ from mcp_server_qdrant.qdrant.edge.index import (
     is_filter,
     listed,
     parted,
-    weight,
 )
 from mcp_server_qdrant.qdrant.edge.shards import View
 
@@ -32,9 +31,7 @@ _SECONDS = 0.01  # that a slice should take
 _IDS = 10_000  # read in one slice
 _POINTS = 128  # that one condition is asked of in one slice
 _PAYLOADS = 32  # handed out by one slice
-_FEW = 2  # conditions that are asked before it is known how heavy the payloads are
 _CHANGE = 4  # how many times as many the next slice may take
-_READ = edge.IsEmptyCondition("_")  # reads the payload, for no index has this key
 
 
 class Pace:
@@ -73,17 +70,6 @@ def reading(
             records = view.engine.retrieve(list(some), selector, vectors)
         yield some, records
     view.shard.at_once = pace.size
-
-
-def retrieved(
-    view: View, ids: Sequence[Any], selector: Any, vectors: Any
-) -> Steps[list[edge.Record]]:
-    """All of them."""
-    found: list[edge.Record] = []
-    for _, records in reading(view, ids, selector, vectors):
-        found += records
-        yield
-    return found
 
 
 def narrowed(
@@ -132,103 +118,61 @@ def _meeting(
             limit=page, offset=offset, filter=where, with_payload=False, with_vector=False
         )
         records, offset = view.engine.scroll(request)
-        yield from asker.meeting([record.id for record in records])
+        ids = [record.id for record in records]
+        if slow:
+            yield from asker.meeting(ids)
+        else:
+            yield ids
         if offset is None:
             return
 
 
 class _Asker:
-    """Asks conditions of points, in slices."""
+    """Asks conditions of points: one condition at a time, of as many points as its time allows."""
 
     def __init__(self, view: View, slow: Sequence[Condition]) -> None:
         self._view = view
         self._where: Condition = {"must": list(slow)}
-        self._weight = weight(self._where)
         self._pace = Pace(max(_POINTS // heaviest(self._where), 1))
         self._made: dict[int, Any] = {}  # the engine's conditions, made once
 
     def meeting(self, ids: Sequence[Any]) -> Iterator[list[Any]]:
         """Those that meet all conditions, a slice at a time."""
-        if not self._weight:
-            yield list(ids)
-            return
         for some in self._pace.parts(ids):
-            most = _FEW
-            if self._weight > _FEW:
-                seconds = self._timed(some)
-                yield []
-                most = max(int(_SECONDS / seconds), 1)
-            found = yield from self._those(self._where, list(some), most)
+            found = yield from self._those(self._where, list(some))
             yield found
 
-    def _timed(self, ids: Sequence[Any]) -> float:
-        """Seconds that one reading of their payloads takes."""
-        began = time.monotonic()
-        self._ask(ids, _READ)
-        return max(time.monotonic() - began, 1e-6)
+    def _those(self, where: Condition, ids: list[Any]) -> Generator[list[Any], None, list[Any]]:
+        if not ids:
+            return ids
+        if not is_filter(where):
+            found = self._ask(where, ids)
+            yield []
+            return found
+        for one in listed(where.get("must")):
+            ids = yield from self._those(one, ids)
+        for one in listed(where.get("must_not")):
+            excluded = set((yield from self._those(one, ids)))
+            ids = [point for point in ids if point not in excluded]
+        if several := listed(where.get("should")):
+            any_of: set[Any] = set()
+            for one in several:
+                left = [point for point in ids if point not in any_of]
+                any_of.update((yield from self._those(one, left)))
+            ids = [point for point in ids if point in any_of]
+        if least := where.get("min_should"):
+            counts: Counter[Any] = Counter()
+            for one in listed(least["conditions"]):
+                counts.update((yield from self._those(one, ids)))
+            ids = [point for point in ids if counts[point] >= least["min_count"]]
+        return ids
 
-    def _ask(self, ids: Sequence[Any], condition: Any) -> list[Any]:
-        only = edge.Filter(must=[edge.HasIdCondition(set(ids)), condition])
+    def _ask(self, condition: Condition, ids: list[Any]) -> list[Any]:
+        if id(condition) not in self._made:
+            self._made[id(condition)] = types.to_condition(condition)
+        only = edge.Filter(must=[edge.HasIdCondition(set(ids)), self._made[id(condition)]])
         request = edge.ScrollRequest(
             limit=len(ids), filter=only, with_payload=False, with_vector=False
         )
         with self._pace:
             return [record.id for record in self._view.engine.scroll(request)[0]]
-
-    def _those(
-        self, where: Condition, ids: list[Any], most: int
-    ) -> Generator[list[Any], None, list[Any]]:
-        """Those that meet a condition, in whose parts `most` are asked at once."""
-        if not ids:
-            return ids
-        if not is_filter(where) or weight(where) <= most:
-            found = self._ask(ids, self._made_of(where))
-            yield []
-            return found
-        for part in _grouped(where.get("must"), most, "must"):
-            ids = yield from self._those(part, ids, most)
-        for part in _grouped(where.get("must_not"), most, "should"):
-            out = set((yield from self._those(part, ids, most)))
-            ids = [one for one in ids if one not in out]
-        if listed(where.get("should")):
-            found_any: set[Any] = set()
-            for part in _grouped(where["should"], most, "should"):
-                left = [one for one in ids if one not in found_any]
-                found_any.update((yield from self._those(part, left, most)))
-            ids = [one for one in ids if one in found_any]
-        if least := where.get("min_should"):
-            counts: Counter[Any] = Counter()
-            for one in listed(least["conditions"]):
-                counts.update((yield from self._those(one, ids, most)))
-            ids = [one for one in ids if counts[one] >= least["min_count"]]
-        return ids
-
-    def _made_of(self, where: Condition) -> Any:
-        """The engine's condition; those at the ends are made once."""
-        if is_filter(where):
-            least = where.get("min_should")
-            return edge.Filter(
-                **{name: self._all(where.get(name)) for name in ("must", "should", "must_not")},
-                min_should=least
-                and edge.MinShould(self._all(least["conditions"]) or [], least["min_count"]),
-            )
-        if id(where) not in self._made:
-            self._made[id(where)] = types.to_condition(where)
-        return self._made[id(where)]
-
-    def _all(self, clause: Any) -> list[Any] | None:
-        return [self._made_of(one) for one in listed(clause)] or None
-
-
-def _grouped(clause: Any, most: int, how: str) -> Iterator[Condition]:
-    """The conditions of a clause, as many together as may be asked at once."""
-    group: list[Condition] = []
-    size = 0
-    for one in listed(clause):
-        if group and size + weight(one) > most:
-            yield group[0] if len(group) == 1 else {how: group}
-            group, size = [], 0
-        group.append(one)
-        size += weight(one)
-    if group:
-        yield group[0] if len(group) == 1 else {how: group}

@@ -1,7 +1,6 @@
-"""Filters, queries and results: REST-shaped plain data <-> Qdrant Edge types.
+"""Filters, points and results: REST-shaped plain data <-> Qdrant Edge types.
 
-Every filter of qdrant_client 1.20 but slices is known; of the queries, nearest (with MMR),
-fusion, ordering and sampling. Whatever else comes is refused by name.
+Every filter of qdrant_client 1.20 but slices is known; what else comes is refused by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +9,7 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
+from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.qdrant.edge.payload import begun
 
 
@@ -147,62 +146,20 @@ _CONDITIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def to_selector(plain: Any) -> Any:
-    """Which payload keys to return: a truth value, a list, or include/exclude."""
-    if not isinstance(plain, dict):
-        return plain
-    if "include" in plain:
-        return edge.PayloadSelector.Include(plain["include"])
-    return edge.PayloadSelector.Exclude(plain["exclude"])
+def search_params(*, exact: bool = False, corpus: edge.Filter | None = None) -> edge.SearchParams:
+    """Search parameters: int8 codes are rescored, `exact` goes past them altogether.
 
-
-def to_params(
-    plain: Mapping[str, Any] | None, corpus: edge.Filter | None = None
-) -> edge.SearchParams:
-    """Search parameters; int8 codes are rescored unless the caller says otherwise.
-
-    `exact` goes past the codes altogether; `corpus` are the points over which words are weighed.
+    `corpus`: the points whose document frequencies weigh the words.
     """
-    if corpus is not None:
-        return _params(plain or {}, corpus)
-    return _PLAIN if not plain else EXACT if plain == {"exact": True} else _params(plain)
-
-
-def _params(plain: Mapping[str, Any], corpus: edge.Filter | None = None) -> edge.SearchParams:
-    quantization = plain.get("quantization") or {}
-    rescore, oversampling = quantization.get("rescore"), quantization.get("oversampling")
-    exact = bool(plain.get("exact"))
     return edge.SearchParams(
         idf=None if corpus is None else edge.IdfParams(corpus),
-        hnsw_ef=plain.get("hnsw_ef"),
         exact=exact,
-        indexed_only=bool(plain.get("indexed_only")),
-        quantization=edge.QuantizationSearchParams(
-            ignore=exact or bool(quantization.get("ignore")),
-            rescore=True if rescore is None else rescore,
-            oversampling=2.0 if oversampling is None else oversampling,
-        ),
+        quantization=edge.QuantizationSearchParams(ignore=exact, rescore=True, oversampling=2.0),
     )
 
 
-_PLAIN = _params({})
-EXACT = _params({"exact": True})
-
-
-def to_fusion(plain: Mapping[str, Any]) -> Any:
-    """RRF (k defaults to the server's 2) or DBSF."""
-    if "rrf" in plain:
-        rrf = plain["rrf"]
-        return edge.Fusion.Rrf(
-            k=2 if rrf.get("k") is None else rrf["k"], weights=rrf.get("weights")
-        )
-    return edge.Fusion.Rrf(k=2) if plain["fusion"] == "rrf" else edge.Fusion.Dbsf()
-
-
-def to_order(plain: str | Mapping[str, Any]) -> edge.OrderBy:
-    """The order of a scroll or an order_by query."""
-    if isinstance(plain, str):
-        return edge.OrderBy(plain)
+def to_order(plain: Mapping[str, Any]) -> edge.OrderBy:
+    """The order of a scroll."""
     down = plain.get("direction") == "desc"
     return edge.OrderBy(
         plain["key"],
@@ -247,25 +204,7 @@ def from_vectors(vector: Any) -> Any:
     return vector
 
 
-def from_record(record: edge.Record, shown: Any = None) -> tuple[Any, ...]:
-    """`(id, payload, vector, order value)`; `shown` is what was asked for of the payload."""
-    return (
-        from_id(record.id),
-        begun(record.payload, shown),
-        from_vectors(record.vector),
-        record.order_value,
-    )
-
-
-def from_scored(
-    point: edge.ScoredPoint, held: edge.Record | None = None, shown: Any = None
-) -> tuple[Any, ...]:
-    """`(id, payload, vector, order value, score, version)`; without what it holds, id and score."""
-    if held is None:
-        return from_id(point.id), None, None, None, point.score, 0
-    return (*from_record(held, shown)[:3], point.order_value, point.score, point.version)
-
-
-def refuse(kind: str) -> RequestError:
-    """The error for a query this engine does not have."""
-    return RequestError(f"The embedded engine has no {kind} query; a Qdrant server has.")
+def from_record(record: edge.Record, longest: int | None = None) -> tuple[Any, ...]:
+    """`(id, payload, vector)`; of texts `longest` characters."""
+    payload = record.payload if longest is None else begun(record.payload, longest)
+    return from_id(record.id), payload, from_vectors(record.vector)

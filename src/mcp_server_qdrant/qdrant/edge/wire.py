@@ -3,12 +3,11 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.service import Faults, Service
 
-WIRE = 6
+WIRE = 7
 NAME = "engine-host"
 WRITES = frozenset(
     {
@@ -64,12 +63,6 @@ def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "
         wire=WIRE,
         options=(options or EdgeOptions()).dumps(),
         faults=FAULTS,
-        once_only=_once_only,
+        once_only=lambda operation, _: operation == "drop",
         changes=WRITES.__contains__,
     )
-
-
-def _once_only(operation: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether the operation, done again, could do something else than the first time."""
-    conditional = operation in {"upsert", "update_vectors"} and arguments[2] is not None
-    return operation == "drop" or conditional

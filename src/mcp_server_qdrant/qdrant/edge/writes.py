@@ -33,11 +33,6 @@ _NOT_FLUSHED = "could not be flushed: the disk is full or failing"
 
 Step = Generator[None, None, Any]
 Update = edge.UpdateOperation
-_MODES = {
-    "upsert": edge.UpdateMode.Upsert,
-    "insert_only": edge.UpdateMode.InsertOnly,
-    "update_only": edge.UpdateMode.UpdateOnly,
-}
 
 
 class Writes:
@@ -188,7 +183,7 @@ class Writes:
 
     # Points
 
-    def upsert(self, name: str, blobs: list[bytes], where: Any, mode: str | None) -> Step:
+    def upsert(self, name: str, blobs: list[bytes]) -> Step:
         """Insert or replace points; each blob is a pickled list of them."""
         shard = self._shards.get(name)
         self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
@@ -198,18 +193,15 @@ class Writes:
             check.check_points(points, shard.sidecar)
             pieces.append(points)
             yield
-        condition = types.to_filter(where)
         for points in pieces:
             for start in range(0, len(points), PIECE):
                 with guarded(name):
                     converted = [types.to_point(p) for p in points[start : start + PIECE]]
-                    update = Update.upsert_points(
-                        converted, condition=condition, update_mode=_MODES.get(mode or "upsert")
-                    )
+                    update = Update.upsert_points(converted)
                 self.apply(shard, update)
                 yield
 
-    def update_vectors(self, name: str, blobs: list[bytes], where: Any) -> Step:
+    def update_vectors(self, name: str, blobs: list[bytes]) -> Step:
         """Replace some vectors of points that exist; refused when one does not."""
         shard = self._shards.get(name)
         self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
@@ -222,14 +214,13 @@ class Writes:
             if vector is None:
                 raise InvalidPoint(f"The point {point_id} brings no vector.")
         yield
-        condition = types.to_filter(where)
         for start in range(0, len(points), PIECE):
             with guarded(name):
                 converted = [
                     edge.PointVectors(point_id, types.to_vectors(vector))
                     for point_id, vector, _ in points[start : start + PIECE]
                 ]
-                update = Update.update_vectors(converted, condition=condition)
+                update = Update.update_vectors(converted)
             self.apply(shard, update)
             yield
 
