@@ -299,7 +299,7 @@ def test_the_session_works_over_a_real_line(tmp_path):
     thread = threading.Thread(target=run)
     thread.start()
     theirs.send_bytes(
-        wire.pack([tuple(call(1, "collections")), tuple(call(2, "count", "a", None, True))])
+        wire.pack([tuple(call(1, "collections")), tuple(call(2, "count", "a", None))])
     )
 
     assert wire.unpack(theirs.recv_bytes()) == [(1, True, ["a"]), (2, True, 0)]

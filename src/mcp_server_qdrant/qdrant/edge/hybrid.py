@@ -32,7 +32,7 @@ IDFS = 50_000  # remembered of one shard
 FIRSTS = 50_000  # parts of texts, remembered of one shard and guard
 TERMS = 64  # asked for between two pauses
 _ALL, _NO_VECTOR = True, False
-_EXACT = types.search_params(exact=True)
+_RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
 
 
@@ -63,11 +63,10 @@ class Hybrid:
         filters = _Filters(guard)
 
         def one(view: View, legs: Sequence[Leg]) -> Steps[Any]:
-            known = filters.at(view)
             requests = []
             for using, vector, where, weight, scored in legs:
-                narrow = yield from known.of(where)
-                params = yield from known.params(using)
+                narrow = yield from filters.of(view, where)
+                params = yield from filters.params(view, using)
                 scoring = self._scoring(vector, using, view.shard)
                 requests.append(Asked(scoring, narrow, weight, scored, *params))
             ids, rrf, scores = fused(view.engine, requests, k, limit)
@@ -96,9 +95,8 @@ class Hybrid:
                 {"indices": list(terms), "values": [1.0] * len(terms)}, using, view.shard.sidecar
             )
             known = view.shard.idf if guard is None else {}
-            own = filters.at(view)
-            where = yield from own.of(None)
-            params, _ = yield from own.params(using)
+            where = yield from filters.of(view, None)
+            params, _ = yield from filters.params(view, using)
             if len(known) > IDFS:
                 known.clear()
             for number, term in enumerate(terms, 1):
@@ -177,64 +175,43 @@ class _Filters:
     """The filters of one call, made once for all collections whose indexes answer them."""
 
     def __init__(self, guard: Guard) -> None:
-        self.guard = guard
-        self._whole: dict[int, Any] = {}
-        self._made: dict[int, Any] = {}
+        self._guard = guard
+        self._guarded: dict[int, Any] = {}  # by the identity of the plain filter
+        self._made: dict[int, Any] = {}  # by that of the guarded one
+        self._narrowed: dict[tuple[str, int], Any] = {}  # by collection too
         self._weighing: dict[int, tuple[Any, Any]] = {}
 
-    def at(self, view: View) -> "_Narrow":
-        """Those of one collection."""
-        return _Narrow(self, view)
+    def of(self, view: View, plain: Mapping[str, Any] | None) -> Steps[Any]:
+        """The filter and the guard; the part that indexes do not answer, as ids."""
+        whole = plain or self._guard
+        if plain is not None and self._guard is not None:
+            whole = self._guarded.setdefault(id(plain), {"must": [self._guard, plain]})
+        if whole is None:
+            return None
+        key = view.name, id(whole)
+        if key not in self._narrowed:
+            self._narrowed[key] = yield from narrowed(view, whole, self._made_of)
+        return self._narrowed[key]
 
-    def whole(self, plain: Mapping[str, Any] | None) -> Any:
-        """A filter and the guard, still plain."""
-        if self.guard is None or plain is None:
-            return plain or self.guard
-        if id(plain) not in self._whole:
-            self._whole[id(plain)] = {"must": [self.guard, plain]}
-        return self._whole[id(plain)]
-
-    def made(self, whole: Mapping[str, Any]) -> Any:
-        """The engine's."""
+    def _made_of(self, whole: Mapping[str, Any]) -> Any:
         if id(whole) not in self._made:
             self._made[id(whole)] = types.to_filter(whole)
         return self._made[id(whole)]
 
-    def weighing(self, corpus: edge.Filter) -> tuple[Any, Any]:
-        """Parameters of a search, and of an exact one, whose idf is that of these points."""
+    def params(self, view: View, using: str) -> Steps[tuple[Any, Any]]:
+        """Parameters of a search, and of an exact one; idf is that of the guarded points."""
+        sparse = view.shard.sidecar["sparse_vectors"].get(using)
+        if sparse is None:
+            return _RESCORED, _EXACT
+        if self._guard is None or sparse.get("modifier") != "idf":
+            return None, _EXACT
+        corpus = yield from self.of(view, None)
         if id(corpus) not in self._weighing:
             self._weighing[id(corpus)] = (
                 types.search_params(corpus=corpus),
                 types.search_params(exact=True, corpus=corpus),
             )
         return self._weighing[id(corpus)]
-
-
-class _Narrow:
-    """The filters of one call on one collection, each worked out once."""
-
-    def __init__(self, filters: _Filters, view: View) -> None:
-        self._filters = filters
-        self._view = view
-        self._known: dict[int, Any] = {}
-
-    def of(self, plain: Mapping[str, Any] | None) -> Steps[Any]:
-        """The filter and the guard; what indexes do not answer of it, as ids."""
-        whole = self._filters.whole(plain)
-        if whole is None:
-            return None
-        if id(whole) not in self._known:
-            made = yield from narrowed(self._view, whole, self._filters.made)
-            self._known[id(whole)] = made
-        return self._known[id(whole)]
-
-    def params(self, using: str) -> Steps[tuple[Any, Any]]:
-        """Parameters of a search, and of an exact one; idf is that of the guarded points."""
-        sparse = self._view.shard.sidecar["sparse_vectors"].get(using)
-        if self._filters.guard is None or not sparse or sparse.get("modifier") != "idf":
-            return None, _EXACT
-        corpus = yield from self.of(None)
-        return self._filters.weighing(corpus)
 
 
 def fused(
@@ -253,7 +230,7 @@ def fused(
         scores: Scores = {}
         for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
             point_id = point.id
-            key = point_id if type(point_id) is int else ~point_id.int
+            key = _key(point_id)
             ids[key], scores[key] = point_id, point.score
             rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
         found.append(scores)

@@ -198,7 +198,7 @@ class Writer(threading.Thread):
 
     def _do(self, group: Iterable[Task]) -> None:
         outcomes = [(session, call, self._outcome(session, call)) for session, call in group]
-        self._flush()
+        self._finish(self._writes.flush())
         lost = self._writes.lost()
         gone = EngineFailure(_GONE) if self._folder.gone() else None
         for session, call, (well, value) in outcomes:
@@ -214,26 +214,18 @@ class Writer(threading.Thread):
         began = time.monotonic()
         try:
             with guarded(_name(call.arguments)):
-                return True, self._all_steps(call.operation, *call.arguments)
+                return True, self._finish(getattr(self._writes, call.operation)(*call.arguments))
         except QdrantMcpError as error:
             return False, wire.error_out(error)
         finally:
             with self._changed:
                 self._waiting.charge(_whose(session, call), time.monotonic() - began)
 
-    def _all_steps(self, operation: str, *arguments: Any) -> Any:
-        steps = getattr(self._writes, operation)(*arguments)
+    def _finish(self, steps: Generator[None, None, Any]) -> Any:
         while True:
             with self._gate.writing():
                 if (done := _step(steps)) is not None:
                     return done[0]
-
-    def _flush(self) -> None:
-        steps = self._writes.flush()
-        while True:
-            with self._gate.writing():
-                if next(steps, self) is self:
-                    return
 
 
 def _whose(session: Session, call: wire.Call) -> tuple[int, str]:

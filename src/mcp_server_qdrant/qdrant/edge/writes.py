@@ -6,7 +6,7 @@ one after the other and flushes before it acknowledges.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -43,8 +43,8 @@ class Writes:
         self.touched: set[Shard] = set()  # to be flushed before they are acknowledged
         self._lost: dict[str, QdrantMcpError] = {}
 
-    def flush(self) -> Iterator[None]:
-        """Make everything applied so far durable; what fails is told by `lost`."""
+    def flush(self) -> Step:
+        """Make everything applied so far durable; `lost` has what failed."""
         while self.touched:
             shard = self.touched.pop()
             shard.dirty = False
