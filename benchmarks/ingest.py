@@ -22,7 +22,6 @@ import servers
 
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Selection, sources, walk
@@ -51,7 +50,7 @@ def write(folder: Path, count: int) -> None:
 async def throughput(services: Services, folder: Path) -> None:
     encoder = services.encoders.of(None)
     assert await encoder.ready(120)
-    measures = Measures(encoder.token_limit() or 0, await encoder.tokenizer_json(), tokens, split)
+    measures = Measures(encoder.token_limit() or 0, await encoder.tokenizer_json())
     whole, alone, stored = 0.0, 0.0, 0
     for part in range(PARTS):
         selection = Selection(include=(f"/part-{part}/",))

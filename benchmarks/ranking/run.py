@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Targ
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.settings.environment import Settings

@@ -131,7 +131,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         encoder = services.encoders.of(None)
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
-        points = services.store._points
+        points = services.store.points
         sweep = Leftovers(points).sweep
         backfill = Backfill(services.catalog, points, services.encoders, no_refill, sweep)
         filled = await backfill._fill(target)

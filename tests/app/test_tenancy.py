@@ -200,7 +200,7 @@ async def test_what_is_shared_is_read_and_neither_changed_nor_deleted(house):
     assert own.text == "red's list of holidays"
     done = await red.store.store(NewDocument("mine now", id=handbook.ids[0]), "notes")
     assert not done.updated
-    await red.store._points.delete_points("notes", list(handbook.ids))
+    await red.store.points.delete_points("notes", list(handbook.ids))
     assert [d.text for d in (await blue.lookup.get(["handbook"]))[0]] == [seen.text]
 
 

@@ -10,7 +10,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import NAMESPACE, point_id
-from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -38,7 +38,7 @@ async def stored(engine, collection: str = "notes") -> list[models.Record]:
 
 def at(services, when: datetime) -> None:
     """Set the clock of the write path."""
-    services.store._now = lambda: when
+    services.store.now = lambda: when
 
 
 def test_a_points_id_is_a_uuid5_of_collection_document_and_chunk():

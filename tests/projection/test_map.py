@@ -197,8 +197,8 @@ async def test_what_another_process_writes_is_looked_for_every_half_minute(engin
         async def changed_at(name: str) -> str | None:
             return newest[0]
 
-        services.projector._clock = clock
-        services.projector._catalog = Known(services.catalog, changed_at)
+        services.projector.clock = clock
+        services.projector.catalog = Known(services.catalog, changed_at)
         await remember(services, "notes", *corpus(5))
         first = (await view(services, "notes")).map
         newest[0] = "2026-01-02T00:00:00Z"
@@ -213,7 +213,7 @@ async def test_what_another_process_writes_is_looked_for_every_half_minute(engin
 async def test_where_the_newest_change_is_not_known_a_map_is_kept_for_minutes():
     clock = Clock()
     async with memory_engine() as engine, memory_services(engine=engine) as services:
-        services.projector._clock = clock
+        services.projector.clock = clock
         await remember(services, "notes", *corpus(5))
         first = (await view(services, "notes")).map
         clock.now += KEPT_SECONDS - 1
@@ -290,11 +290,11 @@ async def test_where_nothing_can_be_read_it_is_an_error_and_tried_again():
 async def test_a_map_that_failed_in_an_unforeseen_way_is_tried_again():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(5))
-        drawer = services.projector._drawer
-        services.projector._drawer = None
+        drawer = services.projector.drawer
+        services.projector.drawer = None
         with pytest.raises(AttributeError):
             await view(services, "notes")
-        services.projector._drawer = drawer
+        services.projector.drawer = drawer
 
         assert (await view(services, "notes")).map.panels[0].count == 5
 

@@ -4,9 +4,8 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -17,20 +16,18 @@ from mcp_server_qdrant.app.models import blueprint, cluster, inference_headers, 
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.app.tenants import Tenants, View, tenant_of_call
 from mcp_server_qdrant.app.upkeep import import_local_mode
-from mcp_server_qdrant.core.datatypes import Chunk, Document, Hit, Payload, PointId
+from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files import walk
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
-from mcp_server_qdrant.ingest.files.sync import Parts, Sync
+from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -38,7 +35,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
-from mcp_server_qdrant.qdrant.payload import read, stored_payload, title_of
+from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
@@ -186,57 +183,31 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         encoders,
         bm25,
         blueprint=partial(blueprint, settings, encoders, shared.choice),
-        split=cut,
-        payload=stored_payload,
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
         title_factor=settings.title_factor,
         max_metadata=settings.max_metadata,
-        identify=view.identify,
     )
-    parts = Parts(
-        collections=catalog,
-        points=points,
-        files=Files(view.writer),
-        encoders=encoders,
-        bm25=bm25,
-        ensure=store.ensure,
-        split=split,
-        count=tokens,
-        payload=stored_payload,
-        written=written,
-        title_factor=settings.title_factor,
-        max_metadata=settings.max_metadata,
-        identify=view.identify,
-    )
+    files = Files(view.writer)
     return Services(
         client=view.reader,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(parts),
-        deletion=_deletion(shared, view, catalog, store, partial(_deleted, pipeline, projector)),
+        sync=Sync(store, files),
+        deletion=Deletion(
+            store,
+            Lookup(catalog, points),
+            partial(_deleted, pipeline, projector),
+        ),
         lookup=_lookup(shared, view, catalog),
         lexicon=lexicon,
         facets=facets,
         projector=projector,
-        background=_background(settings, parts, tenant),
+        background=_background(settings, store, files, tenant),
         shared=shared,
-    )
-
-
-def _deletion(
-    shared: Shared, view: View, catalog: Catalog, store: Store, deleted: Callable[[str], None]
-) -> Deletion:
-    points = shared.points(view, view.writer)
-    return Deletion(
-        catalog,
-        Lookup(catalog, points),
-        points,
-        lock=store.lock,
-        deleted=deleted,
     )
 
 
@@ -248,12 +219,12 @@ def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
     return CheckedLookup(shared.check, view.tenant, catalog, points)
 
 
-def _background(settings: Settings, parts: Parts, tenant: str | None) -> Background:
+def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(replace(parts, pace=Pace(settings.sync_share).of))
+    paced = Sync(store, files, Pace(settings.sync_share).of)
     folders = [
         Folder(one.path, one.collection, one.name, walk.Selection(*one.selection))
         for one in settings.sync_sources
@@ -263,16 +234,6 @@ def _background(settings: Settings, parts: Parts, tenant: str | None) -> Backgro
     background = Background(paced, folders, None if alone else settings.cache_path / "sync")
     background.start()
     return background
-
-
-async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
-    """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
-    spans = await encoder.split(text, limit, overlap)
-    if spans is None:
-        tokenizer = await encoder.tokenizer_json()
-        here = partial(split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
-        return await asyncio.to_thread(here, text)
-    return [Chunk(text[start:end], start, end) for start, end in spans]
 
 
 def _written(

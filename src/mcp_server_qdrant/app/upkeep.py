@@ -14,7 +14,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
@@ -129,16 +128,6 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
         local_path=Path(where),
         timeout=PATIENCE,
     )
-
-
-async def copy(
-    source: Bulk | LocalFiles, target: Bulk, name: str, told: Callable[[int], None]
-) -> int:
-    """The collection at the target as it is at the source; how many points were written.
-
-    Raises RequestError where the target has something else of that name.
-    """
-    return await copying.copy(source, target, name, told)
 
 
 def check_visible(name: str, settings: Settings) -> None:

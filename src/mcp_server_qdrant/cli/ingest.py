@@ -2,24 +2,22 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import settings as cli_settings
+from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
     from mcp_server_qdrant.settings.environment import Settings
 
-INTERRUPTED = 130
 BAR_SECONDS = 0.2
 LINE_SECONDS = 10.0
 MB = 1_000_000
@@ -67,7 +65,7 @@ def _options(command: Command) -> Command:
         ]
     ):
         command = option(command)
-    return cli_settings.env_file(command)
+    return frame.env_file(command)
 
 
 @click.command()
@@ -78,7 +76,8 @@ def ingest(**options: Any) -> None:
     Markdown, text, source code, HTML, JSON lines and, with the extra `pdf`, PDF. What a .gitignore
     excludes is left out, and so are hidden files.
     """
-    _end(lambda: _main(options, mirror=False))
+    with frame.ending(frame.GOES_ON):
+        asyncio.run(_main(options, mirror=False))
 
 
 @click.command()
@@ -90,30 +89,15 @@ def sync(*, watch: bool, **options: Any) -> None:
 
     Only what ingest or sync stored from these paths is ever removed.
     """
-    _end(lambda: _main(options, mirror=True, watching=watch), watching=watch)
-
-
-def _end(command: Callable[[], Coroutine[Any, Any, None]], *, watching: bool = False) -> None:
-    """Run a command to its end; an error is one sentence and a status."""
-    status = 0
-    try:
-        asyncio.run(command())
-    except QdrantMcpError as error:
-        _say(f"mcp-server-qdrant: {error}")
-        status = 1 if isinstance(error, BackendError) else 2
-    except KeyboardInterrupt:
-        if not watching:
-            _say("mcp-server-qdrant: Interrupted; the same command goes on from here.")
-            status = INTERRUPTED
-    sys.stdout.flush()
-    # A model that a thread is still loading would make an ordinary exit abort.
-    os._exit(status)
+    interrupted = contextlib.suppress(KeyboardInterrupt) if watch else contextlib.nullcontext()
+    with frame.ending(frame.GOES_ON), interrupted:
+        asyncio.run(_main(options, mirror=True, watching=watch))
 
 
 async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
     from mcp_server_qdrant.app.server import open_lazily
 
-    read = cli_settings.load()
+    read = frame.load()
     request = _request(options, read, mirror=mirror)
     # Vectors that other texts still lack are left to the server.
     services = await open_lazily(read.model_copy(update={"qdrant_read_only": True}))
@@ -174,14 +158,14 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
         nonlocal quiet
         known = await _once(sync, request, known, quiet=quiet)
         if not quiet:
-            _say("Watching for changes; Ctrl-C ends it.")
+            click.echo("Watching for changes; Ctrl-C ends it.", err=True)
         quiet = True
         return known
 
     def failed(error: QdrantMcpError) -> None:
         if not quiet and not isinstance(error, BackendError):
             raise error
-        _say(f"mcp-server-qdrant: {error}")
+        frame.say(str(error))
 
     await follow(request.sources, run, failed, request.selection)
 
@@ -189,31 +173,21 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
 @contextlib.asynccontextmanager
 async def _shown(report: "Report") -> AsyncIterator[None]:
     """Show how far it is: a bar that moves on a terminal, a line now and then elsewhere."""
-    showing = asyncio.ensure_future(_bar(report) if sys.stderr.isatty() else _report(report))
+    showing = asyncio.ensure_future(_show(report))
     try:
         yield
     finally:
         showing.cancel()
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K", nl=False, err=True)
+        frame.show("")
 
 
-async def _bar(report: "Report") -> None:
-    from mcp_server_qdrant.cli.ingest_text import bar
+async def _show(report: "Report") -> None:
+    from mcp_server_qdrant.cli.ingest_text import bar, line
 
-    while True:
+    while sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        click.echo(f"\r\x1b[K{bar(report, monotonic())[:width]}", nl=False, err=True)
+        frame.show(bar(report, monotonic())[:width])
         await asyncio.sleep(BAR_SECONDS)
-
-
-async def _report(report: "Report") -> None:
-    from mcp_server_qdrant.cli.ingest_text import line
-
     while True:
         await asyncio.sleep(LINE_SECONDS)
-        _say(line(report, monotonic()))
-
-
-def _say(sentence: str) -> None:
-    click.echo(sentence, err=True)
+        click.echo(line(report, monotonic()), err=True)

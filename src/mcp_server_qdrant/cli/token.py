@@ -1,6 +1,5 @@
 """The command `token`: makes a token for AUTH_MODE=token."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import click
 
-from mcp_server_qdrant.cli import settings as cli_settings
+from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
 
 
@@ -46,7 +45,7 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add it to this file of AUTH_TOKENS_FILE. Else the line to add is printed.",
 )
-@cli_settings.env_file
+@frame.env_file
 def token(
     name: str,
     scopes: Sequence[str],
@@ -63,7 +62,7 @@ def token(
         "sha256": tokens.digest(secret),
         "scopes": list(dict.fromkeys(scopes)),
     }
-    try:
+    with frame.ending(at_once=False):
         if claims:
             entry["claims"] = dict(map(_claim, claims))
         if expires:
@@ -72,9 +71,6 @@ def token(
             tokens.add(file, entry)
         else:
             tokens.parse(tokens.line(entry), as_json=False)
-    except ConfigError as error:
-        click.echo(f"mcp-server-qdrant: {error}", err=True)
-        sys.exit(2)
     click.echo(f"The token of {name}, which is not shown again:", err=True)
     click.echo(secret)
     if file:

@@ -2,22 +2,20 @@
 
 import asyncio
 import logging
-import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import settings as cli_settings
-from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.notation import called
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
-INTERRUPTED = 130
 LOAD_SECONDS = 900.0  # a model may have to be downloaded
 LINES = 10  # of progress for a collection, where it is no terminal
 
@@ -27,7 +25,7 @@ LINES = 10  # of progress for a collection, where it is no terminal
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
 @click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
-@cli_settings.env_file
+@frame.env_file
 def upgrade(
     collections: Sequence[str],
     model: str | None,
@@ -40,14 +38,14 @@ def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    _exit(lambda settings: _upgrade(settings, collections, model, drop_old, at))
+    _run(lambda settings: _upgrade(settings, collections, model, drop_old, at))
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
 @click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
-@cli_settings.env_file
+@frame.env_file
 def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
@@ -56,53 +54,56 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
     """
     if origin == goal:
         raise click.UsageError("--from and --to must differ.")
-    _exit(lambda settings: _copy(settings, collections, origin, goal))
+    _run(lambda settings: _copy(settings, collections, origin, goal))
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@cli_settings.env_file
+@frame.env_file
 def accept_loss(collections: Sequence[str]) -> None:
     """Go on without points that are missing on the disk, and say no more about them.
 
     For collections of the embedded engine that qdrant-collections shows as damaged. One that has no
     data any more is forgotten.
     """
-    _exit(lambda settings: _accept_loss(settings, collections))
+    _run(lambda settings: _accept_loss(settings, collections))
 
 
-def _exit(work: "Callable[[Settings], Coroutine[Any, Any, int]]") -> None:
-    """Do the work and end: 1 where something behind failed, 2 where something was asked wrongly."""
-    try:
-        read = cli_settings.load()
+def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
+    with frame.ending(frame.GOES_ON):
+        settings = frame.load()
         logging.basicConfig(
             level=logging.WARNING, stream=sys.stderr, format="mcp-server-qdrant: %(message)s"
         )
-        status = asyncio.run(work(read))
-    except QdrantMcpError as error:
-        status = _failed(error)
-    except KeyboardInterrupt:
-        click.echo("mcp-server-qdrant: Interrupted; the next run goes on from here.", err=True)
-        status = INTERRUPTED
-    sys.stdout.flush()
-    # A model that a thread is still loading would make an ordinary exit abort.
-    os._exit(status)
+        asyncio.run(work(settings))
 
 
-def _failed(error: QdrantMcpError) -> int:
-    click.echo(f"mcp-server-qdrant: {error}", err=True)
-    return 1 if isinstance(error, BackendError) else 2
+async def _each(
+    collections: Sequence[str],
+    visible: "Settings | None",
+    names: Callable[[], Awaitable[Sequence[str]]],
+    work: Callable[[str], Awaitable[str]],
+) -> None:
+    """Work on every collection, whatever became of the others, and print what came of each.
 
+    The settings tell which are `visible`; None: all that there are. Ends with the first status that
+    is not 0.
+    """
+    from mcp_server_qdrant.app import upkeep
 
-async def _each(collections: Sequence[str], one: Callable[[str], Coroutine[Any, Any, str]]) -> int:
-    """Every collection, whatever became of the others; the first status that is not 0."""
     status = 0
     for name in dict.fromkeys(collections):
         try:
-            click.echo(await one(name))
+            if visible:
+                upkeep.check_visible(name, visible)
+            try:
+                click.echo(await work(name))
+            except UnknownCollection as error:
+                raise upkeep.unknown(name, await names()) from error
         except QdrantMcpError as error:
-            status = status or _failed(error)
-    return status
+            status = status or frame.failed(error)
+    if status:
+        raise click.exceptions.Exit(status)
 
 
 async def _upgrade(
@@ -111,7 +112,7 @@ async def _upgrade(
     model: str | None,
     drop: bool,  # noqa: FBT001
     at: str | None,
-) -> int:
+) -> None:
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_choice, open_encoders
     from mcp_server_qdrant.cli import upkeep_text
@@ -125,32 +126,25 @@ async def _upgrade(
         if model:
             await encoders.of(model).ready(LOAD_SECONDS)
 
-        async def one(name: str) -> str:
-            if at is None:
-                upkeep.check_visible(name, settings)
+        async def upgraded(name: str) -> str:
             with progress:
-                try:
-                    if model:
-                        metadata = described(settings, encoders, model)
-                        done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
-                    else:
-                        done = await upgrades.keywords(name)
-                except UnknownCollection as error:
-                    raise upkeep.unknown(name, await engine.names()) from error
+                if model:
+                    metadata = described(settings, encoders, model)
+                    done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
+                else:
+                    done = await upgrades.keywords(name)
             mapped = open_choice(settings, encoders).mapped(name)
             return upkeep_text.upgraded(done, model, progress.seconds, mapped)
 
-        return await _each(collections, one)
+        await _each(collections, settings if at is None else None, engine.names, upgraded)
 
 
 async def _copy(
-    settings: "Settings",
-    collections: Sequence[str],
-    origin: str | None,
-    goal: str | None,
-) -> int:
+    settings: "Settings", collections: Sequence[str], origin: str | None, goal: str | None
+) -> None:
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.cli import upkeep_text
+    from mcp_server_qdrant.ingest.collections import copying
 
     progress = Progress()
     if goal is None:
@@ -160,37 +154,29 @@ async def _copy(
         upkeep.engine(goal, settings, new=True) as target,
     ):
 
-        async def one(name: str) -> str:
-            if None in (origin, goal):
-                upkeep.check_visible(name, settings)
+        async def copied(name: str) -> str:
             with progress:
-                try:
-                    total = await source.count(name)
-                except UnknownCollection as error:
-                    raise upkeep.unknown(name, await source.names()) from error
-                written = await upkeep.copy(
+                total = await source.count(name)
+                written = await copying.copy(
                     source, target, name, lambda done: progress(name, done, total)
                 )
             return upkeep_text.copied(name, written, total, progress.seconds)
 
-        return await _each(collections, one)
+        visible = settings if None in (origin, goal) else None
+        await _each(collections, visible, source.names, copied)
 
 
-async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> int:
+async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> None:
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.cli import upkeep_text
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
 
-        async def one(name: str) -> str:
-            upkeep.check_visible(name, settings)
-            try:
-                return upkeep_text.accepted(name, *await engine.accept_loss(name))
-            except UnknownCollection as error:
-                raise upkeep.unknown(name, await engine.names()) from error
+        async def accepted(name: str) -> str:
+            return upkeep_text.accepted(name, *await engine.accept_loss(name))
 
-        return await _each(collections, one)
+        await _each(collections, settings, engine.names, accepted)
 
 
 class Progress:
@@ -200,7 +186,6 @@ class Progress:
         self._clock = clock
         self._since = 0.0
         self._tenth = 0
-        self._line = sys.stderr.isatty()
         self.seconds = 0.0
 
     def __enter__(self) -> None:
@@ -208,8 +193,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.seconds = self._clock() - self._since
-        if self._line:
-            click.echo("\r\x1b[K", nl=False, err=True)
+        frame.show("")
 
     def __call__(self, name: str, done: int, total: int) -> None:
         """So many points of so many are done."""
@@ -219,8 +203,7 @@ class Progress:
         left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
         text = f"{called(name)}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
         tenth = LINES * done // total
-        if self._line:
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
-        elif tenth > self._tenth or not done:
+        frame.show(text)
+        if not sys.stderr.isatty() and (tenth > self._tenth or not done):
             self._tenth = tenth
             click.echo(text, err=True)

@@ -13,8 +13,11 @@ from typing import Any, Protocol
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.sweep import Configuration
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.lookup import Lookup
 
 LIMIT = 10
 DEEP = 100
@@ -25,49 +28,14 @@ Key = tuple[str, str]
 
 
 class Pipeline(Protocol):
-    """What searches."""
+    """The read path."""
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request."""
 
 
-class Catalog(Protocol):
-    """What knows the collections."""
-
-    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
-        """The targets of a search. Raises UnknownCollection."""
-
-
-class Encoder(Protocol):
-    """A model, loaded or not."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why there are no vectors now."""
-
-    async def ready(self, timeout: float) -> bool:
-        """Wait for it to load; whether it did."""
-
-
-class Encoders(Protocol):
-    """All models."""
-
-    def of(self, model: str | None) -> Encoder:
-        """One of them, started."""
-
-
-class Lookup(Protocol):
-    """What finds documents without searching."""
-
-    async def named(self, collection: str, ids: Sequence[str]) -> Mapping[str, Document]:
-        """Id -> its point, or a part of the document of that id."""
-
-    async def matching(self, collection: str, where: Mapping[str, Any]) -> Sequence[Document]:
-        """The points that a filter matches."""
-
-
 class Lexicon(Protocol):
-    """What knows the words of collections."""
+    """The vocabularies of collections."""
 
     async def of(self, targets: Sequence[Target]) -> Any:
         """Have them read."""
@@ -77,7 +45,7 @@ class Lexicon(Protocol):
 
 
 class Services(Protocol):
-    """What an evaluation needs of the server's services."""
+    """The services of a server that an evaluation needs."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -85,15 +53,15 @@ class Services(Protocol):
 
     @property
     def catalog(self) -> Catalog:
-        """What there is."""
+        """Collections."""
 
     @property
-    def encoders(self) -> Encoders:
+    def encoders(self) -> Registry:
         """Models."""
 
     @property
     def lookup(self) -> Lookup:
-        """By id."""
+        """Documents by id."""
 
     @property
     def lexicon(self) -> Lexicon:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import (
     BackendError,
     QdrantMcpError,
@@ -14,64 +14,11 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.qdrant.lookup import Lookup
 
 EXAMPLES = 3
 BATCH = 1_000
-
-
-class Collections(Protocol):
-    """What there is to delete from."""
-
-    async def names(self) -> Sequence[str]:
-        """All visible collections."""
-
-    async def exists(self, name: str) -> bool:
-        """Whether a visible collection has this name."""
-
-    async def near(self, name: str) -> list[str]:
-        """Names that look like it."""
-
-    async def target(self, name: str) -> Target:
-        """How it is searched."""
-
-    def has_document_index(self, name: str) -> bool:
-        """Whether the chunks of a document are found fast."""
-
-    def forget(self, name: str) -> None:
-        """Look it up anew at its next use."""
-
-
-class Lookup(Protocol):
-    """What finds by id."""
-
-    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
-        """Id -> its point, or the first part of the document of that id."""
-
-
-class Points(Protocol):
-    """What removes points."""
-
-    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
-        """The named ones."""
-
-    async def first(self, collection: str, document: str) -> Document | None:
-        """The first part of a document."""
-
-    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
-        """The ids of parts of the same version."""
-
-    async def delete_document(self, collection: str, document: str) -> None:
-        """All parts of a document."""
-
-    async def matched(
-        self, collection: str, where: Mapping[str, Any], examples: int
-    ) -> tuple[int, list[Document]]:
-        """The exact number of points that a filter matches, and some of them."""
-
-    async def matching_ids(
-        self, collection: str, where: Mapping[str, Any], limit: int
-    ) -> list[PointId]:
-        """Their ids, at most `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +38,17 @@ class Matching:
     examples: tuple[Document, ...]
 
 
+@dataclass(eq=False)
 class Deletion:
     """Deletes, and has what is remembered of a collection follow at once.
 
-    `lock` keeps the parts of one document together; `deleted` is told which collection changed.
+    The store's locks keep the parts of one document together; `deleted` is called with each
+    collection that changed.
     """
 
-    def __init__(
-        self,
-        collections: Collections,
-        lookup: Lookup,
-        points: Points,
-        *,
-        lock: Callable[[str, str], AbstractAsyncContextManager[Any]],
-        deleted: Callable[[str], None],
-    ) -> None:
-        self._collections = collections
-        self._lookup = lookup
-        self._points = points
-        self._lock = lock
-        self._deleted = deleted
+    store: Store
+    lookup: Lookup
+    deleted: Callable[[str], None]
 
     async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
         """The documents of these ids; the id of a part stands for its whole document.
@@ -148,11 +86,11 @@ class Deletion:
         self, ids: Sequence[str], collection: str | None
     ) -> dict[str, dict[str, Document]]:
         """Collection -> id -> document."""
-        names = await self._collections.names() if collection is None else [collection]
+        names = await self.store.catalog.names() if collection is None else [collection]
         if collection is not None:
             await self._existing(collection)
         answers = await asyncio.gather(
-            *(self._lookup.named(name, ids) for name in names), return_exceptions=True
+            *(self.lookup.named(name, ids) for name in names), return_exceptions=True
         )
         found: dict[str, dict[str, Document]] = {}
         for name, answer in zip(names, answers, strict=True):
@@ -166,32 +104,32 @@ class Deletion:
         return found
 
     async def _existing(self, collection: str) -> None:
-        if not await self._collections.exists(collection):
-            raise UnknownCollection(collection, await self._collections.near(collection))
+        if not await self.store.catalog.exists(collection):
+            raise UnknownCollection(collection, await self.store.catalog.near(collection))
 
     async def _delete(self, one: Document) -> None:
         """A whole document: its chunks by their ids, or by a filter where that is sure or fast."""
         name, document = one.collection, one.document
-        await self._collections.target(name)
+        await self.store.catalog.target(name)
         try:
             if document is None:
-                await self._points.delete_points(name, [one.id])
+                await self.store.points.delete_points(name, [one.id])
                 return
-            async with self._lock(name, document):
+            async with self.store.lock(name, document):
                 # It may have been replaced since it was found.
-                now = await self._points.first(name, document) or one
-                parts = self._points.part_ids(one, 0, one.chunks - 1)
-                present = self._points.part_ids(now, 0, now.chunks - 1)
-                await self._points.delete_points(name, list({*present, *parts, one.id}))
-                if self._collections.has_document_index(name) or one.id not in parts:
-                    await self._points.delete_document(name, document)
+                now = await self.store.points.first(name, document) or one
+                parts = self.store.points.part_ids(one, 0, one.chunks - 1)
+                present = self.store.points.part_ids(now, 0, now.chunks - 1)
+                await self.store.points.delete_points(name, list({*present, *parts, one.id}))
+                if self.store.catalog.has_document_index(name) or one.id not in parts:
+                    await self.store.points.delete_document(name, document)
         finally:
             self._changed(name)
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """What the filter matches, to be confirmed. Raises UnknownCollection, InvalidFilter."""
         await self._existing(collection)
-        count, examples = await self._points.matched(collection, where, EXAMPLES)
+        count, examples = await self.store.points.matched(collection, where, EXAMPLES)
         return Matching(collection, count, tuple(examples))
 
     async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
@@ -200,20 +138,20 @@ class Deletion:
         Those very points are deleted: what comes to match meanwhile stays.
         """
         await self._existing(collection)
-        ids = await self._points.matching_ids(collection, where, count + 1)
+        ids = await self.store.points.matching_ids(collection, where, count + 1)
         if len(ids) != count:
             raise RequestError(changed(count, await self.matching(where, collection)))
         try:
             for first in range(0, count, BATCH):
                 with _after(first, count, "points"):
-                    await self._points.delete_points(collection, ids[first : first + BATCH])
+                    await self.store.points.delete_points(collection, ids[first : first + BATCH])
         finally:
             self._changed(collection)
         return count
 
     def _changed(self, collection: str) -> None:
-        self._collections.forget(collection)
-        self._deleted(collection)
+        self.store.catalog.forget(collection)
+        self.deleted(collection)
 
 
 @contextmanager

@@ -2,15 +2,13 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
-
-FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
-
+from mcp_server_qdrant.ingest.formats.base import FEWEST, MOST, Loaded
 
 MAX_METADATA = 65_536  # bytes of JSON; every part of a text carries them
 MAX_TAGS = 100
@@ -19,27 +17,7 @@ MAX_TITLE = 1_000
 MAX_ID = 1_000
 
 
-class Described(Protocol):
-    """A text with what is said of it."""
-
-    @property
-    def id(self) -> str | None:
-        """Its own."""
-
-    @property
-    def title(self) -> str | None:
-        """Its title."""
-
-    @property
-    def tags(self) -> Sequence[str] | None:
-        """Its tags."""
-
-    @property
-    def metadata(self) -> Mapping[str, Any] | None:
-        """All else."""
-
-
-def check(said: Described, most: int = MAX_METADATA) -> None:
+def check(said: NewDocument, most: int = MAX_METADATA) -> None:
     """Refuse what would not be stored as it is, or is more than a text should carry.
 
     `most` bytes of metadata. Raises RequestError naming what is wrong.
@@ -49,7 +27,7 @@ def check(said: Described, most: int = MAX_METADATA) -> None:
     _check_numbers(said.metadata)
 
 
-def fault(said: Described, most: int = MAX_METADATA) -> str | None:
+def fault(said: NewDocument | Loaded, most: int = MAX_METADATA) -> str | None:
     """Of what a text has more than it may, to be said after its name."""
     tags = said.tags or ()
     if len(said.title or "") > MAX_TITLE:

@@ -7,52 +7,25 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Protocol
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import Identify, part_id
 from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.points import Points
 
 UPSERT = 64
 
 
-class Points(Protocol):
-    """What writes parts, and removes them."""
-
-    async def first(self, collection: str, document: str) -> Document | None:
-        """The first part of a document."""
-
-    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
-        """The ids of parts of the same version."""
-
-    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
-        """Write."""
-
-    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Take the mark off that these points are being written."""
-
-    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
-        """How many of these points are there."""
-
-    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Remove the named points."""
-
-    async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Remove the points but for those that are being written again."""
-
-    async def further(self, head: Document) -> list[Document]:
-        """All parts of a document but the first, of whatever version."""
-
-
 class Replacement:
-    """Puts a text in the place of its earlier version. `indexed` tells of collections of ours."""
+    """Puts a text in the place of its earlier version."""
 
-    def __init__(self, points: Points, indexed: Callable[[str], bool]) -> None:
+    def __init__(self, points: Points, catalog: Catalog) -> None:
         self._points = points
-        self._indexed = indexed
+        self._catalog = catalog
 
     async def write(
         self,
@@ -112,7 +85,9 @@ class Replacement:
 
     async def _earlier(self, head: Document, before: Document | None) -> list[PointId]:
         """The parts that earlier versions left."""
-        if self._indexed(head.collection) or (before and before.writing is not None):
+        if self._catalog.has_document_index(head.collection) or (
+            before and before.writing is not None
+        ):
             known = await self._points.further(head)
             return [one.id for one in known if one.writing is None and not one.current(head)]
         if before is None or before.version == head.version:

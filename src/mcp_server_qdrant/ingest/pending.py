@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
-from mcp_server_qdrant.ingest.store import Encoders, encoded_text
+from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.points import Points
 
 BATCH = 32
 RETRY_SECONDS = 30.0
@@ -15,35 +18,7 @@ RETRY_SECONDS = 30.0
 logger = logging.getLogger(__name__)
 
 
-class Collections(Protocol):
-    """Where pending points may be."""
-
-    async def names(self) -> Sequence[str]:
-        """All visible collections."""
-
-    async def target(self, name: str) -> Target:
-        """How one is searched."""
-
-    def has_pending_index(self, name: str) -> bool:
-        """Whether pending points were ever written there."""
-
-    def indexes_of_ours(self, name: str) -> Container[str] | None:
-        """What is indexed in a collection that we made; None of any other."""
-
-
-class Points(Protocol):
-    """What reads and fills them."""
-
-    async def pending(self, collection: str, limit: int) -> list[Document]:
-        """Points without their dense vector."""
-
-    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
-        """The points as they are now."""
-
-    async def fill(self, target: Target, vectors: Mapping[PointId, Sequence[float]]) -> None:
-        """Write the vectors, take the mark off."""
-
-
+@dataclass(eq=False)
 class Backfill:
     """Fills pending points in the background, from `run` until it is cancelled.
 
@@ -51,23 +26,17 @@ class Backfill:
     `sweep` removes what is left of writes that were cut short; what a search met of it is given.
     """
 
-    def __init__(
-        self,
-        collections: Collections,
-        points: Points,
-        encoders: Encoders,
-        refill: Callable[[str], Awaitable[None]],
-        sweep: Callable[[str, Sequence[Document]], Awaitable[int]],
-    ) -> None:
-        self._collections = collections
-        self._points = points
-        self._encoders = encoders
-        self._refill = refill
-        self._sweep = sweep
-        self._upgraded: set[str] = set()
-        self._met: dict[str, dict[PointId, Document]] = {}
-        self._wanted = asyncio.Event()
-        self._wanted.set()
+    catalog: Catalog
+    points: Points
+    encoders: Registry
+    refill: Callable[[str], Awaitable[None]]
+    sweep: Callable[[str, Sequence[Document]], Awaitable[int]]
+    _upgraded: set[str] = field(default_factory=set, init=False)
+    _met: dict[str, dict[PointId, Document]] = field(default_factory=dict, init=False)
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def __post_init__(self) -> None:
+        self.wake()
 
     def wake(self) -> None:
         """There are new pending points."""
@@ -106,18 +75,18 @@ class Backfill:
         again.
         """
         filled, failure = 0, None
-        for name in await self._collections.names():
+        for name in await self.catalog.names():
             try:
                 with contained():
-                    filled += await self._fill(await self._collections.target(name))
-                    if self._collections.indexes_of_ours(name) is not None:
-                        await self._sweep(name, list(self._met.pop(name, {}).values()))
+                    filled += await self._fill(await self.catalog.target(name))
+                    if self.catalog.indexes_of_ours(name) is not None:
+                        await self.sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error
         for name in list(self._upgraded):
             try:
                 with contained():
-                    await self._refill(name)
+                    await self.refill(name)
                 self._upgraded.discard(name)
             except QdrantMcpError as error:
                 failure = error
@@ -128,18 +97,18 @@ class Backfill:
     async def _fill(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
-        if target.dense is None or not self._collections.has_pending_index(target.collection):
+        if target.dense is None or not self.catalog.has_pending_index(target.collection):
             return 0
         filled = 0
-        while chunks := await self._points.pending(target.collection, BATCH):
-            encoder = self._encoders.of(target.dense.model)
+        while chunks := await self.points.pending(target.collection, BATCH):
+            encoder = self.encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             vectors = await encoder.encode_documents([encoded_text(chunk) for chunk in chunks])
             ids = [chunk.id for chunk in chunks]
             # A text that was replaced while it was encoded is not given the old one's vector.
-            now = {one.id: one for one in await self._points.by_id(target.collection, ids)}
+            now = {one.id: one for one in await self.points.by_id(target.collection, ids)}
             made = zip(chunks, vectors, strict=True)
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
-            await self._points.fill(target, same)
+            await self.points.fill(target, same)
             filled += len(same)
         return filled

@@ -1,23 +1,26 @@
 """Maps of collections: drawn, laid out and kept, with the query and its hits placed on them."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
+from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
 from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.projection.pca import shares
-from mcp_server_qdrant.projection.place import Places, place
+from mcp_server_qdrant.projection.place import place
+from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.draw import Drawer
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time
@@ -25,38 +28,6 @@ CHECK_SECONDS = 30.0  # so long nobody asks whether another process has written
 KEPT_SECONDS = 300.0  # of a map where that cannot be asked
 
 State = tuple[Any, ...]
-
-
-class Catalog(Protocol):
-    """What knows the collections."""
-
-    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
-        """The targets of these names and globs. Raises UnknownCollection."""
-
-    async def changed_at(self, name: str) -> str | None:
-        """When the newest point was written, where that is indexed."""
-
-
-class Drawer(Protocol):
-    """What reads points with their vectors."""
-
-    async def draw(self, target: Target, count: int) -> Drawn:
-        """So many points at random, the same ones every time."""
-
-    async def vectors(
-        self, target: Target, ids: Sequence[PointId]
-    ) -> Mapping[PointId, Sequence[float]]:
-        """The vectors of these points."""
-
-
-class Encoders(Protocol):
-    """What encodes a query under a model's name."""
-
-    async def encode_query(self, model: str, text: str) -> Any:
-        """A unit vector, or what stands for it. Raises EncoderUnavailable."""
-
-
-Search = Callable[[SearchRequest], Awaitable[SearchPage]]
 
 
 @dataclass(slots=True)
@@ -73,6 +44,7 @@ class _Entry:
         return made.done() and (made.cancelled() or made.exception() is not None)
 
 
+@dataclass(eq=False)
 class Projector:
     """Maps of any collections, each kept while what it shows stays as it is.
 
@@ -81,40 +53,31 @@ class Projector:
     minutes. `search` is the read path.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        drawer: Drawer,
-        encoders: Encoders,
-        search: Search,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._catalog = catalog
-        self._drawer = drawer
-        self._encoders = encoders
-        self._search = search
-        self._clock = clock
-        self._maps: OrderedDict[State, _Entry] = OrderedDict()
-        self._writes: dict[str, int] = {}
+    catalog: Catalog
+    drawer: Drawer
+    encoders: Registry
+    search: Callable[[SearchRequest], Awaitable[SearchPage]]
+    clock: Callable[[], float] = monotonic
+    _maps: OrderedDict[State, _Entry] = field(default_factory=OrderedDict, init=False)
+    _writes: Counter[str] = field(default_factory=Counter, init=False)
 
     def changed(self, collection: str) -> None:
         """The collection was written to."""
-        self._writes[collection] = self._writes.get(collection, 0) + 1
+        self._writes[collection] += 1
 
     async def view(self, request: MapRequest) -> View:
         """The map of the collections, and on it the search, if one is asked for.
 
         Raises UnknownCollection, and BackendError where no collection could be read.
         """
-        targets = await self._catalog.resolve(request.collections)
+        targets = await self.catalog.resolve(request.collections)
         if request.search is None:
             return View(await self._map(targets, request.limit))
         found, page = await asyncio.gather(
-            self._map(targets, request.limit), self._search(request.search)
+            self._map(targets, request.limit), self.search(request.search)
         )
         by_name = {target.collection: target for target in targets}
-        places = Places(by_name, self._drawer.vectors, self._encoders.encode_query)
-        return await place(found, page, places)
+        return await place(found, page, by_name, self.drawer, self.encoders)
 
     async def encoded(self, view: View, axes: int) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
@@ -133,11 +96,11 @@ class Projector:
         """The map of the targets: the kept one, or one that is being made, or a new one."""
         key: State = (str(caller()), limit, *(target.collection for target in targets))
         entry = self._maps.get(key)
-        counts = [(target.points, self._writes.get(target.collection)) for target in targets]
-        now = self._clock()
+        counts = [(target.points, self._writes[target.collection]) for target in targets]
+        now = self.clock()
         if entry is None or entry.state[0] != counts or now - entry.checked > CHECK_SECONDS:
             newest = await asyncio.gather(
-                *(self._catalog.changed_at(target.collection) for target in targets)
+                *(self.catalog.changed_at(target.collection) for target in targets)
             )
             state = (counts, newest)
             entry = self._maps.get(key)  # another caller's by now, perhaps
@@ -172,7 +135,7 @@ class Projector:
         async def draw(target: Target, count: int) -> Drawn | QdrantMcpError:
             async with gate:
                 try:
-                    return await self._drawer.draw(target, count)
+                    return await self.drawer.draw(target, count)
                 except QdrantMcpError as error:
                     return error
 

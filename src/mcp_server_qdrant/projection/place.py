@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,29 +11,26 @@ from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.maps import Map, Panel, PlacedHit, PlacedQuery, Position, View
 from mcp_server_qdrant.core.models import Inferred
+from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.layout import near
 from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.qdrant.draw import Drawer
 
 SNIPPET = 160
 
-Read = Callable[[Target, Sequence[PointId]], Awaitable[Mapping[PointId, Sequence[float]]]]
-Encode = Callable[[str, str], Awaitable[Any]]
 Spot = tuple[str, PointId]  # collection, id
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """What placing asks of others: the targets of the map, the vectors of points, of the query."""
-
-    targets: Mapping[str, Target]
-    vectors: Read
-    encode: Encode
-
-
-async def place(found: Map, page: SearchPage, places: Places) -> View:
+async def place(
+    found: Map,
+    page: SearchPage,
+    targets: Mapping[str, Target],
+    drawer: Drawer,
+    encoders: Registry,
+) -> View:
     """The map with the query and the results, in their order, where they lie on it."""
     queries, spots = await asyncio.gather(
-        _queries(found, searched(page), places), _hits(found, page, places)
+        _queries(found, searched(page), encoders), _hits(found, page, targets, drawer)
     )
     panel_of = {group.collection: i for i, p in enumerate(found.panels) for group in p.groups}
     hits = tuple(
@@ -58,11 +54,11 @@ def searched(page: SearchPage) -> str:
 
 
 async def _queries(
-    found: Map, query: str, places: Places
+    found: Map, query: str, encoders: Registry
 ) -> list[tuple[PlacedQuery | None, str | None]]:
     async def one(index: int, panel: Panel) -> tuple[PlacedQuery | None, str | None]:
         try:
-            made = await places.encode(panel.model, query)
+            made = await encoders.encode_query(panel.model, query)
         except BackendError as error:
             return None, f"The query is not on the map: {error}"
         if isinstance(made, Inferred):
@@ -76,7 +72,9 @@ async def _queries(
     return await asyncio.gather(*(one(*panel) for panel in enumerate(found.panels)))
 
 
-async def _hits(found: Map, page: SearchPage, places: Places) -> dict[Spot, Position]:
+async def _hits(
+    found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
+) -> dict[Spot, Position]:
     """Where the results lie that are on the map; what was not drawn is read and placed."""
     wanted: dict[str, list[PointId]] = {}
     for result in page.results:
@@ -85,7 +83,7 @@ async def _hits(found: Map, page: SearchPage, places: Places) -> dict[Spot, Posi
 
     async def of(panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
         try:
-            vectors = await places.vectors(places.targets[collection], ids)
+            vectors = await drawer.vectors(targets[collection], ids)
         except QdrantMcpError:
             return  # told by the count of results without a place
         for point, vector in vectors.items():

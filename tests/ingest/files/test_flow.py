@@ -71,10 +71,10 @@ class Trial:
         self.wrote = 0
         self.flow = Flow(
             Target("c", 0, dense=None, sparse=None),
-            self.model,
+            self.model.encode_documents,
             Words(),
             self.disk,
-            lambda chunk: {"document": chunk.text, "doc": {}},
+            title_factor=1,
             wrote=self._wrote,
             finished=self._finished,
             failed=self._failed,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.files import prepare as prepare_module
 from mcp_server_qdrant.ingest.files.opening import OUTSIDE
 from mcp_server_qdrant.ingest.files.prepare import (
@@ -25,7 +25,7 @@ from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Mark
 
-MEASURES = Measures(limit=64, tokenizer=None, count=tokens, split=split)
+MEASURES = Measures(limit=64, tokenizer=None)
 
 
 def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:

@@ -1,54 +1,19 @@
 """One collection to another place, ids, payloads and vectors as they are."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.local.files import LocalFiles
 
 PAGE = 128  # points with vectors and texts in one request
 
+Readable = Bulk | LocalFiles
 Told = Callable[[int], None]
 
 
-class Readable(Protocol):
-    """What holds collections."""
-
-    async def names(self) -> Sequence[str]:
-        """All of them."""
-
-    async def shape(self, name: str) -> Any:
-        """How one is made."""
-
-    async def count(self, name: str) -> int:
-        """How many points it holds."""
-
-    async def page(
-        self, name: str, limit: int, offset: PointId | None
-    ) -> tuple[dict[PointId, Payload], PointId | None]:
-        """Payloads by id, and where the next page begins."""
-
-    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of those that exist."""
-
-    async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
-        """Whole points."""
-
-
-class Place(Readable, Protocol):
-    """An engine that holds collections, and takes more."""
-
-    async def make(self, name: str, shape: Any) -> None:
-        """An empty one of that shape."""
-
-    async def put(self, name: str, points: Sequence[Any]) -> None:
-        """Write them as they are."""
-
-    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
-        """Delete them."""
-
-
-async def copy(source: Readable, target: Place, name: str, told: Told = lambda _: None) -> int:
+async def copy(source: Readable, target: Bulk, name: str, told: Told = lambda _: None) -> int:
     """The collection made, or completed, at the target; how many points were written.
 
     Raises RequestError where the target has a collection of this name that holds anything else,
@@ -68,19 +33,12 @@ async def copy(source: Readable, target: Place, name: str, told: Told = lambda _
     return written
 
 
-async def complete(source: Readable, target: Place, name: str, told: Told = lambda _: None) -> int:
+async def complete(source: Readable, target: Bulk, name: str, told: Told = lambda _: None) -> int:
     """Write the points that the target lacks; how many those were. `told` how many it has."""
-    written = seen = 0
-    async for page, ids in _pages(source, name, target, name, replaced=False):
-        if ids:
-            await target.put(name, await source.fetch(name, ids, vectors=True))
-        written += len(ids)
-        seen += page
-        told(seen)
-    return written
+    return await _put(source, name, target, name, told, replaced=False)
 
 
-async def _check(source: Readable, target: Place, name: str) -> None:
+async def _check(source: Readable, target: Bulk, name: str) -> None:
     """Refuse a target that is anything else than a part of the source."""
     here, there = (await target.shape(name)).plan(), (await source.shape(name)).plan()
     if not there.items() <= here.items():  # more is what an upgrade gave it
@@ -96,23 +54,31 @@ async def _check(source: Readable, target: Place, name: str) -> None:
             )
 
 
-async def mirror(place: Place, name: str, its: str, told: Told = lambda _: None) -> int:
+async def mirror(place: Bulk, name: str, its: str, told: Told = lambda _: None) -> int:
     """Make `its` hold the very points of `name`, in the same engine; how many it did not.
 
     A point that is written anew loses what the copy alone had: its new vectors.
     """
-    changed = seen = 0
-    async for page, ids in _pages(place, name, place, its):
-        if ids:
-            await place.put(its, await place.fetch(name, ids, vectors=True))
-        changed += len(ids)
-        seen += page
-        told(seen)
+    changed = await _put(place, name, place, its, told, replaced=True)
     async for _, ids in _pages(place, its, place, name, replaced=False):
         if ids:
             await place.remove(its, ids)
         changed += len(ids)
     return changed
+
+
+async def _put(
+    source: Readable, name: str, target: Bulk, its: str, told: Told, *, replaced: bool
+) -> int:
+    """Write the points that the target lacks, or has otherwise; how many those were."""
+    written = seen = 0
+    async for page, ids in _pages(source, name, target, its, replaced=replaced):
+        if ids:
+            await target.put(its, await source.fetch(name, ids, vectors=True))
+        written += len(ids)
+        seen += page
+        told(seen)
+    return written
 
 
 async def _pages(

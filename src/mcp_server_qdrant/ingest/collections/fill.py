@@ -1,33 +1,18 @@
 """Points that lack a vector get it, page by page, while their collection is used."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.qdrant.bulk import Bulk
 
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
 
 Vector = Sparse | Dense
 Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
-
-
-class Points(Protocol):
-    """What reads and fills them."""
-
-    async def lacking(
-        self, name: str, vector: str, limit: int, offset: PointId | None
-    ) -> tuple[list[Document], PointId | None]:
-        """A page of the points without that vector, and where the next begins."""
-
-    async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
-        """The points as they are now."""
-
-    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Vector]) -> None:
-        """Write one vector of points that exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,7 @@ class Filled:
 
 
 async def fill(
-    points: Points,
+    bulk: Bulk,
     collection: str,
     vector: str,
     encode: Encode,
@@ -55,10 +40,10 @@ async def fill(
     for _ in range(PASSES):
         before, offset = done, None
         while True:
-            documents, offset = await points.lacking(collection, vector, batch, offset)
+            documents, offset = await bulk.lacking(collection, vector, batch, offset)
             left = [one for one in documents if one.id not in textless]
             while left:
-                gave, without, left = await _give(points, collection, vector, encode, left)
+                gave, without, left = await _give(bulk, collection, vector, encode, left)
                 done += gave
                 textless |= without
             told(done)
@@ -70,7 +55,7 @@ async def fill(
 
 
 async def _give(
-    points: Points, collection: str, vector: str, encode: Encode, documents: Sequence[Document]
+    bulk: Bulk, collection: str, vector: str, encode: Encode, documents: Sequence[Document]
 ) -> tuple[int, set[PointId], list[Document]]:
     """How many got the vector, which have none, and which were changed meanwhile."""
     readable = [one for one in documents if not one.textless]
@@ -81,10 +66,10 @@ async def _give(
     refusal: Exception | None = None
     if given:
         try:
-            await points.give(collection, vector, given)
+            await bulk.give(collection, vector, given)
         except (RequestError, EngineFailure) as error:
             refusal = error  # one of them may have been deleted since it was read
-    now = await points.by_id(collection, list(given)) if given else []
+    now = await bulk.by_id(collection, list(given)) if given else []
     if refusal is not None:
         if len(now) == len(given):
             raise refusal

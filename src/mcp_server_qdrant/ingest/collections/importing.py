@@ -1,47 +1,25 @@
 """A folder of the official server becomes the embedded engine's: once, its files untouched."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
-from mcp_server_qdrant.ingest.collections.copying import Place, Readable, complete
+from mcp_server_qdrant.ingest.collections.copying import complete
+from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.local.files import LocalFiles
+from mcp_server_qdrant.qdrant.local.imported import ImportJournal
 
 UNFINISHED = "its import from local mode is not finished: start the server again to go on"
 
 logger = logging.getLogger(__name__)
 
 
-class Source(Readable, Protocol):
-    """What is imported."""
-
-    @property
-    def unreadable(self) -> Mapping[str, int]:
-        """Collection -> how many points were left out."""
-
-
-class Target(Place, Protocol):
-    """Where it goes."""
-
-    async def note(self, name: str, imported: str) -> None:
-        """Write down where a collection comes from."""
-
-
-class Journal(Protocol):
-    """What was imported before."""
-
-    def state(self, name: str) -> str | None:
-        """`begun`, `done`, `refused`, or nothing."""
-
-    def write(self, name: str, state: str) -> None:
-        """Durable when it returns."""
-
-
 async def bring_in(
-    source: Source,
-    target: Target,
-    journal: Journal,
+    source: LocalFiles,
+    target: Bulk,
+    journal: ImportJournal,
     upgrade: Callable[[str], Awaitable[Any]],
     now: datetime,
 ) -> None:
@@ -70,7 +48,7 @@ async def bring_in(
 
 
 async def _bring_in(
-    source: Source, target: Target, journal: Journal, name: str, now: datetime
+    source: LocalFiles, target: Bulk, journal: ImportJournal, name: str, now: datetime
 ) -> str:
     """Copy the points; what there is to say of it."""
     journal.write(name, "begun")

@@ -6,72 +6,22 @@ was interrupted goes on with the next call. Where a server cannot add a vector t
 is copied, with the vectors as they are, and an alias takes its name.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Sparse, Target
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, RequestError
-from mcp_server_qdrant.ingest.collections.copying import Place, mirror
-from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Points, Vector, fill
-from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.ingest.collections.copying import mirror
+from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Vector, fill
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
+from mcp_server_qdrant.qdrant.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
-
-Told = Callable[[str, int, int], None]
-
-
-class Engine(Place, Points, Protocol):
-    """What an upgrade asks of the engine."""
-
-    async def begin(self, name: str, vector: str, size: int | None) -> None:
-        """Add a vector that is not searched yet. Raises EngineTooOld."""
-
-    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
-        """Let it be searched; `model` is what the collection says of its model."""
-
-    async def take(self, name: str, vector: str) -> None:
-        """Remove a vector."""
-
-    async def lack(self, name: str, vector: str) -> int:
-        """How many points are without it."""
-
-    async def aliases(self) -> Mapping[str, str]:
-        """Alias -> collection."""
-
-    async def lead(self, alias: str, to: str) -> None:
-        """Let the alias lead there."""
-
-    async def drop(self, name: str) -> None:
-        """Delete a collection."""
-
-
-class Bm25(Protocol):
-    """What makes the sparse vectors of documents."""
-
-    def encode_document(self, text: str) -> Sparse:
-        """Distinct token ids with their BM25 weights."""
-
-
-class Encoder(Protocol):
-    """What makes the dense vectors of documents."""
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-
-    @property
-    def vector_name(self) -> str:
-        """What its vectors are called."""
-
-    async def size(self) -> int:
-        """Their dimensions."""
-
-    async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
-        """One vector per text. Raises EncoderUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +53,17 @@ class _Addition:
     model: Mapping[str, Any] | None = None
 
 
+@dataclass(eq=False)
 class Upgrades:
-    """Upgrades of the collections of one engine."""
+    """Upgrades of the collections of one engine.
 
-    def __init__(
-        self,
-        engine: Engine,
-        bm25: Bm25,
-        *,
-        title_factor: int = 1,
-        told: Told = lambda *_: None,
-    ) -> None:
-        self._engine = engine
-        self._bm25 = bm25
-        self._title_factor = title_factor
-        self._told = told
+    `told` is called with a collection, how many of its points are done, and of how many.
+    """
+
+    bulk: Bulk
+    bm25: Bm25Encoder
+    title_factor: int = 1
+    told: Callable[[str, int, int], None] = lambda *_: None
 
     async def keywords(self, name: str) -> Upgraded:
         """Give the collection BM25 vectors: then it is searched by words too.
@@ -125,13 +71,13 @@ class Upgrades:
         Raises UnknownCollection, RequestError where it has keyword vectors of another tool.
         """
         await self._mend(name)
-        vector = (await self._engine.shape(name)).keywords
+        vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
         return await self._add(name, self._keywords())
 
     async def model(
-        self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
+        self, name: str, encoder: Embedder, metadata: Mapping[str, Any], *, drop: bool = False
     ) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
 
@@ -140,23 +86,23 @@ class Upgrades:
         """
         await self._mend(name)
         size = await encoder.size()
-        present = (await self._engine.shape(name)).vectors.get(encoder.vector_name)
+        present = (await self.bulk.shape(name)).vectors.get(encoder.vector_name)
         if present is not None and present.size != size:
             raise RequestError(
                 f"{name!r} has a vector {encoder.vector_name!r} of another size: "
                 f"{present.size}, and {encoder.name} makes {size}."
             )
         done = await self._add(name, _meanings(encoder, encoder.vector_name, size, metadata))
-        old = [v for v in (await self._engine.shape(name)).vectors if v != encoder.vector_name]
+        old = [v for v in (await self.bulk.shape(name)).vectors if v != encoder.vector_name]
         if not drop:
             return replace(done, kept=tuple(old))
         for vector in old:
-            await self._engine.take(name, vector)
+            await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
 
-    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
+    async def refill(self, target: Target, encoder_of: Callable[[str], Embedder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
-        name, shape = target.collection, await self._engine.shape(target.collection)
+        name, shape = target.collection, await self.bulk.shape(target.collection)
         if SPARSE_NAME in shape.sparse:
             await self._fill(name, self._keywords())
         if target.dense is not None and target.dense.vector == shape.added:
@@ -167,24 +113,23 @@ class Upgrades:
         return _Addition(SPARSE_NAME, None, self._words, WORDS)
 
     async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
-        texts = [encoded_text(one, self._title_factor) for one in documents]
-        return await asyncio.to_thread(lambda: list(map(self._bm25.encode_document, texts)))
+        return await keywords(self.bm25, documents, self.title_factor)
 
     async def _add(self, name: str, new: _Addition) -> Upgraded:
-        shape = await self._engine.shape(name)
+        shape = await self.bulk.shape(name)
         if new.vector not in shape.plan() or new.vector in shape.filling:
             try:
-                await self._engine.begin(name, new.vector, new.size)
+                await self.bulk.begin(name, new.vector, new.size)
             except EngineTooOld as error:
                 return await self._copied(name, new, str(error))
         done, textless = await self._fill(name, new)
-        await self._engine.finish(name, new.vector, new.model)
+        await self.bulk.finish(name, new.vector, new.model)
         return Upgraded(name, new.vector, done, textless)
 
     async def _fill(self, name: str, new: _Addition) -> tuple[int, int]:
-        total = await self._engine.lack(name, new.vector)
+        total = await self.bulk.lack(name, new.vector)
         done = await fill(
-            self._engine,
+            self.bulk,
             name,
             new.vector,
             new.encode,
@@ -194,19 +139,19 @@ class Upgrades:
         return done.points, done.textless
 
     def _tell(self, name: str, total: int, done: int) -> None:
-        self._told(name, done, max(total, done))  # there may be more by now
+        self.told(name, done, max(total, done))  # there may be more by now
 
     async def _copied(self, name: str, new: _Addition, why: str) -> Upgraded:
         """The same by a copy. The original is deleted once the copy is complete."""
-        current = (await self._engine.aliases()).get(name, name)
+        current = (await self.bulk.aliases()).get(name, name)
         copy = f"{name}~{_copy_number(current, name) + 1}"
-        if copy not in await self._engine.names():
-            shape = await self._engine.shape(current)
-            await self._engine.make(copy, shape.with_vector(new.vector, new.size))
+        if copy not in await self.bulk.names():
+            shape = await self.bulk.shape(current)
+            await self.bulk.make(copy, shape.with_vector(new.vector, new.size))
         points, textless = 0, 0
         for _ in range(PASSES):
-            total = await self._engine.count(current)
-            changed = await mirror(self._engine, current, copy, partial(self._tell, copy, total))
+            total = await self.bulk.count(current)
+            changed = await mirror(self.bulk, current, copy, partial(self._tell, copy, total))
             done, textless = await self._fill(copy, new)
             points += done
             if not changed:
@@ -216,24 +161,24 @@ class Upgrades:
                 f"{name!r} is written to faster than it can be copied: stop what writes to it, "
                 "and upgrade again."
             )
-        await self._engine.finish(copy, new.vector, new.model)
+        await self.bulk.finish(copy, new.vector, new.model)
         if current == name:
-            await self._engine.drop(name)  # an alias cannot have the name of a collection
-        await self._engine.lead(name, copy)
+            await self.bulk.drop(name)  # an alias cannot have the name of a collection
+        await self.bulk.lead(name, copy)
         if current != name:
-            await self._engine.drop(current)
+            await self.bulk.drop(current)
         return Upgraded(name, new.vector, points, textless, why)
 
     async def _mend(self, name: str) -> None:
         """Finish what was interrupted between the end of the original and its alias."""
-        names = await self._engine.names()
+        names = await self.bulk.names()
         numbers = [number for one in names if (number := _copy_number(one, name))]
-        if name not in names and numbers and name not in await self._engine.aliases():
-            await self._engine.lead(name, f"{name}~{max(numbers)}")
+        if name not in names and numbers and name not in await self.bulk.aliases():
+            await self.bulk.lead(name, f"{name}~{max(numbers)}")
 
 
 def _meanings(
-    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
+    encoder: Embedder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
 ) -> _Addition:
     async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
         return await encoder.encode_documents([encoded_text(one) for one in documents])

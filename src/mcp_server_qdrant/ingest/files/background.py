@@ -7,30 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files import flow
-from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.flow import Encode
+from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Selection, Source, Stamp, sources
 
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
 NAMED = 3
 RETRY_SECONDS = 30.0
-
-
-class Syncing(Protocol):
-    """What makes one run."""
-
-    async def run(
-        self, request: SyncRequest, report: Report | None = None, known: Known | None = None
-    ) -> Report:
-        """Store what is new, remove what is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +48,19 @@ class Pace:
         self._clock = clock
         self._turn = asyncio.Lock()
 
-    def of(self, encoder: flow.Encoder) -> flow.Encoder:
+    def of(self, encode: Encode) -> Encode:
         """The model at this pace; all models of a pace share their time."""
-        return _Paced(encoder, self._rested)
 
-    async def _rested(self, work: Awaitable[Sequence[Dense]]) -> Sequence[Dense]:
-        """The result of some work, after a pause in proportion to it."""
-        async with self._turn:
-            began = self._clock()
-            made = await work
-            await self._sleep((self._clock() - began) * (1 / self._share - 1))
-            return made
+        async def paced(texts: Sequence[str]) -> Sequence[Dense]:
+            vectors: list[Dense] = []
+            for first in range(0, len(texts), TEXTS):
+                async with self._turn:
+                    began = self._clock()
+                    vectors += await encode(texts[first : first + TEXTS])
+                    await self._sleep((self._clock() - began) * (1 / self._share - 1))
+            return vectors
 
-
-class _Paced:
-    def __init__(
-        self,
-        encoder: flow.Encoder,
-        rested: Callable[[Awaitable[Sequence[Dense]]], Awaitable[Sequence[Dense]]],
-    ) -> None:
-        self._encoder = encoder
-        self._rested = rested
-
-    async def encode_documents(self, texts: Sequence[str]) -> Sequence[Dense]:
-        vectors: list[Dense] = []
-        for first in range(0, len(texts), TEXTS):
-            vectors += await self._rested(
-                self._encoder.encode_documents(texts[first : first + TEXTS])
-            )
-        return vectors
+        return paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +136,7 @@ class Background:
     no other process has these collections.
     """
 
-    def __init__(self, sync: Syncing, folders: Sequence[Folder], locks: Path | None) -> None:
+    def __init__(self, sync: Sync, folders: Sequence[Folder], locks: Path | None) -> None:
         self._sync = sync
         self._locks = locks
         self._states = {folder: State() for folder in folders}

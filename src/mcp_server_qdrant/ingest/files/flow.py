@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from time import time
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Sparse, Target
+from mcp_server_qdrant.core.datatypes import Payload, Target
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineTimeout,
@@ -19,8 +20,11 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.encoding import keywords
 from mcp_server_qdrant.ingest.files.prepare import Job, Piece
-from mcp_server_qdrant.ingest.store import encoded_text
+from mcp_server_qdrant.qdrant.payload import stored_payload
+from mcp_server_qdrant.qdrant.points import Points
 
 WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
 SLICE = 128  # chunks that are encoded and written together
@@ -28,64 +32,27 @@ WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
 Items = Sequence[tuple[Job, Piece]]
+Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises EncoderUnavailable
 
 
-class Encoder(Protocol):
-    """What makes dense vectors."""
-
-    async def encode_documents(self, texts: Sequence[str]) -> Sequence[Dense]:
-        """One vector per text. Raises EncoderUnavailable."""
-
-
-class Bm25(Protocol):
-    """What makes sparse vectors."""
-
-    def encode_document(self, text: str) -> Sparse:
-        """Distinct token ids with their BM25 weights."""
-
-
-class Writer(Protocol):
-    """What writes points."""
-
-    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
-        """Write them."""
-
-    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Take the mark off that they are being written."""
-
-
+@dataclass(eq=False)
 class Flow:
     """Stores the chunks of jobs in one collection.
 
-    `title_factor` is how often BM25 reads a title.
-    `wrote` is called after each write, `finished` once all chunks of a job are written, `failed`
-    where one of them cannot be.
+    `encode` makes dense vectors; None where the collection has none. `title_factor` is how often
+    BM25 reads a title. `wrote` is called after each write, `finished` once all chunks of a job are
+    written, `failed` where one of them cannot be.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        encoder: Encoder | None,
-        bm25: Bm25,
-        writer: Writer,
-        payload: Callable[[Document], Payload],
-        *,
-        title_factor: int = 1,
-        wrote: Callable[[Items], None],
-        finished: Callable[[Job], Awaitable[None]],
-        failed: Callable[[Job, str], None],
-        retries: Sequence[float] = RETRIES,
-    ) -> None:
-        self._target = target
-        self._encoder = encoder
-        self._bm25 = bm25
-        self._writer = writer
-        self._payload = payload
-        self._title_factor = title_factor
-        self._wrote = wrote
-        self._finished = finished
-        self._failed = failed
-        self._retries = retries
+    target: Target
+    encode: Encode | None
+    bm25: Bm25Encoder
+    points: Points
+    title_factor: int
+    wrote: Callable[[Items], None]
+    finished: Callable[[Job], Awaitable[None]]
+    failed: Callable[[Job, str], None]
+    retries: Sequence[float] = RETRIES
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
         """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
@@ -113,7 +80,9 @@ class Flow:
         if not items:
             return
         try:
-            await self._write_all(items, await self._points(items))
+            with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
+                points = await self._points(items)
+            await self._write_all(items, points)
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
@@ -124,11 +93,11 @@ class Flow:
             else:
                 await self._blame(items[0][0], error)
             return
-        self._wrote(items)
+        self.wrote(items)
         for job, _ in items:
             job.left -= 1
             if job.left == 0 and not job.failed:
-                await self._finished(job)
+                await self.finished(job)
                 if job.old:
                     await self._settle([one for one in job.pieces if not one.chunk.chunk])
 
@@ -157,48 +126,44 @@ class Flow:
     async def _settle(self, pieces: Sequence[Piece]) -> None:
         ids = [piece.chunk.id for piece in pieces]
         for start in range(0, len(ids), WINDOW):
-            await self._writer.settle(self._target.collection, ids[start : start + WINDOW])
+            await self.points.settle(self.target.collection, ids[start : start + WINDOW])
 
     async def _blame(self, job: Job, error: QdrantMcpError) -> None:
         """Give up one job, unless nothing can be encoded at all."""
-        if isinstance(error, EncoderUnavailable) and self._encoder is not None:
+        if isinstance(error, EncoderUnavailable) and self.encode is not None:
             # One that no cache of vectors has.
-            await self._encoder.encode_documents([f"Is it this text, or every one? {uuid4()}"])
+            await self.encode([f"Is it this text, or every one? {uuid4()}"])
         if not job.failed:
             job.failed = True
-            self._failed(job, str(error))
+            self.failed(job, str(error))
 
     async def _points(self, items: Items) -> list[StoredPoint]:
-        """The points of some chunks. Raises UnusableFile where one of them breaks an encoder."""
-        with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-            return await self._encoded(items)
-
-    async def _encoded(self, items: Items) -> list[StoredPoint]:
         dense: Sequence[Dense | None] = [None] * len(items)
-        if self._encoder is not None:
-            dense = await self._encoder.encode_documents([piece.text for _, piece in items])
-        keywords = [encoded_text(piece.chunk, self._title_factor) for _, piece in items]
-        sparse = await asyncio.to_thread(lambda: list(map(self._bm25.encode_document, keywords)))
+        if self.encode is not None:
+            dense = await self.encode([piece.text for _, piece in items])
+        chunks = [piece.chunk for _, piece in items]
+        sparse = await keywords(self.bm25, chunks, self.title_factor)
         return [
-            StoredPoint(str(piece.chunk.id), self._payload_of(job, piece), vector, words)
+            StoredPoint(str(piece.chunk.id), _payload(job, piece), vector, words)
             for (job, piece), vector, words in zip(items, dense, sparse, strict=True)
         ]
 
-    def _payload_of(self, job: Job, piece: Piece) -> dict[str, Any]:
-        chunk = piece.chunk
-        if chunk.chunks > 1 or job.old:
-            chunk = chunk._replace(writing=int(time()))
-        payload = self._payload(chunk)
-        payload["doc"]["file"] = job.state
-        return payload
-
     async def _write(self, points: Sequence[StoredPoint]) -> None:
-        for seconds in self._retries:
+        for seconds in self.retries:
             try:
-                return await self._writer.upsert(self._target, points)
+                return await self.points.upsert(self.target, points)
             except (EngineTimeout, EngineUnavailable):
                 await asyncio.sleep(seconds)
-        return await self._writer.upsert(self._target, points)
+        return await self.points.upsert(self.target, points)
+
+
+def _payload(job: Job, piece: Piece) -> Payload:
+    chunk = piece.chunk
+    if chunk.chunks > 1 or job.old:
+        chunk = chunk._replace(writing=int(time()))
+    payload = stored_payload(chunk)
+    payload["doc"]["file"] = job.state
+    return payload
 
 
 async def _slices(jobs: AsyncIterator[Job]) -> AsyncIterator[Items]:

@@ -3,13 +3,15 @@
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
 from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
 from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.opening import opened
 from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
@@ -17,7 +19,6 @@ from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded, Mark
 from mcp_server_qdrant.ingest.formats.load import load, many
 from mcp_server_qdrant.ingest.parts import numbered
-from mcp_server_qdrant.ingest.store import encoded_text, shortened
 
 OVERLAP = 0.15
 MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
@@ -29,15 +30,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How texts are cut: the model's limit in tokens, what counts and what splits.
-
-    `count(text, tokenizer)` and `split(text, limit=, tokenizer_json=, overlap=, markdown=)`.
-    """
+    """How texts are cut: the model's limit in tokens, and its tokenizer (None: it is guessed)."""
 
     limit: int
     tokenizer: str | None
-    count: Callable[[str, str | None], int]
-    split: Callable[..., list[Chunk]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,56 +121,45 @@ class Same:
     contents: Contents
 
 
+@dataclass(eq=False)
 class Preparer:
     """Reads files for one run into one collection. Used by one thread at a time.
 
-    `owners` maps each document of a file that stays as it is to that file.
+    `owners` maps each document of a file that stays as it is to that file. Without measures texts
+    are not cut.
     """
 
-    def __init__(
-        self,
-        collection: str,
-        model: str,
-        measures: Measures | None,
-        owners: dict[str, str],
-        max_bytes: int,
-        identify: Identify = point_id,
-        max_metadata: int = MAX_METADATA,
-    ) -> None:
-        self._identify = identify
-        self._max_metadata = max_metadata
-        self._collection = collection
-        self._model = model
-        self._measures = measures
-        self._owners = owners
-        self._max_bytes = max_bytes
+    collection: str
+    model: str
+    measures: Measures | None
+    owners: dict[str, str]
+    max_bytes: int
+    identify: Identify = point_id
+    max_metadata: int = MAX_METADATA
 
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
-        """What is to be done about a file. Without measures its texts are not cut."""
+        """What is to be done about a file."""
         try:
             with contained():
-                return self._unless_away(found, known)
+                try:
+                    return self._prepare(found, known)
+                except FileNotFoundError:
+                    reason, kept = "is gone", False
+                except OSError as error:
+                    reason, kept = f"cannot be read: {error.strerror}", True
         except UnusableFile as error:
-            return Problem(found.path, str(error), stamp=found.stamp)
+            reason, kept = str(error), False
         except Unforeseen as error:
             logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
-            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
-
-    def _unless_away(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
-        try:
-            return self._prepare(found, known)
-        except FileNotFoundError:
-            return Problem(found.path, "is gone", stamp=found.stamp)
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-            return Problem(found.path, reason, kept=True, stamp=found.stamp)
+            reason, kept = f"cannot be read: {error}", True
+        return Problem(found.path, reason, kept, found.stamp)
 
     def _prepare(self, found: Found, known: KnownFile | None) -> Job | Same:
         found, data = self._read(found)
-        contents = Contents(hashlib.sha256(data).hexdigest()[:32], self._model)
+        contents = Contents(hashlib.sha256(data).hexdigest()[:32], self.model)
         if known and contents in known.versions and known.versions[contents].complete:
             for document in known.versions[contents].points.values():
-                self._owners[document] = found.path
+                self.owners[document] = found.path
             return Same(found, contents)
         loaded = load(found.path, data)
         texts, notes = self._owned(found, loaded.texts)
@@ -182,13 +167,9 @@ class Preparer:
         notes = [*loaded.notes, *notes]
         return Job(found, contents, pieces, len(texts), known, notes)
 
-    def owner(self, document: str) -> str | None:
-        """The file whose document this is, as far as this run has come."""
-        return self._owners.get(document)
-
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
-        most = self._max_bytes * (MANY_TIMES if many(found.path) else 1)
+        most = self.max_bytes * (MANY_TIMES if many(found.path) else 1)
         with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
             if status.st_size > most:
@@ -208,12 +189,12 @@ class Preparer:
         owned, others = [], []
         for whole in texts:
             text = replace(whole, title=whole.title[:MAX_TITLE])
-            if too_much := fault(text, self._max_metadata):
+            if too_much := fault(text, self.max_metadata):
                 if text.id is None:
                     raise UnusableFile(too_much)
                 others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
                 continue
-            owner = self._owners.setdefault(text.id or found.path, found.path)
+            owner = self.owners.setdefault(text.id or found.path, found.path)
             if owner == found.path:
                 owned.append(text)
             else:
@@ -223,21 +204,21 @@ class Preparer:
         return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
 
     def _pieces(self, found: Found, text: Loaded) -> Iterator[Piece]:
-        if (measures := self._measures) is None:
+        if (measures := self.measures) is None:
             return
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        sizes = {title: measures.count(title, measures.tokenizer) for title in titles}
+        sizes = {title: tokens(title, measures.tokenizer) for title in titles}
         reserve = 1 + max(sizes.values())
         limit = max(measures.limit - reserve, measures.limit // 2)
-        chunks = measures.split(
+        chunks = split(
             text.text,
             limit=limit,
             tokenizer_json=measures.tokenizer,
             overlap=int(limit * OVERLAP),
             markdown=text.markdown,
         )
-        documents = numbered(list(self._documents(found, text, chunks)), self._identify)
+        documents = numbered(list(self._documents(found, text, chunks)), self.identify)
         for cut, chunk in zip(chunks, documents, strict=True):
             heading = sizes.get(shortened(chunk.heading), 0) if chunk.heading else 0
             yield Piece(chunk, encoded_text(chunk), heading + cut.tokens)
@@ -253,7 +234,7 @@ class Preparer:
         for number, (chunk, section) in enumerate(zip(chunks, around, strict=True)):
             yield Document(
                 id="",
-                collection=self._collection,
+                collection=self.collection,
                 text=chunk.text,
                 title=text.title or None,
                 source=None if named else found.path,

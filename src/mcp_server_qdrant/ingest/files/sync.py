@@ -6,118 +6,32 @@ on any machine, and two runs at once write the same points.
 """
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Container,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Protocol
 
-from mcp_server_qdrant.core.datatypes import Chunk, Document, Payload, PointId, Target
-from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineFailure, RequestError
-from mcp_server_qdrant.core.notation import Identify, point_id
-from mcp_server_qdrant.ingest.fields import MAX_METADATA
-from mcp_server_qdrant.ingest.files import flow, walk
+from mcp_server_qdrant.core.datatypes import PointId, Target
+from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
+from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.ingest.files.flow import Encode, Flow, Items
 from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same
-from mcp_server_qdrant.ingest.files.state import KnownFile, Point, known_files
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Selection, Source, Stamp
+from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
+from mcp_server_qdrant.ingest.files.walk import (
+    Found,
+    Problem,
+    Seen,
+    Selection,
+    Source,
+    Stamp,
+    walk_all,
+)
+from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
+from mcp_server_qdrant.qdrant.files import Files
 
 MAX_BYTES = 10_000_000
 MODEL_SECONDS = 900.0
-FALLBACK_TOKENS = 128
 
 Known = dict[str, KnownFile]
-
-
-class Encoder(flow.Encoder, Protocol):
-    """A model, loaded or not."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why it is not there."""
-
-    async def ready(self, timeout: float) -> bool:
-        """Wait for it to load; whether it did."""
-
-    def token_limit(self) -> int | None:
-        """Tokens that the model reads of a text."""
-
-    async def tokenizer_json(self) -> str | None:
-        """The model's tokenizer."""
-
-
-class Encoders(Protocol):
-    """All models."""
-
-    def of(self, model: str | None) -> Encoder:
-        """One of them, started."""
-
-
-class Collections(Protocol):
-    """What there is to write into."""
-
-    async def exists(self, name: str) -> bool:
-        """Whether this server may use a collection of this name, and there is one."""
-
-    async def target(self, name: str) -> Target:
-        """How it is written."""
-
-    def indexes_of_ours(self, name: str) -> Container[str] | None:
-        """What is indexed in a collection that we made; None of any other."""
-
-    def grew(self, name: str, points: int) -> None:
-        """So many points more are in it."""
-
-
-class Points(flow.Writer, Protocol):
-    """The engine's write side."""
-
-    async def index(self, collection: str, present: Container[str]) -> None:
-        """Make the indexes that a collection of ours lacks."""
-
-
-class Files(Protocol):
-    """What the points say of their files."""
-
-    async def scan(self, collection: str, sources: Iterable[str]) -> Sequence[Point]:
-        """Every point of a file of these sources."""
-
-    async def touch(self, collection: str, points: Sequence[PointId], mtime: int) -> None:
-        """Note when their file was written last."""
-
-    async def drop(
-        self, collection: str, points: Sequence[PointId], contents: Iterable[str]
-    ) -> None:
-        """Remove them, as far as they have one of these contents."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a sync works with. `ensure(collection, create=)` makes a collection, as storing does.
-
-    `pace` slows a model down; `max_metadata` are bytes of JSON for each text.
-    """
-
-    collections: Collections
-    points: Points
-    files: Files
-    encoders: Encoders
-    bm25: flow.Bm25
-    ensure: Callable[..., Awaitable[bool]]
-    split: Callable[..., list[Chunk]]
-    count: Callable[[str, str | None], int]
-    payload: Callable[[Document], Payload]
-    written: Callable[[str, Sequence[str]], None]
-    title_factor: int = 1
-    pace: Callable[[flow.Encoder], flow.Encoder] = lambda encoder: encoder
-    identify: Identify = point_id
-    max_metadata: int = MAX_METADATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +80,13 @@ class Report:
     known: Known = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Sync:
-    """Keeps files and collections in step."""
+    """Keeps files and collections in step. `pace` slows a model down."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    store: Store
+    files: Files
+    pace: Callable[[Encode], Encode] = lambda encode: encode
 
     async def run(
         self, request: SyncRequest, report: Report | None = None, known: Known | None = None
@@ -181,16 +97,14 @@ class Sync:
         BackendError where engine or model are away: what is done by then stays done.
         """
         report = report or Report()
-        seen = await asyncio.to_thread(walk.walk_all, request.sources, request.selection)
+        seen = await asyncio.to_thread(walk_all, request.sources, request.selection)
         report.files = len(seen.files)
         report.problems += seen.problems
         target = await self._target(request)
-        if known is None:
-            known = await self._known(request, target)
-        report.known = known
+        report.known = await self._known(request, target) if known is None else known
         if request.mirror and not request.empty:
-            _check_harmless(request, seen, known)
-        run = _Run(self._parts, request, report, seen)
+            _check_harmless(request, seen, report.known)
+        run = _Run(self, request, report, seen)
         await run.store(target)
         if request.mirror:
             await run.remove_the_gone()
@@ -199,90 +113,105 @@ class Sync:
 
     async def _target(self, request: SyncRequest) -> Target | None:
         """The collection to write to, made where there is none; None in a dry run."""
-        name, collections = request.collection, self._parts.collections
+        name = request.collection
         if not request.dry_run:
-            await self._parts.ensure(name, create=request.create)
-        elif not await collections.exists(name):
+            await self.store.ensure(name, create=request.create)
+        elif not await self.store.catalog.exists(name):
             return None
-        target = await collections.target(name)
-        if target.failed:
-            raise EngineFailure(target.note)
-        if target.dense is None and target.sparse is None:
-            raise RequestError(f"{name!r} cannot be written to: {target.note}.")
-        present = collections.indexes_of_ours(name)
-        if present is not None and not request.dry_run:
-            await self._parts.points.index(name, present)
+        target = await self.store.writable(name)
+        if not request.dry_run:
+            await self.store.index(name)
         return target
 
     async def _known(self, request: SyncRequest, target: Target | None) -> Known:
+        """What the collection has of the sources; of one that is a file, only of that."""
         if target is None:
             return {}
-        names = {source.name for source in request.sources}
-        points = await self._parts.files.scan(request.collection, names)
-        return _in_scope(known_files(points), request.sources)
+        points = await self.files.scan(request.collection, {one.name for one in request.sources})
+        whole = tuple(f"{source.name}/" for source in request.sources if source.only is None)
+        single = {source.only for source in request.sources}
+        return {
+            path: file
+            for path, file in known_files(points).items()
+            if path in single or path.startswith(whole)
+        }
 
 
 class _Run:
     """One run, once it is known what there is."""
 
-    def __init__(self, parts: Parts, request: SyncRequest, report: Report, seen: Seen) -> None:
-        self._parts = parts
+    def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
+        self._store = sync.store
+        self._files = sync.files
+        self._pace = sync.pace
         self._request = request
         self._report = report
         self._seen = seen
         self._known = report.known
-        self._preparer: Preparer
+        self._owners: dict[str, str] = {}  # document -> the file that it is of, as far as it came
 
     async def store(self, target: Target | None) -> None:
         """Store what is new or changed."""
         model = target.dense.model if target and target.dense else ""
         self._report.phase = "Comparing"
+        waiting = self._waiting(model)
+        self._report.sizes = sum(found.size for found in waiting)
+        dry = target is None or self._request.dry_run
+        encoder = await self._encoder(model) if model and waiting and not dry else None
+        preparer = Preparer(
+            self._request.collection,
+            model,
+            None if dry else await _measures(encoder),
+            self._owners,
+            self._request.max_bytes,
+            self._store.points.identify,
+            self._store.max_metadata,
+        )
+        jobs = self._jobs(preparer, waiting)
+        if target is None or self._request.dry_run:
+            async for job in jobs:
+                self._count(job)
+            return
+        flow = Flow(
+            target,
+            self._pace(encoder.encode_documents) if encoder else None,
+            self._store.bm25,
+            self._store.points,
+            self._store.title_factor,
+            wrote=self._wrote,
+            finished=self._finished,
+            failed=self._failed,
+        )
+        await flow.run(jobs)
+
+    def _waiting(self, model: str) -> list[Found]:
+        """The files that have to be read; the others are counted."""
         waiting = []
-        owners: dict[str, str] = {}
         for found in self._seen.files:
             known = self._known.get(found.path)
             if known and known.has(found.size, found.mtime, model):
                 self._report.unchanged += 1
-                owners.update(dict.fromkeys(known.documents, found.path))
+                self._owners.update(dict.fromkeys(known.documents, found.path))
             elif self._request.dead.get(found.path) == found.stamp:
                 self._report.dead.append(found.path)
             else:
                 waiting.append(found)
-        self._report.sizes = sum(found.size for found in waiting)
-        dry = target is None or self._request.dry_run
-        encoder = await self._encoder(model) if model and waiting and not dry else None
-        measures = None if dry else await self._measures(encoder)
-        name, most = self._request.collection, self._request.max_bytes
-        ours = self._parts.identify, self._parts.max_metadata
-        self._preparer = Preparer(name, model, measures, owners, most, *ours)
-        jobs = self._jobs(waiting)
-        if target is None or self._request.dry_run:
-            async for job in jobs:
-                self._count(job)
-        else:
-            await self._flow(target, self._parts.pace(encoder) if encoder else None).run(jobs)
+        return waiting
 
-    async def _encoder(self, model: str) -> Encoder:
+    async def _encoder(self, model: str) -> Embedder:
         """The model of the collection, loaded."""
-        encoder = self._parts.encoders.of(model)
+        encoder = self._store.encoders.of(model)
         self._report.phase = "Loading the model"
         if not await encoder.ready(MODEL_SECONDS):
             raise EncoderUnavailable(encoder.reason or "The embedding model is not there.")
         return encoder
 
-    async def _measures(self, encoder: Encoder | None) -> Measures:
-        """How the collection's texts are cut; one without a model takes guessed tokens."""
-        limit = encoder.token_limit() if encoder else None
-        tokenizer = await encoder.tokenizer_json() if encoder else None
-        split, count = self._parts.split, self._parts.count
-        return Measures(limit or FALLBACK_TOKENS, tokenizer, count, split)
-
-    async def _jobs(self, waiting: Sequence[Found]) -> AsyncIterator[Job]:
+    async def _jobs(self, preparer: Preparer, waiting: Sequence[Found]) -> AsyncIterator[Job]:
         """The files that have to be stored; the others are dealt with on the way."""
         self._report.phase = "Reading"
         for found in waiting:
             known = self._known.get(found.path)
-            done = await asyncio.to_thread(self._preparer.prepare, found, known)
+            done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, Job):
                 self._report.phase = "Storing"
                 self._report.encoding_since = self._report.encoding_since or monotonic()
@@ -304,37 +233,24 @@ class _Run:
             return
         if version.mtime != same.found.mtime:
             name = self._request.collection
-            await self._parts.files.touch(name, list(version.points), same.found.mtime)
+            await self._files.touch(name, list(version.points), same.found.mtime)
         await self._drop(same.found.path, known, version.points)
-        await self._parts.points.settle(self._request.collection, version.marked)
+        await self._store.points.settle(self._request.collection, version.marked)
         current = replace(version, mtime=same.found.mtime, size=same.found.size, marked=())
         self._known[same.found.path] = KnownFile({same.contents: current})
 
-    def _flow(self, target: Target, encoder: flow.Encoder | None) -> flow.Flow:
-        return flow.Flow(
-            target,
-            encoder,
-            self._parts.bm25,
-            self._parts.points,
-            self._parts.payload,
-            title_factor=self._parts.title_factor,
-            wrote=self._wrote,
-            finished=self._finished,
-            failed=self._failed,
-        )
-
-    def _wrote(self, items: flow.Items) -> None:
+    def _wrote(self, items: Items) -> None:
         self._report.texts += len(items)
         for job, piece in items:
             self._report.tokens += piece.tokens
             self._report.size += job.found.size / len(job.pieces)
-        self._parts.written(self._request.collection, [piece.text for _, piece in items])
+        self._store.written(self._request.collection, [piece.text for _, piece in items])
 
     async def _finished(self, job: Job) -> None:
         """All of a file is stored: what its earlier contents had more is removed."""
         stored = job.known
         added = len(stored.points.keys() - (job.old.points.keys() if job.old else ()))
-        self._parts.collections.grew(self._request.collection, added)
+        self._store.catalog.grew(self._request.collection, added)
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
@@ -367,19 +283,19 @@ class _Run:
         points = [
             point
             for point, document in known.points.items()
-            if point not in kept and self._preparer.owner(document) in (None, path)
+            if point not in kept and self._owners.get(document) in (None, path)
         ]
         if points:
-            await self._parts.files.drop(self._request.collection, points, known.hashes)
-            self._parts.collections.grew(self._request.collection, -len(points))
-            self._parts.written(self._request.collection, ())
+            await self._files.drop(self._request.collection, points, known.hashes)
+            self._store.catalog.grew(self._request.collection, -len(points))
+            self._store.written(self._request.collection, ())
 
 
-def _in_scope(known: Known, sources: Sequence[Source]) -> Known:
-    """What is known of the sources; of one that is a file, only of that."""
-    whole = tuple(f"{source.name}/" for source in sources if source.only is None)
-    single = {source.only for source in sources}
-    return {path: file for path, file in known.items() if path in single or path.startswith(whole)}
+async def _measures(encoder: Embedder | None) -> Measures:
+    """How the collection's texts are cut; one without a model takes guessed tokens."""
+    if encoder is None:
+        return Measures(FALLBACK_TOKENS, None)
+    return Measures(encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json())
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Known) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.core.notation import CALENDAR, impossible, moment
-from mcp_server_qdrant.ingest.fields import FEWEST, MOST
 
+FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 BOMS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.ingest.progress import PARTS, encoded
+from mcp_server_qdrant.ingest.encoding import PARTS, encoded
 from tests.fakes import FakeEncoder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mcp_server_qdrant.cli import settings as cli_settings
+from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.main import main
 from tests.e2e.raw import clean_environment
 
@@ -85,7 +85,7 @@ def test_where_logs_are_json_what_is_said_is_too(style, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOG_FORMAT", style)
     with click.Context(main):
-        cli_settings.load(serving=True)
+        frame.load(serving=True)
     printed = capsys.readouterr().err
 
     assert ("is not read" in printed) is (style == "text")

@@ -1,0 +1,109 @@
+"""The frame of every command: its settings, what it prints on the way, and how it ends."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.settings.environment import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+KEY = f"{__name__}.env_file"
+INTERRUPTED = 130
+GOES_ON = "Interrupted; the same command goes on from here."
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def ending(interrupted: str = "Interrupted.", *, at_once: bool = True) -> Iterator[None]:
+    """Run a command to its end: an error is one sentence and a status.
+
+    1 where something behind failed, 2 where something was asked wrongly. It ends `at_once` where a
+    thread may still be loading a model, which would make an ordinary exit abort.
+    """
+    status = 0
+    try:
+        yield
+    except QdrantMcpError as error:
+        status = failed(error)
+    except click.exceptions.Exit as done:
+        status = done.exit_code
+    except KeyboardInterrupt:
+        show("")
+        say(interrupted)
+        status = INTERRUPTED
+    sys.stdout.flush()
+    if at_once:
+        os._exit(status)
+    if status:
+        sys.exit(status)
+
+
+def failed(error: QdrantMcpError) -> int:
+    """Print an error; the status that it ends with."""
+    show("")
+    say(str(error))
+    return 1 if isinstance(error, BackendError) else 2
+
+
+def say(sentence: str) -> None:
+    """Print something on stderr that was not asked for."""
+    click.echo(f"mcp-server-qdrant: {sentence}", err=True)
+
+
+def show(text: str) -> None:
+    """Print what is going on now, in one line of a terminal that changes; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def env_file(command: Command) -> Command:
+    """The command with the option, which may stand before a subcommand's name or after it."""
+    return click.option(
+        "--env-file",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_noted,
+        help="Read settings from this file too. Default: .env in your own configuration folder.",
+    )(command)
+
+
+def _noted(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    if path is not None:
+        context.meta[KEY] = path
+
+
+def load(*, serving: bool = False) -> "Settings":
+    """The settings, and on stderr what the person may not expect of them. Raises ConfigError.
+
+    Where it is for `serving`, logs are set up.
+    """
+    from mcp_server_qdrant.core import logs
+    from mcp_server_qdrant.settings import environment as settings
+
+    notes: list[str] = []
+    tell: Callable[[str], None] = say
+    try:
+        read = settings.load(click.get_current_context().meta.get(KEY), notes.append)
+        if serving:
+            logs.configure(read.log_level, read.log_format)
+            if read.log_format == "json":
+                tell = logger.warning
+    finally:
+        for sentence in notes:
+            tell(sentence)
+    return read
+
+
+def leave_folder() -> None:
+    """Be nowhere that others choose. Libraries look for files where they run: numba, matplotlib."""
+    os.chdir(sys.prefix)

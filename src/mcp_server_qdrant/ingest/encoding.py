@@ -1,0 +1,53 @@
+"""The texts that the encoders read of a chunk, and their vectors."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import Document, Sparse
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.embedder import Embedder
+
+HEAD = 120
+PARTS = 256  # between two reports; a text of no more makes none
+
+Progress = Callable[[int, int], Awaitable[None]]  # parts encoded, of how many
+
+
+async def silent(done: int, of: int) -> None:
+    """Report to nobody."""
+
+
+def encoded_text(chunk: Document, times: int = 1) -> str:
+    """The title and section of a chunk, shortened, and its text.
+
+    A title read several times counts so often in BM25's term frequencies, whose part of a score
+    stays below k1 + 1 (Robertson et al. 2004, BM25 of weighted fields).
+    """
+    if not chunk.heading:
+        return chunk.text
+    again = f"{shortened(chunk.title)}\n" * (times - 1) if chunk.title else ""
+    return f"{again}{shortened(chunk.heading)}\n{chunk.text}"
+
+
+def shortened(title: str) -> str:
+    """The first bytes of a title. In bytes, since a CJK character can be three tokens."""
+    return title.encode("utf-8", "ignore")[:HEAD].decode("utf-8", "ignore")
+
+
+async def encoded(encoder: Embedder, texts: Sequence[str], progress: Progress) -> list[Any]:
+    """One vector per text. Raises EncoderUnavailable."""
+    vectors: list[Any] = []
+    for first in range(0, len(texts), PARTS):
+        vectors += await encoder.encode_documents(texts[first : first + PARTS])
+        if len(texts) > PARTS:
+            await progress(len(vectors), len(texts))
+    return vectors
+
+
+async def keywords(
+    bm25: Bm25Encoder, chunks: Iterable[Document], title_factor: int
+) -> list[Sparse]:
+    """One BM25 vector per chunk, made in a thread."""
+    texts = [encoded_text(chunk, title_factor) for chunk in chunks]
+    return await asyncio.to_thread(lambda: list(map(bm25.encode_document, texts)))
