@@ -159,9 +159,9 @@ async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(enco
 
     trial = Trial()
     if encoder == "words":
-        trial.flow._bm25 = Stumbling()
+        trial.flow.bm25 = Stumbling()
     else:
-        trial.flow._encoder = StumblingModel()
+        trial.flow.encode = StumblingModel().encode_documents
     await trial.run(job("a", "good", "bad"), job("b", "good"))
 
     assert trial.failed == {"a": "an unexpected OverflowError"}
@@ -253,10 +253,9 @@ async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
 
 async def test_all_parts_are_marked_until_the_text_is_whole():
     trial = Trial()
-    trial.flow._payload = lambda chunk: {"document": chunk.text, "doc": {"at": chunk.writing}}
     await trial.run(job("a", "one"), long_job("b", 3))
 
-    marked = {point.id for point in trial.disk.points.values() if point.payload["doc"]["at"]}
+    marked = {point.id for point in trial.disk.points.values() if "writing" in point.payload["doc"]}
     assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
 
 
@@ -267,7 +266,7 @@ async def test_the_first_part_stays_marked_until_what_it_replaces_is_removed():
     async def finished(job: Job) -> None:
         seen.append(sorted(trial.disk.settled))
 
-    trial.flow._finished = finished
+    trial.flow.finished = finished
     await trial.run(long_job("b", 3, KnownFile()))
 
     assert seen == [["b1", "b2"]]
