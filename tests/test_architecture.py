@@ -410,7 +410,7 @@ PLANTS = [  # file, its text, what is told of it
         "1: imports search/steps/boost.py, which is for search/pipeline.py and app/services.py",
     ),
     ("http/new.py", f"import {PACKAGE}.core.logs", "1: imports core/logs.py, which is for cli/*"),
-    ("ingest/new.py", f"from {PACKAGE}.search import tags", "1: ingest imports search"),
+    ("ingest/new.py", f"from {PACKAGE}.search import passage", "1: ingest imports search"),
     ("encoders/new.py", f"import {PACKAGE}.search.passage", "1: encoders imports search"),
     ("tools/new.py", f"from {PACKAGE}.search.pipeline import P", "1: tools imports search"),
     ("tools/new.py", f"import {PACKAGE}.app.server", "1: tools imports app"),
