@@ -25,11 +25,11 @@ _LONGEST_LOG = 1 << 20
 
 
 class _Mute(Exception):
-    """It took the call and says nothing."""
+    """The host accepted the connection and does not answer."""
 
 
 def connect(service: Service, timeout: float) -> tuple[Any, int]:
-    """A connection to the host and its process id; its fault `unavailable` when there is none."""
+    """A connection to the host and its process id. Raises the service's `unavailable` error."""
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
@@ -50,19 +50,19 @@ def connect(service: Service, timeout: float) -> tuple[Any, int]:
                 raise _not_started(service, "the disk is full")
             failures += code != LOCKED
             if failures > 2:
-                raise _unavailable(service, "could not be started; see its log.")
+                raise service.unavailable("could not be started; see its log.")
         time.sleep(0.01)
-    raise _unavailable(service, f"did not answer within {timeout:.0f} seconds.")
+    raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
 
 
 def end(pid: int) -> None:
-    """End a host that hangs and has nothing to lose."""
+    """Kill a host that hangs and has nothing to lose."""
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
 
 
 def _held(service: Service) -> bool:
-    """Whether somebody holds the lock: only then the rendezvous is the one of a living host."""
+    """Whether a process holds the lock: only then does the rendezvous belong to a living host."""
     lock = FileLock(service.lock, mode=0o600)
     try:
         lock.acquire(timeout=0)
@@ -92,14 +92,14 @@ def _knock(service: Service, found: wire.Rendezvous) -> Any:
 
 
 def _dial(found: wire.Rendezvous) -> Any:
-    """Connect and prove to each other that both know the key; a host that hangs is given up."""
+    """Connect and prove to each other that both know the key; a host that hangs times out."""
     if sys.platform == "win32":
         return mp.Client(found.address, authkey=found.key)
-    with socket.socket(socket.AF_UNIX) as plain:
-        plain.settimeout(_HELLO_SECONDS)
-        plain.connect(found.address)
-        plain.setblocking(True)  # noqa: FBT003
-        link = mp.Connection(plain.detach())
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(_HELLO_SECONDS)
+        line.connect(found.address)
+        line.setblocking(True)  # noqa: FBT003
+        link = mp.Connection(line.detach())
     try:
         wire.limit_waits(link, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
         mp.answer_challenge(link, found.key)
@@ -118,7 +118,7 @@ def _hello(link: Any, version: int) -> bool:
 
 
 def _own(service: Service) -> None:
-    """Make the folder; the fault `unavailable` when it is somebody else's."""
+    """Make the folder. Raises the `unavailable` error when it belongs to somebody else."""
     folder, faults = service.folder, service.faults
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,21 +131,17 @@ def _own(service: Service) -> None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise faults.unavailable(
-            f"{faults.folder} cannot be written to: mend its permissions, or let"
+            f"{faults.folder} cannot be written to: fix its permissions, or let"
             f" {faults.setting} name another."
         )
 
 
-def _unavailable(service: Service, what: str) -> BackendError:
-    return service.faults.unavailable(f"{service.faults.called} {what}")
-
-
 def _not_started(service: Service, reason: str) -> BackendError:
-    return _unavailable(service, f"could not be started: {reason}.")
+    return service.unavailable(f"could not be started: {reason}.")
 
 
 def _log(path: Path) -> BinaryIO:
-    """The host's log, for this user only; begun anew when it has become long."""
+    """The host's log, for this user only; emptied when it has become long."""
     long = path.exists() and path.stat().st_size > _LONGEST_LOG
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND)
     file = os.fdopen(os.open(path, flags, 0o600), "wb" if long else "ab")

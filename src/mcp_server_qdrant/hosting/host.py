@@ -1,6 +1,6 @@
 """The host's side: one process per place listens, and serves each client in a thread.
 
-It ends shortly after its last client has left, when it is told to, and when its folder is gone.
+It ends shortly after its last client has left, on a signal, and when its folder is gone.
 """
 
 import contextlib
@@ -30,34 +30,27 @@ _SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connec
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Session(Protocol):
-    """What serves one client."""
-
-    def run(self) -> None:
-        """Until the client goes (EOFError, OSError)."""
-
-
 class Work(Protocol):
-    """What a host is there for."""
+    """The work of a host: the embedded engine, or the local models."""
 
     @property
     def busy(self) -> bool:
-        """Whether it may not end now, though no client is there."""
+        """Whether it must not end now, though no client is there."""
 
     def start(self) -> None:
-        """Begin what runs beside the clients."""
+        """Begin the work that goes on beside the clients."""
 
-    def session(self, link: Any) -> Session:
-        """For a client that has shown the key."""
+    def session(self, link: Any) -> Any:
+        """The session of a client that has shown the key; its `run()` ends when the client goes."""
 
     def left(self, session: Any) -> None:
-        """That client has gone."""
+        """Let go of a client that has left."""
 
     def tend(self) -> None:
-        """Called now and then."""
+        """Do what is due; called every so often."""
 
     def end(self) -> None:
-        """Finish; nothing is asked any more."""
+        """Finish; there are no more calls."""
 
 
 class Host:
@@ -68,7 +61,7 @@ class Host:
         self._work = work
         self._idle_seconds = idle_seconds
         self._key = secrets.token_bytes(32)
-        self._sessions: set[Session] = set()
+        self._sessions: set[Any] = set()
         self._guard = threading.Lock()
         self._left = time.monotonic()
         self._held = wire.identity(service.lock)
@@ -104,7 +97,7 @@ class Host:
         return wire.identity(self._service.lock) != self._held
 
     def _sweep_sockets(self, address: Path) -> None:
-        """Remove what hosts of this place left behind that were killed."""
+        """Remove the sockets of hosts of this place that were killed."""
         for stale in address.parent.glob(f"{wire.mark(self._service.rendezvous)}-*.sock"):
             stale.unlink(missing_ok=True)
 
@@ -127,7 +120,7 @@ class Host:
 
     def _serve(self, link: Any) -> None:
         wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
-        session: Session | None = None
+        session: Any = None
         try:
             mp.deliver_challenge(link, self._key)
             mp.answer_challenge(link, self._key)
@@ -152,7 +145,7 @@ class Host:
 
 
 def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) -> None:
-    """Be the host of a place, and end the process; exits at once where there is one already."""
+    """Be the host of a place, and end the process; exits at once where there is a host already."""
     os.umask(0o077)
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:

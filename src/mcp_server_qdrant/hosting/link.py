@@ -54,7 +54,7 @@ class Link:
         self._closed = False
 
     async def open(self) -> None:
-        """Find or start the host; whoever asks meanwhile waits for the same connection."""
+        """Find or start the host; calls that come meanwhile wait for the same connection."""
         if self._closed:
             raise self._left()
         if self._line is not None and not self._line.ended:
@@ -77,8 +77,8 @@ class Link:
         limit = self._timeout if timeout is None else float(timeout)
         limit = min(limit, left() or limit)
         until = monotonic() + limit
-        fault: QdrantMcpError = self._unavailable("stopped several times during this call.")
-        perhaps = False  # it was done
+        fault: QdrantMcpError = self._service.unavailable("stopped several times during this call.")
+        perhaps = False  # it may have been done
         for _ in range(_RETRIES + 1):
             try:
                 await self._connected(until, limit)
@@ -96,7 +96,7 @@ class Link:
             except _Lost:
                 perhaps = True
                 if self._service.once_only(operation, arguments):
-                    fault = self._unavailable("stopped during this call.")
+                    fault = self._service.unavailable("stopped during this call.")
                     break
         raise unsure(fault) if perhaps and self._service.changes(operation) else fault
 
@@ -135,16 +135,11 @@ class Link:
             await asyncio.to_thread(line.close)
 
     def _left(self) -> BackendError:
-        faults = self._service.faults
-        return faults.unavailable(f"{faults.called}'s client is closed.")
+        return self._service.unavailable("is no longer used by this process.")
 
     def _late(self, seconds: float) -> BackendError:
         faults = self._service.faults
         return faults.late(f"{faults.called} did not answer within {seconds:g} seconds.")
-
-    def _unavailable(self, what: str) -> BackendError:
-        faults = self._service.faults
-        return faults.unavailable(f"{faults.called} {what}")
 
 
 class _Line:
@@ -190,7 +185,7 @@ class _Line:
         self._tick.append(call)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop the answer to this call: nobody waits for it."""
         self._waiting.pop(number, None)
 
     def _give_up_late(self) -> None:

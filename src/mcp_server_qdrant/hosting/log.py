@@ -1,4 +1,4 @@
-"""What a host says, to be read by an operator."""
+"""The log of a host, for an operator."""
 
 import contextlib
 import sys
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def log(text: str) -> None:
-    """One line in the host's log. On a full disk there is none, and who wrote it goes on."""
+    """Write one line to the host's log; on a full disk none, and the host goes on."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
         sys.stderr.flush()

@@ -8,7 +8,7 @@ from mcp_server_qdrant.hosting import wire
 
 
 class Outbox:
-    """What is to be sent over a client's line, in the order in which it was given."""
+    """Replies to one client, sent in the order in which they were given."""
 
     def __init__(self, link: Any) -> None:
         self._link = link

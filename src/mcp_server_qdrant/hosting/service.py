@@ -1,4 +1,4 @@
-"""What tells one kind of host from another."""
+"""The description of a kind of host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FULL = 4  # exit code: there is no room on the disk
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How its faults are told: what it is called, its folder and the setting that names that."""
+    """The words of its errors: its name, its folder and the setting of that; and their classes."""
 
     called: str
     folder: str
@@ -26,10 +26,9 @@ class Faults:
 class Service:
     """One host: `python -m module folder options`, found by its files `folder/name.*`.
 
-    `wire` is the version of what is spoken. `once_only(operation, arguments)` says which calls may
-    not be repeated when the host ends during them, `changes(operation)` which leave something
-    changed. One that is `expendable` holds nothing that would be lost with it, and is ended where
-    it hangs.
+    `wire` is the version of the protocol. `once_only(operation, arguments)` says which calls may
+    not be repeated when the host ends during them, `changes(operation)` which change something.
+    An `expendable` host has nothing to lose and is killed when it hangs.
     """
 
     module: str
@@ -42,17 +41,21 @@ class Service:
     changes: Callable[[str], bool] = lambda _: False
     expendable: bool = False
 
+    def unavailable(self, what: str) -> BackendError:
+        """The error that it cannot be used; `what` follows its name."""
+        return self.faults.unavailable(f"{self.faults.called} {what}")
+
     @property
     def rendezvous(self) -> Path:
-        """Where it listens, while it does."""
+        """Its address, while it listens."""
         return self.folder / f"{self.name}.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the one that may listen."""
+        """Held by the process that may listen."""
         return self.folder / f"{self.name}.lock"
 
     @property
     def log(self) -> Path:
-        """What it said, for the operator."""
+        """Its log, for the operator."""
         return self.folder / f"{self.name}.log"

@@ -1,4 +1,4 @@
-"""What a host and its clients agree on: frames, rendezvous file, address, errors.
+"""The protocol of a host and its clients: frames, rendezvous file, address, errors.
 
 A frame is a pickled list. Requests are a `Call`'s fields, replies `(id, ok, value)`, where a failed
 reply's value is `(error class name, arguments)`, or None where the call came too late to be done.
@@ -78,7 +78,7 @@ class Rendezvous:
                     return None
                 fields = json.load(file)
             key = bytes.fromhex(fields["key"])
-            # What another version adds is passed over: its number is what tells.
+            # Fields that another version adds are ignored.
             return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -120,7 +120,7 @@ def _private(found: os.stat_result) -> bool:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another that took its place; None where there is none."""
+    """The identity of a file, which another that takes its place has not; None without a file."""
     try:
         found = path.stat()
     except OSError:
@@ -171,7 +171,7 @@ def pack(message: Any) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
-# What a frame that is no message raises.
+# Raised by a frame that is no message.
 UNREADABLE = (
     *(pickle.UnpicklingError, ValueError, TypeError),
     *(AttributeError, LookupError, ImportError),
@@ -189,36 +189,27 @@ def calls(frame: bytes) -> list[Call]:
 
 
 class Frames:
-    """What `Connection.send_bytes` wrote to a socket, put together of pieces as they come."""
+    """The frames that `Connection.send_bytes` writes, put together from pieces as they come."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
 
     def feed(self, piece: bytes | memoryview) -> list[bytes]:
-        """The frames that are whole with this piece. A length, of 4 or 12 bytes, goes before."""
+        """The frames that are whole with this piece. Raises ValueError for one of 2 GB and more."""
         self._kept += piece
         frames = []
         start = 0
-        while (head := self._head(start)) is not None:
-            begin, end = head
+        while len(self._kept) >= start + 4:
+            (size,) = struct.unpack_from("!i", self._kept, start)
+            if size < 0:
+                raise ValueError("a frame of 2 GB or more")
+            end = start + 4 + size
             if end > len(self._kept):
                 break
-            frames.append(bytes(self._kept[begin:end]))
+            frames.append(bytes(self._kept[start + 4 : end]))
             start = end
         del self._kept[:start]
         return frames
-
-    def _head(self, start: int) -> tuple[int, int] | None:
-        """Where the frame that begins there has its content."""
-        if len(self._kept) < start + 4:
-            return None
-        (size,) = struct.unpack_from("!i", self._kept, start)
-        if size >= 0:
-            return start + 4, start + 4 + size
-        if len(self._kept) < start + 12:
-            return None
-        (size,) = struct.unpack_from("!Q", self._kept, start + 4)
-        return start + 12, start + 12 + size
 
 
 def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:

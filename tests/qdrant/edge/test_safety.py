@@ -367,7 +367,7 @@ async def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monk
     if os.geteuid() == 0:  # nothing is read-only to root, but for a file system that is
         monkeypatch.setattr(connect.os, "access", lambda path, mode: mode == os.R_OK)
 
-    with pytest.raises(EngineUnavailable, match="cannot be written to: mend its permissions"):
+    with pytest.raises(EngineUnavailable, match="cannot be written to: fix its permissions"):
         await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
     assert list(tmp_path.iterdir()) == []
 
