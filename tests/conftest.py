@@ -21,6 +21,18 @@ if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough", action="store_true", help="kill processes in 20 rounds instead of 5"
+    )
+
+
+@pytest.fixture(scope="session")
+def rounds(pytestconfig: pytest.Config) -> int:
+    """How often a test kills what it tests."""
+    return 20 if pytestconfig.getoption("thorough") else 5
+
+
 @pytest.fixture(scope="session", autouse=True)
 def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests read no settings of the user's own, and leave the user's cache alone."""

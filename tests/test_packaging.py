@@ -78,10 +78,10 @@ def test_ci_ends_with_the_readmes_test_command():
     assert (ROOT / ".ci/run").read_text().rstrip().endswith("exec scripts/test")
 
 
-@pytest.mark.parametrize("name", MARKERS)
-def test_the_readme_keeps_its_markers(name):
-    assert README.count(f"<!-- {name} -->\n") == 1
-    assert README.index(f"<!-- {name} -->") < README.index(f"<!-- /{name} -->")
+def test_the_readme_keeps_its_markers():
+    for name in MARKERS:
+        assert README.count(f"<!-- {name} -->\n") == 1, name
+        assert README.index(f"<!-- {name} -->") < README.index(f"<!-- /{name} -->"), name
 
 
 def test_every_client_configuration_is_json_that_starts_this_server():
@@ -145,7 +145,7 @@ def pinned() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def asked() -> list[Requirement]:
+def asked_for() -> list[Requirement]:
     """What pyproject.toml asks for, to run, for every extra, and to build."""
     extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
     return [*map(Requirement, (*PROJECT["dependencies"], *extras, *BUILD["requires"]))]
@@ -159,9 +159,15 @@ def test_the_constraints_are_names_and_exact_versions():
     assert len(pinned()) == len(lines)
 
 
-@pytest.mark.parametrize("requirement", asked(), ids=str)
-def test_the_constraints_name_a_version_that_the_project_allows(requirement: Requirement):
-    assert requirement.specifier.contains(pinned()[canonicalize_name(requirement.name)])
+def test_the_constraints_name_versions_that_the_project_allows():
+    versions = pinned()
+    allowed = {
+        str(asked): asked.specifier.contains(versions.get(canonicalize_name(asked.name), ""))
+        for asked in asked_for()
+    }
+
+    assert len(allowed) > 30
+    assert [asked for asked, holds in allowed.items() if not holds] == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="some packages want others on Windows alone")

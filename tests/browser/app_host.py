@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -149,6 +150,18 @@ class Host:
     def tell(self, method: str, params: dict[str, Any]) -> None:
         """A notification to the app."""
         self.page.evaluate("message => window.tell(message)", {"method": method, "params": params})
+
+    def called(self, count: int = 1) -> list[tuple[str, dict[str, Any]]]:
+        """The tools that the app called, once there are so many: a page may show sooner."""
+        self.until(lambda: len(self.calls) >= count)
+        return self.calls
+
+    def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Let the page's events come in until the condition holds."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, (self.calls, self.links, self.faults)
+            self.page.wait_for_timeout(20)
 
     def show(self, arguments: dict[str, Any], *, points: bool = True) -> dict[str, Any]:
         """Call the tool as the agent would, and hand input and result to the app."""

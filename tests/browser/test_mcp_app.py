@@ -98,7 +98,7 @@ def test_a_result_without_points_makes_the_app_ask_for_them(host):
     app.show({"collections": ["notes"], "limit": 12}, points=False)
 
     app.app.get_by_text("12 of 30 points").wait_for()
-    assert app.calls == [
+    assert app.called() == [
         ("qdrant-project", {"collections": ["notes"], "limit": 12, "points": True})
     ]
 
@@ -111,13 +111,13 @@ def test_a_search_inside_goes_through_the_host(host):
     box.press("Enter")
 
     app.app.get_by_role("listitem").filter(has_text="1. Title 22").wait_for()
-    assert app.calls == [
+    assert app.called() == [
         ("qdrant-project", {"collections": ["notes"], "query": "falcon bridge", "points": True})
     ]
     box.fill("")
     app.app.get_by_role("button", name="Search", exact=True).click()
     app.app.locator("#hits:empty").wait_for(state="attached")
-    assert app.calls[1] == ("qdrant-project", {"collections": ["notes"], "points": True})
+    assert app.called(2)[1] == ("qdrant-project", {"collections": ["notes"], "points": True})
 
 
 def test_hover_shows_title_and_excerpt_and_a_click_reads_the_text(host):
@@ -135,7 +135,7 @@ def test_hover_shows_title_and_excerpt_and_a_click_reads_the_text(host):
     app.page.mouse.click(**place)
     text = app.app.get_by_label("Text of a point")
     text.get_by_text("<b>bold</b>").wait_for()
-    (name, arguments) = app.calls[0]
+    (name, arguments) = app.called()[0]
     assert name == "qdrant-get"
     assert arguments["collection_name"] in ("notes", "letters")
     text.get_by_role("button", name="Close").click()
@@ -149,7 +149,7 @@ def test_a_point_that_is_no_hit_is_read_by_its_id(host):
     app.page.mouse.click(**spot(app, "points[3]"))
 
     app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
-    assert app.calls[0][1]["ids"] == [app.page.frames[1].evaluate("points[3].id")]
+    assert app.called()[0][1]["ids"] == [app.page.frames[1].evaluate("points[3].id")]
 
 
 def test_the_source_is_opened_by_the_host(host):
@@ -157,7 +157,7 @@ def test_the_source_is_opened_by_the_host(host):
     app.show({"query": "copper"})
     app.app.locator("#hits button").first.click()
     app.app.get_by_role("button", name="Open the source").click()
-    app.page.wait_for_function("window.sent.some(one => one.method === 'ui/open-link')")
+    app.until(lambda: app.links)
 
     assert app.links[0].startswith("https://example.org/")
 

@@ -6,6 +6,7 @@ import resource
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ import pytest
 from tests.e2e.raw import RawServer, host_pid, text_of
 
 CLIENTS = 5
-ROUNDS = 20
 ML = ("onnxruntime", "tokenizers", "fastembed", "huggingface_hub", "py_rust_stemmers")
 
 
@@ -92,23 +92,22 @@ def test_five_clients_share_two_hosts_and_all_find_and_store_at_once(env, tmp_pa
         assert server.close() == (0, "")
 
 
-def test_every_acknowledged_store_survives_20_kills_of_both_hosts(env, tmp_path):
+def test_every_acknowledged_store_survives_kills_of_both_hosts(env, tmp_path, rounds):
     servers = [RawServer(env, tmp_path) for _ in range(CLIENTS)]
     assert store(servers[0], "first")
-    killed = 0
-    acknowledged = ["first"]
-    for round_ in range(ROUNDS):
+    acknowledged, unanswered, killed = ["first"], [], Counter()
+    for round_ in range(rounds):
 
-        def work(number: int, server: RawServer, round_: int = round_) -> list[str]:
+        def work(number: int, server: RawServer, round_: int = round_) -> tuple[list[str], dict]:
             keys = [f"r{round_}-{number}-{n}" for n in range(2)]
-            return [key for key in keys if store(server, key)] + ([] if find(server) else keys)
+            return [key for key in keys if store(server, key)], find(server)
 
-        strike = threading.Timer(0.02 * (round_ % 5), lambda: kill(env, tmp_path))
+        strike = threading.Timer(0.02 * (round_ % 5), lambda: killed.update(kill(env, tmp_path)))
         strike.start()
-        for done in at_once(servers, work):
-            acknowledged += done
+        for stored, found in at_once(servers, work):
+            acknowledged += stored
+            unanswered += [text_of(found)] if found.get("isError") else []
         strike.join()
-        killed += 1
 
     again = at_once(servers, lambda _, server: find(server))
     missing: list[str] = []
@@ -116,18 +115,28 @@ def test_every_acknowledged_store_survives_20_kills_of_both_hosts(env, tmp_path)
         wanted = acknowledged[first : first + 50]
         got = servers[0].call("qdrant-get", ids=wanted, collection_name="facts")
         missing += got["structuredContent"]["missing"]
-    assert killed == ROUNDS
-    assert len(acknowledged) > ROUNDS * CLIENTS * 2 * 0.9
+    # A strike may come before a host is back from the one before.
+    assert min(killed["engine host"], killed["model host"]) > rounds / 2, killed
+    assert unanswered == []
+    assert len(acknowledged) > rounds * CLIENTS * 2 * 0.9
     assert missing == []
     assert [one["structuredContent"]["collections"] for one in again] == [{"facts": "ok"}] * CLIENTS
     for server in servers:
         assert server.close()[0] == 0
 
 
-def kill(env: dict[str, str], tmp_path: Path) -> None:
-    for pid in (host_pid(Path(env["QDRANT_LOCAL_PATH"])), model_host_pid(tmp_path / "cache")):
+def kill(env: dict[str, str], tmp_path: Path) -> list[str]:
+    """Kill both hosts; those that were there."""
+    hosts = {
+        "engine host": host_pid(Path(env["QDRANT_LOCAL_PATH"])),
+        "model host": model_host_pid(tmp_path / "cache"),
+    }
+    killed = []
+    for name, pid in hosts.items():
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
+            killed.append(name)
+    return killed
 
 
 def test_two_servers_of_different_settings_work_side_by_side(env, tmp_path):

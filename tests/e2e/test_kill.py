@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.e2e.raw import RawServer, host_pid, text_of
 
-ROUNDS = 20
 STORES = 6
 
 
@@ -43,12 +42,12 @@ def _missing(server: RawServer, ids: list[str]) -> list[str]:
     return missing
 
 
-def test_every_acknowledged_store_survives_20_kills_of_the_engine_host(env, tmp_path):
+def test_every_acknowledged_store_survives_kills_of_the_engine_host(env, tmp_path, rounds):
     folder = Path(env["QDRANT_LOCAL_PATH"])
     server = RawServer(env, tmp_path)
     server.call("qdrant-store", information="The first.", collection_name="facts", id="first")
     acknowledged, killed = ["first"], 0
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
 
         def kill() -> None:
             nonlocal killed
@@ -59,21 +58,23 @@ def test_every_acknowledged_store_survives_20_kills_of_the_engine_host(env, tmp_
 
         acknowledged += _store_some(server, round_, kill)
 
-    assert killed == ROUNDS
-    assert len(acknowledged) > ROUNDS * STORES * 0.9
+    assert killed == rounds
+    assert len(acknowledged) > rounds * STORES * 0.9
     assert _missing(server, acknowledged) == []
     server.close()
 
 
-def test_every_acknowledged_store_survives_20_kills_of_the_server(env, tmp_path):
+def test_every_acknowledged_store_survives_kills_of_the_server(env, tmp_path, rounds):
     acknowledged = []
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
         server = RawServer(env, tmp_path)
         acknowledged += _store_some(server, round_, server.process.kill)
         server.kill()
 
     server = RawServer(env, tmp_path)
 
+    # Each round is cut off at another store, and those before it were answered.
+    assert len(acknowledged) >= sum(round_ % STORES for round_ in range(rounds))
     assert _missing(server, acknowledged) == []
     server.close()
 
@@ -84,15 +85,16 @@ def test_a_server_whose_data_folder_is_deleted_says_so_and_goes_on(env, tmp_path
     server.call("qdrant-store", information="The first.", collection_name="facts")
     shutil.rmtree(folder)
 
-    said = set()
+    refusals = set()
     for _ in range(1000):
         stored = server.call("qdrant-store", information="The second.", collection_name="facts")
         if not stored.get("isError"):
             break
-        said.add(text_of(stored))
+        refusals.add(text_of(stored))
     found = server.call("qdrant-find", query="second", collections=["*"])
     status, log = server.close()
 
-    assert all("was deleted or moved" in text for text in said)
+    assert refusals, "the first store after the deletion was taken without a word"
+    assert [text for text in refusals if "was deleted or moved" not in text] == []
     assert [one["text"] for one in found["structuredContent"]["results"]] == ["The second."]
     assert (status, log) == (0, "")
