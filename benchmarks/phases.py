@@ -24,6 +24,7 @@ from lag import tools
 from mcp_server_qdrant.app.services import Services, open_encoders, wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.search import pipeline as path
+from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.settings.environment import Settings
 
 BENCH = servers.BUILD / "bench"
@@ -151,14 +152,14 @@ async def measured(
 def watch(clock: Clock, services: Services) -> None:
     """Time the phases where the pipeline calls them."""
     search = services.pipeline
-    clock.watch(search.catalog, "resolve", "collections")
+    clock.watch(search, "resolve", "collections")
     clock.watch(search.terms, "of", "terms")
-    clock.watch(search.encoders, "encode_query", "embedding")
+    clock.watch(search, "encode", "embedding")
     clock.watch(search.engine, "search", "candidates")
     clock.watch(search.engine, "payloads", "payloads")
-    clock.watch(search.presenter, "present", "present")
-    path.calibrate = getattr(path.calibrate, "__wrapped__", path.calibrate)
-    clock.watch(path, "calibrate", "calibrate")
+    for module, name in ((path, "present"), (ranking, "calibrate")):
+        setattr(module, name, getattr(getattr(module, name), "__wrapped__", getattr(module, name)))
+        clock.watch(module, name, name)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import corpus
@@ -30,13 +31,13 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.search import pipeline as path
+from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 
 COLLECTIONS = tuple("abcdefgh")
 EACH, SHARED, SENTENCES = 500, 50, 8
-FUNCTIONS = ("calibrate", "boost", "group", "decay", "fold", "fuzzy", "spread")
-STEPS = ("calibrate", "tags", "boost", "titles", *FUNCTIONS[2:], "rerank", "present")
+STEPS = ("calibrate", *(step.file for step in ranking.STEPS), "rerank", "present")
 TARGET = 5.0
 WARM_UP = 10
 
@@ -75,12 +76,13 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     """Median milliseconds of each step, of the engine and of the whole find."""
     steps, waits = Clock(time.thread_time), Clock()
     search: Any = services.pipeline
-    for step in FUNCTIONS:
-        steps.watch(path, step, step)
-    steps.watch(search.tags, "lift", "tags")
-    steps.watch(search.titles, "lift", "titles")
+    steps.watch(ranking, "calibrate", "calibrate")
+    rows = [SimpleNamespace(**step._asdict()) for step in ranking.STEPS]
+    for row in rows:
+        steps.watch(row, "apply", row.file)
+    ranking.STEPS = tuple(ranking.Step(row.file, row.stage, row.apply) for row in rows)
     steps.watch(search.rerank, "apply", "rerank")
-    steps.watch(search.presenter, "present", "present")
+    steps.watch(path, "present", "present")
     waits.watch(search, "search", "find")
     waits.watch(search.engine, "search", "engine")
     waits.watch(search.engine, "payloads", "engine")
@@ -105,7 +107,7 @@ async def main() -> None:
     cache = servers.model_cache(args.model_cache)
     queries = corpus.queries(args.queries + WARM_UP)
     random.Random(1).shuffle(queries)
-    originals = {step: getattr(path, step) for step in FUNCTIONS}
+    originals = ranking.STEPS, ranking.calibrate, path.present
     columns = {}
     with tempfile.TemporaryDirectory() as folder:
         client = await EdgeClient.open(Path(folder), options=EdgeOptions(quiet_seconds=NEVER))
@@ -126,8 +128,7 @@ async def main() -> None:
             if settings.rerank:
                 services.pipeline.rerank = Rerank(Instant())
             columns[title] = await measured(services, queries)
-            for step, original in originals.items():
-                setattr(path, step, original)
+            ranking.STEPS, ranking.calibrate, path.present = originals
             await services.close()
     report(columns)
 

@@ -24,6 +24,7 @@ from run import fill, ndcg
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -107,18 +108,18 @@ class Trial:
     async def stage(self, queries: Sequence[Sequence[Query]]) -> list[float]:
         """Milliseconds of the fuzzy step alone, over the hits of real searches."""
         pipeline, took = self.services.pipeline, list[float]()
-        present = pipeline.presenter.present
+        present = path.present
 
-        def timed(hits, request, limit, statuses, terms, shares, reranked):
+        def timed(ranked, query, statuses, texts):
             began = time.perf_counter()
-            fuzzy(hits, terms.query, 0.1, pipeline.presenter.document)
+            fuzzy(ranked.hits, query.terms.query, 0.1, texts.document)
             took.append((time.perf_counter() - began) * 1e3)
-            return present(hits, request, limit, statuses, terms, shares, reranked)
+            return present(ranked, query, statuses, texts)
 
-        pipeline.presenter.present = timed
+        path.present = timed
         for _, text, _ in [query for several in queries for query in several[: self.most]]:
             await pipeline.search(SearchRequest(query=text, collections=self.names, limit=10))
-        pipeline.presenter.present = present
+        path.present = present
         return sorted(took)
 
 

@@ -14,13 +14,8 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
-from mcp_server_qdrant.search.retrieve import (
-    PAYLOADS_WITH_CANDIDATES,
-    Plan,
-    Retrieved,
-    retrieve,
-    saturated,
-)
+from mcp_server_qdrant.search.query import PAYLOADS_WITH_CANDIDATES, Plan, Retrieved
+from mcp_server_qdrant.search.retrieve import retrieve, saturated
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

@@ -16,7 +16,7 @@ from mcp_server_qdrant.app.models import blueprint, cluster, inference_headers, 
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.app.tenants import Tenants, View, tenant_of_call
 from mcp_server_qdrant.app.upkeep import import_local_mode
-from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
@@ -39,9 +39,10 @@ from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
-from mcp_server_qdrant.search.pipeline import Limits, Pipeline, Rules
-from mcp_server_qdrant.search.present import Presenter
+from mcp_server_qdrant.search.pipeline import Limits, Pipeline
+from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.rerank import Bounds, Rerank
+from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -277,9 +278,6 @@ def _pipeline(
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
         return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
 
-    def title(hit: Hit) -> str | None:
-        return title_of(hit.payload)
-
     return make(
         catalog.resolve,
         catalog.forget,
@@ -288,8 +286,7 @@ def _pipeline(
         TermWeights(bm25.encode_query, queries),
         Speller(bm25.tokens, lexicon, encoders.default.common),
         TagIndex(facets.tags, bm25.tokens),
-        settings.title_factor,
-        Presenter(document, title, bm25.tokens),
+        Texts(document, title_of, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
             factor=settings.search_limit_factor,
@@ -303,6 +300,7 @@ def _pipeline(
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
             fold=settings.fold_duplicates,
+            title_factor=settings.title_factor,
         ),
         shared.rerank,
     )

@@ -1,9 +1,8 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import (
     Found,
@@ -13,95 +12,13 @@ from mcp_server_qdrant.core.datatypes import (
     QueryVectors,
     State,
     Status,
-    TagMatch,
     Target,
     Terms,
 )
 from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
 from mcp_server_qdrant.core.models import Dense, Inferred
 from mcp_server_qdrant.search.engine import Engine, ask, failed
-
-# Beyond this many collections their payloads are fetched for the best hits only: one trip more
-# costs less than 30 payloads from each.
-PAYLOADS_WITH_CANDIDATES = 4
-
-DEPTH = 30
-SPARE = 10
-FEW = 8
-SHALLOW = 8
-DEEPER = 4
-LAST_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How many candidates are fetched, how, and until when.
-
-    `depth` candidates of each collection, `pool` of the best of all with their payloads;
-    `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
-    those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
-    """
-
-    depth: int
-    pool: int
-    deadline: float
-    concurrency: int
-    condition: Any = None
-    with_payload: bool = True
-    tags: Mapping[str, TagMatch] = field(default_factory=dict)
-    weights: tuple[float, float] | None = None
-
-    @classmethod
-    def of(
-        cls, collections: int, limit: int, deadline: float, concurrency: int, condition: Any
-    ) -> "Plan":
-        """The plan for a search over so many collections.
-
-        Over many collections few candidates of each are enough to begin with: those that turn out
-        to have more to give are asked again (`saturated`).
-        """
-        if collections <= FEW:
-            depth = max(DEPTH, limit + SPARE)
-        else:
-            depth = max(SHALLOW, -(-DEPTH * FEW // collections))
-        payloads = collections <= PAYLOADS_WITH_CANDIDATES
-        return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
-
-    def fusion(self, collection: str) -> tuple[float, float, float] | None:
-        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
-        match = self.tags.get(collection)
-        boost = match.boost if match else 1.0
-        if self.weights is None and boost == 1.0:
-            return None
-        return (*(self.weights or (1.0, 1.0)), boost)
-
-    def fusions(self, collections: Iterable[str]) -> dict[str, tuple[float, ...]]:
-        """Collection -> the weights of its legs, of the tag leg where it has one."""
-        return {
-            name: (self.fusion(name) or ())[: 3 if name in self.tags else 2] for name in collections
-        }
-
-    def within(self, seconds: float) -> "Plan":
-        """The same, in the time that is left; a second at least, to show what was found."""
-        return replace(self, deadline=max(seconds, LAST_SECONDS))
-
-    def deeper(self, condition: Any) -> "Plan":
-        """The same, looking further down, under that condition."""
-        depth, pool = self.depth * DEEPER, self.pool * DEEPER
-        return replace(self, depth=depth, pool=pool, condition=condition)
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """Candidates and status of each collection, by its name."""
-
-    found: Mapping[str, Found]
-    statuses: Mapping[str, Status]
-
-    def updated(self, other: "Retrieved") -> "Retrieved":
-        """With the answers of those that were asked again; a failure then loses nothing."""
-        again = {name: other.statuses[name] for name in other.found}
-        return Retrieved({**self.found, **other.found}, {**self.statuses, **again})
+from mcp_server_qdrant.search.query import Plan, Retrieved
 
 
 def saturated(

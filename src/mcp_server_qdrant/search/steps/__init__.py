@@ -1,1 +1,1 @@
-"""Ranking steps: hits in, hits out. Pure: no engine, clock or settings; no step calls another."""
+"""Ranking steps, one per file: pure functions of hits and plain values. None knows another."""

@@ -1,1 +1,1 @@
-"""Words of queries and collections: terms, vocabularies, corrections. Nothing here ranks."""
+"""Words of queries and collections: terms, corrections, tags, vocabularies. Nothing here ranks."""

@@ -28,6 +28,10 @@ _PROSE = re.compile(
 _PART = re.compile(rf"[{LATIN}]+")
 
 
+# A word of the query -> words spelled almost like it.
+Variants = Mapping[str, Sequence[Variant]]
+
+
 class Speller:
     """Corrects and expands queries.
 
@@ -86,9 +90,7 @@ class Speller:
         names = (target.collection for target in targets if target.sparse)
         return near, tuple(name for name in names if name not in known)
 
-    def replaced(
-        self, terms: Terms, variants: Mapping[str, Sequence[Variant]]
-    ) -> tuple[Correction, ...]:
+    def replaced(self, terms: Terms, variants: Variants) -> tuple[Correction, ...]:
         """The words that no collection has, each with the variants searched in its place."""
         return tuple(
             Correction(word, ", ".join(variant.word for variant in several))

@@ -1,0 +1,154 @@
+"""A search on its way: the request as understood, and what was found."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    Found,
+    Hit,
+    QueryVectors,
+    Reranked,
+    Status,
+    TagMatch,
+    Target,
+    Terms,
+)
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.search.algorithm import DenseShare
+
+# Beyond this many collections their payloads are fetched for the best hits only: one trip more
+# costs less than 30 payloads from each.
+PAYLOADS_WITH_CANDIDATES = 4
+
+DEPTH = 30
+SPARE = 10
+FEW = 8
+SHALLOW = 8
+DEEPER = 4
+LAST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's rules of ranking, which no request changes.
+
+    `order` are preferred collections, the most preferred first; `decay` is per day; `title_factor`
+    is how often the words of a title count.
+    """
+
+    adaptive: DenseShare
+    order: tuple[str, ...] = ()
+    decay: float = 0.01
+    time_fields: tuple[str, ...] = ()
+    fold: bool = True
+    title_factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many candidates are fetched, how, and until when.
+
+    `depth` candidates of each collection, `pool` of the best of all with their payloads;
+    `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
+    those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
+    """
+
+    depth: int
+    pool: int
+    deadline: float
+    concurrency: int
+    condition: Any = None
+    with_payload: bool = True
+    tags: Mapping[str, TagMatch] = field(default_factory=dict)
+    weights: tuple[float, float] | None = None
+
+    @classmethod
+    def of(
+        cls, collections: int, limit: int, deadline: float, concurrency: int, condition: Any
+    ) -> "Plan":
+        """The plan for a search over so many collections.
+
+        Over many collections few candidates of each are enough to begin with: those that turn out
+        to have more to give are asked again (`retrieve.saturated`).
+        """
+        if collections <= FEW:
+            depth = max(DEPTH, limit + SPARE)
+        else:
+            depth = max(SHALLOW, -(-DEPTH * FEW // collections))
+        payloads = collections <= PAYLOADS_WITH_CANDIDATES
+        return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
+
+    def fusion(self, collection: str) -> tuple[float, float, float] | None:
+        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
+        match = self.tags.get(collection)
+        boost = match.boost if match else 1.0
+        if self.weights is None and boost == 1.0:
+            return None
+        return (*(self.weights or (1.0, 1.0)), boost)
+
+    def within(self, seconds: float) -> "Plan":
+        """The plan with the time that is left; a second at least, to show what was found."""
+        return replace(self, deadline=max(seconds, LAST_SECONDS))
+
+    def deeper(self, condition: Any) -> "Plan":
+        """The plan with more candidates, under that condition."""
+        depth, pool = self.depth * DEEPER, self.pool * DEEPER
+        return replace(self, depth=depth, pool=pool, condition=condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A request as understood.
+
+    `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
+    share of the relevance, `fuzzy_boost` what near spelling adds at most; `now` is the present for
+    the age of texts, `left` the seconds that the search still has.
+    """
+
+    request: SearchRequest
+    rules: Rules
+    targets: Sequence[Target]
+    limit: int
+    alpha: float
+    fuzzy_boost: float
+    terms: Terms
+    vectors: QueryVectors
+    plan: Plan
+    now: datetime
+    left: Callable[[], float]
+
+    def timely(self) -> Plan:
+        """The plan within the time that is left."""
+        return self.plan.within(self.left())
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Candidates and status of each collection, by its name."""
+
+    found: Mapping[str, Found]
+    statuses: Mapping[str, Status]
+
+    def updated(self, other: "Retrieved") -> "Retrieved":
+        """With the answers of those that were asked again; a failure then loses nothing."""
+        again = {name: other.statuses[name] for name in other.found}
+        return Retrieved({**self.found, **other.found}, {**self.statuses, **again})
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Hits in their order, and where they come from.
+
+    `late` are the statuses of collections that failed while payloads were fetched; `more` the
+    targets that may have better hits; `replaced` the parts left out, as their text was replaced.
+    """
+
+    hits: list[Hit]
+    retrieved: Retrieved
+    late: Sequence[Status] = ()
+    more: Sequence[Target] = ()
+    replaced: Sequence[Document] = ()
+    reranked: Reranked | None = None

@@ -1,0 +1,86 @@
+"""The order of the ranking steps: one table. A step is a file in `steps/` and a row here."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from mcp_server_qdrant.core.datatypes import Found, Hit
+from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.steps.boost import boost
+from mcp_server_qdrant.search.steps.calibrate import calibrate
+from mcp_server_qdrant.search.steps.cut import cut
+from mcp_server_qdrant.search.steps.decay import Recency, decay
+from mcp_server_qdrant.search.steps.fold import fold
+from mcp_server_qdrant.search.steps.fuzzy import fuzzy
+from mcp_server_qdrant.search.steps.group import group
+from mcp_server_qdrant.search.steps.spread import spread
+from mcp_server_qdrant.search.steps.tags import lift_tags
+from mcp_server_qdrant.search.steps.titles import lift_titles
+from mcp_server_qdrant.search.texts import Texts
+
+# candidates: all of them, by their scores; texts: the best of these, with payloads; page: the same,
+# once it is known which collections could have better ones; reread: after the reranker.
+Stage = Literal["candidates", "texts", "page", "reread"]
+
+
+class Step(NamedTuple):
+    """A row of the table; `file` is its name in `steps/`."""
+
+    file: str
+    stage: Stage
+    apply: Callable[[Sequence[Hit], Query, Texts], list[Hit]]
+
+
+def _decay(hits: Sequence[Hit], query: Query, _: Texts) -> list[Hit]:
+    rules = query.rules
+    recency = Recency(query.request.recency_weight, rules.decay, rules.time_fields)
+    return decay(hits, recency, query.now)
+
+
+def _titles(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
+    factor = query.rules.title_factor
+    return lift_titles(hits, query.terms, query.alpha, factor, texts.title, texts.tokens)
+
+
+def _fuzzy(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
+    if any(hit.reranked is not None for hit in hits):  # a reranker that read the texts knows better
+        return list(hits)
+    shown = len(hits) if query.request.diversity > 0 else query.limit
+    return fuzzy(hits, query.terms.query, query.fuzzy_boost, texts.document, shown)
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        "tags",
+        "candidates",
+        lambda hits, q, texts: lift_tags(hits, q.plan.tags, q.terms, q.alpha, texts.tokens),
+    ),
+    Step("boost", "candidates", lambda hits, q, _: boost(hits, q.rules.order, q.request.priority)),
+    Step("titles", "texts", _titles),
+    Step("group", "texts", lambda hits, _, __: group(hits)),
+    Step("decay", "page", _decay),
+    Step(
+        "fold",
+        "page",
+        lambda hits, q, texts: fold(hits, texts.document) if q.rules.fold else list(hits),
+    ),
+    Step("fuzzy", "reread", _fuzzy),
+    Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold, q.request.limit)),
+    Step(
+        "spread",
+        "reread",
+        lambda hits, q, texts: spread(hits, q.request.diversity, texts.document),
+    ),
+)
+
+
+def candidates(found: Iterable[Found], query: Query, texts: Texts) -> list[Hit]:
+    """All candidates as one ranking, best first: what the steps begin with."""
+    return rank("candidates", calibrate(list(found), query.terms, query.alpha), query, texts)
+
+
+def rank(stage: Stage, hits: list[Hit], query: Query, texts: Texts) -> list[Hit]:
+    """The hits after the steps of this stage."""
+    for step in STEPS:
+        if step.stage == stage:
+            hits = step.apply(hits, query, texts)
+    return hits

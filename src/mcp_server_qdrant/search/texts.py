@@ -1,0 +1,49 @@
+"""The texts of hits: documents, titles, and the words in them."""
+
+from collections.abc import Callable
+
+from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId, Terms
+from mcp_server_qdrant.search.passage import Tokens, passage
+
+KEPT = 512  # documents: several steps of a search use the same ones
+
+
+class Texts:
+    """Gives the document and title behind a hit whose payload was fetched.
+
+    `read` makes a document of a payload, `tokens` the BM25 terms of a text.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str, PointId, Payload | None], Document],
+        title: Callable[[Payload | None], str | None],
+        tokens: Tokens,
+    ) -> None:
+        self.tokens = tokens
+        self._read = read
+        self._title = title
+        self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
+
+    def document(self, hit: Hit) -> Document:
+        """The document of a hit."""
+        key = hit.collection, hit.id
+        payload, document = self._known.get(key, (None, None))
+        if document is None or payload is not hit.payload:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            document = self._read(hit.collection, hit.id, hit.payload)
+            self._known[key] = hit.payload, document
+        return document
+
+    def title(self, hit: Hit) -> str | None:
+        """The title of a hit, in a fraction of the time of its document."""
+        return self._title(hit.payload)
+
+    def gist(self, terms: Terms, hit: Hit, length: int) -> str:
+        """Title and text of a hit; of a long text the `length` characters nearest the query."""
+        document = self.document(hit)
+        text = document.text
+        if len(text) > length:
+            text = passage(text, terms.idf, self.tokens, length)
+        return f"{document.title}\n{text}" if document.title else text
