@@ -1,11 +1,11 @@
 """Parts of other packages that they promise nobody: each has a test that fails once they change.
 
 Besides those below: fastembed's sessions (test_fastembed.py and test_rerank_fastembed.py of
-encoders/: the threads that stop spinning), the transports of asyncio (http/test_reads.py), the
-frames of multiprocessing (hosting/test_wire.py), numpy's booleans as Qdrant Edge knows them
-(qdrant/edge/test_types.py), the files of qdrant-client's local mode (qdrant/local/test_files.py),
-what pydantic-settings read from a file (settings/test_sources.py), and the models of arguments
-that the MCP SDK makes of tools (tools/test_schema.py).
+encoders/: the threads that stop spinning), the frames of multiprocessing (hosting/test_wire.py),
+numpy's booleans as Qdrant Edge knows them (qdrant/edge/test_types.py), the files of
+qdrant-client's local mode (qdrant/local/test_files.py), what pydantic-settings read from a file
+(settings/test_sources.py), and the models of arguments that the MCP SDK makes of tools
+(tools/test_schema.py).
 """
 
 import ast
@@ -14,15 +14,13 @@ import re
 import subprocess
 import sys
 
-from mcp.server import MCPServer, _streamable_http_modern
+from mcp.server import MCPServer
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from pydantic import BaseModel
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 
-from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.stdio import Answers, Lines
-from tests.support import make_settings
 from tests.test_architecture import FILES
 
 # What a file uses -> the test here that sees it change.
@@ -33,11 +31,6 @@ USED = {
         "core/lean.py",
         "_parent_namespace_depth",
     ): "test_models_of_qdrant_client_are_built_again_and_again",
-    (
-        "app/server.py",
-        "_lowlevel_server",
-    ): "test_the_sdk_asks_for_a_tools_schema_where_it_is_answered",
-    ("app/stdio.py", "_lowlevel_server"): "test_the_sdk_reads_lines_and_writes_answers",
 }
 STANDARD = {"_env_file", "_exit", "_replace"}  # documented all the same
 DOTTED = re.compile(r"[a-z]\w*(\.\w+)*\._\w+")
@@ -126,29 +119,20 @@ def test_models_of_qdrant_client_are_built_again_and_again():
     assert int(told(code)) > 100
 
 
-def test_the_sdk_asks_for_a_tools_schema_where_it_is_answered():
-    """The schema that a header would be checked by; none of ours travels as one."""
-    plain = MCPServer("plain")._lowlevel_server
-    ours = make_server(make_settings())._lowlevel_server
+def test_the_sdk_reads_its_input_line_by_line():
+    """All that it does with the lines which stand in for its own."""
+    source = inspect.getsource(stdio_server)
 
-    assert callable(plain.get_tool_input_schema)
-    assert "app.get_tool_input_schema" in inspect.getsource(_streamable_http_modern)
-    assert ours.get_tool_input_schema("qdrant-find") is None
+    assert "async for line in stdin:" in source
+    assert "stdin." not in source.replace("sys.stdin.", "")
 
 
-def test_the_sdk_reads_lines_and_writes_answers():
-    """All that it does with the streams which stand in for its own."""
-    used = {
-        ast.unparse(node).split("(")[0]
-        for node in ast.walk(ast.parse(inspect.getsource(stdio_server)))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("stdin.", "stdout."))
-    }
+def test_the_sdk_hands_out_the_server_that_it_wraps():
+    mcp = MCPServer("x")
+    mcp.streamable_http_app()
 
-    assert used == {"stdout.write", "stdout.flush"}
-    assert "async for line in stdin:" in inspect.getsource(stdio_server)
-    assert hasattr(Lines, "__aiter__")
-    assert all(inspect.iscoroutinefunction(getattr(Answers, n)) for n in ("write", "flush"))
-    assert {"run", "create_initialization_options"} <= set(dir(MCPServer("x")._lowlevel_server))
+    assert isinstance(mcp.session_manager.app, Server)
+    assert mcp.session_manager.app.name == "x"
 
 
 def test_opentelemetry_sets_itself_up():
@@ -156,7 +140,7 @@ def test_opentelemetry_sets_itself_up():
     code = (
         "import os, sys\nos.environ['OTEL_TRACES_EXPORTER'] = 'console'\n"
         "from mcp_server_qdrant.http import tracing as http_tracing\nhttp_tracing.start()\n"
-        "with http_tracing.Tracing().phase('embed'):\n    pass\n"
+        "with http_tracing.phase('embed'):\n    pass\n"
         "http_tracing.flush()\nsys.stdout.flush()\nos._exit(0)"
     )
 

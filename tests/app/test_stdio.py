@@ -1,88 +1,35 @@
-"""Lines in and out of pipes, on the event loop."""
+"""Standard input as the server reads it."""
 
-import asyncio
-import contextlib
-import os
-import select
-import socket
+import json
+import subprocess
+import sys
 
 import pytest
 
-from mcp_server_qdrant.app.stdio import PIECE, Answers, Lines
+from mcp_server_qdrant.app.stdio import mend
 
 
-@pytest.fixture(params=["pipe", "socket"])
-def ends(request):
-    """(number to read from, number to write to)"""
-    if request.param == "pipe":
-        pair = os.pipe()
-    else:
-        pair = tuple(one.detach() for one in socket.socketpair())
-    yield pair
-    for number in pair:
-        with contextlib.suppress(OSError):  # closed by the test
-            os.close(number)
+def test_lines_are_utf8_and_other_readers_of_stdin_find_nothing():
+    code = (
+        "import json, os\nfrom mcp_server_qdrant.app.stdio import _input\n"
+        "lines = _input()\nprint(json.dumps([os.read(0, 1).decode(), *lines]))"
+    )
+    sent = "one\n\nü\n".encode() + b"\xff\n" + b"x" * 200_000 + b"\nlast"
+    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
+
+    assert json.loads(done.stdout) == [
+        *("", "one\n", "\n", "ü\n", "\ufffd\n", "x" * 200_000 + "\n", "last")
+    ]
 
 
-async def all_lines(number):
-    return [line async for line in Lines(number)]
+@pytest.mark.parametrize("line", ['{"a": "\\ud800"}', '{"a": "\\uDFFFx"}'])
+def test_a_lone_surrogate_is_marked(line):
+    mended = mend(line)
+
+    assert mended.endswith("\n")
+    json.loads(mended)["a"].encode()
 
 
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (b"", []),
-        (b"one\ntwo\n", ["one", "two"]),
-        (b"one\n\ntwo", ["one", "", "two"]),
-        ("ü\n".encode(), ["ü"]),
-        (b"\xff\n", ["\ufffd"]),
-        (b"x" * (2 * PIECE + 7) + b"\ny", ["x" * (2 * PIECE + 7), "y"]),
-    ],
-)
-async def test_lines_come_as_they_were_sent(ends, sent, expected):
-    source, target = ends
-
-    def send():
-        left = sent
-        while left:
-            left = left[os.write(target, left) :]
-        os.close(target)
-
-    sending = asyncio.create_task(asyncio.to_thread(send))
-
-    assert await all_lines(source) == expected
-    await sending
-
-
-async def test_a_character_may_come_in_two_pieces(ends):
-    source, target = ends
-    reading = asyncio.create_task(all_lines(source))
-    for byte in "é\n".encode():
-        os.write(target, bytes([byte]))
-        await asyncio.to_thread(lambda: None)  # the loop turns
-    os.close(target)
-
-    assert await reading == ["é"]
-
-
-async def test_a_client_that_does_not_read_holds_up_its_answer_and_not_the_loop(ends):
-    source, target = ends
-    text = "a" * 3_000_000
-    writing = asyncio.create_task(Answers(target).write(text))
-    while select.select([], [target], [], 0)[1]:
-        await asyncio.sleep(0)  # until the pipe is full
-
-    assert not writing.done()
-
-    read = 0
-    while read < len(text):
-        read += len(await asyncio.to_thread(os.read, source, 1 << 20))
-    await writing
-    assert read == len(text)
-
-
-async def test_a_client_that_has_gone_is_a_broken_pipe(ends):
-    source, target = ends
-    os.close(source)
-    with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        await Answers(target).write("a" * 1_000_000)
+@pytest.mark.parametrize("line", ['{"a": "\\ud800"', "\\ud800"])
+def test_what_is_no_json_is_left_to_the_sdk(line):
+    assert mend(line) == line

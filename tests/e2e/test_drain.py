@@ -89,7 +89,7 @@ async def test_calls_under_way_finish_and_new_ones_are_refused(engine, tmp_path)
 
     assert ready.json()["server"]["state"] == "draining"
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert "The server is ending" in refused.json()["error"]["message"]
+    assert "The server is shutting down" in refused.json()["error"]["message"]
     assert alive.status_code == 200
     assert "roses need sun" in found.content[0].text
     assert all(not line or line.startswith(":") for line in rest)

@@ -162,7 +162,7 @@ async def test_a_server_that_ends_takes_neither_calls_nor_streams():
 
     assert (call.status, stream.status) == (503, 503)
     assert call.headers["retry-after"] == "1"
-    assert "The server is ending" in sentence(call)
+    assert "The server is shutting down" in sentence(call)
     assert refused == ["draining", "draining"]
 
 
@@ -512,7 +512,7 @@ async def test_one_caller_cannot_open_the_sessions_of_others():
 @pytest.mark.parametrize("ends", ["DELETE", "POST"])
 async def test_a_session_that_is_over_makes_room(ends):
     app, load, _ = limited(Opening(), sessions=1)
-    load.sessions.opened(b"gone", "token red")
+    load.sessions.opened("gone", "token red")
     assert (await call(app, "red").done()).status == 429
 
     stranger, own = (by(app, name, ends, mcp_session_id="gone") for name in ("blue", "red"))
@@ -528,21 +528,21 @@ async def test_a_session_that_is_over_makes_room(ends):
 def test_sessions_that_nobody_uses_are_forgotten():
     clock = Clock()
     sessions = Sessions(2, 1.0, clock)
-    sessions.opened(b"a", "red")
-    sessions.opened(b"b", "red")
+    sessions.opened("a", "red")
+    sessions.opened("b", "red")
     clock.now += IDLE_SECONDS - 1
-    sessions.used(b"a", "red")
-    sessions.used(b"b", "blue")
-    assert sessions.full("red") == "own"
+    sessions.used("a", "red")
+    sessions.used("b", "blue")
+    assert sessions.refusal("red") == "own_sessions"
     clock.now += 1
 
-    assert sessions.full("red") is None
-    sessions.opened(b"c", "red")
-    assert sessions.full("red") == "own"
+    assert sessions.refusal("red") is None
+    sessions.opened("c", "red")
+    assert sessions.refusal("red") == "own_sessions"
 
 
 @pytest.mark.parametrize(
     ("most", "share", "own"), [(64, 0.5, 32), (1, 0.5, 1), (3, 0.5, 2), (5, 1, 5)]
 )
 def test_a_share_is_never_nothing(most, share, own):
-    assert Places(most, share).own == own
+    assert Places(most, share, "own_calls", "busy").own == own

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.serving import address, app, check_exposure, is_loopback, listening
+from mcp_server_qdrant.http.guard import is_loopback
+from mcp_server_qdrant.http.serving import address, app, check_exposure, listening
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import environment_names
 from tests.support import make_settings

@@ -18,10 +18,11 @@ from mcp_server_qdrant.app.server import Calls, make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
+from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.limits import Load
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.serving import app
-from mcp_server_qdrant.http.tracing import MISSING, Tracing, start
+from mcp_server_qdrant.http.tracing import MISSING, start
 from mcp_server_qdrant.http.watch import Watch
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
@@ -254,7 +255,7 @@ async def test_a_span_for_each_phase_tells_nothing_of_contents(spans):
 
 
 def test_what_fails_in_a_phase_is_not_quoted_in_its_span(spans):
-    with pytest.raises(ValueError), Tracing().phase("embed"):
+    with pytest.raises(ValueError), tracing.phase("embed"):
         raise ValueError(SECRET)
 
     [span] = spans.get_finished_spans()

@@ -1,4 +1,4 @@
-"""The server over HTTP: what stands beside /mcp put together, and the page by itself."""
+"""The server over HTTP, with the page beside /mcp, and the page by itself."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,8 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import Calls, make_server, options_of
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.http import serving as http
-from mcp_server_qdrant.http.entry import asks
 from mcp_server_qdrant.http.page import routes as http_viz
-from mcp_server_qdrant.http.page.desk import Desk, Notepad
+from mcp_server_qdrant.http.page.desk import Desk
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.toolset import Options, make_tools
@@ -46,7 +45,8 @@ def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.s
     watch = Watch(settings, calls.held)
     # Over SSE the services are opened for each client anew.
     page = page_of(settings) if transport == "streamable-http" else None
-    mcp = make_server(settings, calls=calls, asking=asks(settings), watch=watch, extend=page)
+    asking = settings.auth_mode in ("token", "oauth")
+    mcp = make_server(settings, calls=calls, asking=asking, watch=watch, extend=page)
     http.serve(mcp, transport, settings, watch, listener)
 
 
@@ -62,7 +62,7 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
 
 
 def page_of(settings: Settings) -> "Extend":
-    """What adds /viz to a server."""
+    """A function that adds /viz to a server."""
     return partial(_add_page, settings, options_of(settings))
 
 
@@ -82,10 +82,4 @@ def _add_page(
     }
     defaults |= Preferences.of(settings).model_dump()
     options = replace(options, arbitrary_filter=True, read_only=True)
-    notepad: Any = Notepad()
-
-    async def noting() -> Any:
-        return notepad
-
-    tools, noted = make_tools(services, options), make_tools(noting, options)
-    http_viz.register(mcp, Desk(tools, noted, services, defaults))
+    http_viz.register(mcp, Desk(partial(make_tools, options=options), services, defaults))

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import importlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
@@ -15,6 +15,9 @@ from mcp.types import INVALID_PARAMS
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import HOLDER, calling
 from mcp_server_qdrant.core.lean import import_qdrant_client
+from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.http.caller import ForCaller
+from mcp_server_qdrant.http.load import Standing
 from mcp_server_qdrant.http.page.app import app
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -31,14 +34,17 @@ if TYPE_CHECKING:
     Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]]], None]
 
 NAME = "mcp-server-qdrant"
-LISTEN = "subscriptions/listen"  # which lasts until the client goes
+LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
 class Opening:
     """Opens the services once, in the background; a failure is tried again at the next call."""
 
-    def __init__(self, open_services: Callable[[], Awaitable["Opened"]]) -> None:
+    def __init__(
+        self, open_services: Callable[[], Awaitable["Opened"]], recorder: Recorder | None
+    ) -> None:
         self._open = open_services
+        self._recorder = recorder
         self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
@@ -58,8 +64,14 @@ class Opening:
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             with calling(None):
-                task = self._task = asyncio.ensure_future(self._open())
+                task = self._task = asyncio.ensure_future(self._opened())
         return task
+
+    async def _opened(self) -> "Opened":
+        services = await self._open()
+        if self._recorder:
+            services.record(self._recorder)
+        return services
 
     async def services(self) -> "Services":
         """The open services of the caller's tenant. Raises why there are none."""
@@ -86,12 +98,12 @@ class Calls:
         self._idle.set()
 
     def held(self, holder: str | None = None) -> int:
-        """How many there are, of one holder or of all."""
+        """The number of one holder, or of all."""
         return self._of.total() if holder is None else self._of[holder]
 
     @contextlib.contextmanager
-    def one(self, holder: str | None) -> Iterator[None]:
-        """Everything inside is a call of this holder; over stdio there is none."""
+    def counted(self, holder: str | None) -> Iterator[None]:
+        """Count everything inside as a call of this holder; over stdio there is none."""
         self._of[holder] += 1
         self._idle.clear()
         try:
@@ -106,12 +118,11 @@ class Calls:
     async def finish(self, seconds: float) -> None:
         """Wait until none is under way, at most so long."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
+            await asyncio.wait_for(self._idle.wait(), seconds)
 
 
 def import_services() -> Any:
-    """What takes long to import, as lean as can be."""
+    """Import the services, with as little of qdrant-client's dependencies as possible."""
     import_qdrant_client()
     return importlib.import_module("mcp_server_qdrant.app.services")
 
@@ -125,7 +136,7 @@ async def open_lazily(settings: Settings) -> "Services":
 async def _opened(settings: Settings, how: str) -> Any:
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
-    What was loaded until now is kept out of garbage collection, which would otherwise walk
+    All that was loaded until now is kept out of garbage collection, which would otherwise walk
     200,000 objects now and then and hold up every call for a tenth of a second.
     """
     try:
@@ -158,12 +169,7 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
-    opening = Opening(watch.recording(open_services) if watch else open_services)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: MCPServer[Opening]) -> AsyncIterator[Opening]:
-        async with opening:
-            yield opening
+    opening = Opening(open_services, watch.telemetry if watch else None)
 
     tools = make_tools(opening.services, options_of(settings))
     mcp = MCPServer(
@@ -172,7 +178,7 @@ def make_server(
         version=__version__,
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
-        lifespan=lifespan,
+        lifespan=lambda _: opening,
         tools=[*tools],
         middleware=[
             *([watch.telemetry.observe] if watch else []),
@@ -181,9 +187,6 @@ def make_server(
         ],
         extensions=[app()],
     )
-    # No parameter of ours travels as a header; to see that, the SDK would walk all schemas, twice a
-    # call, for a tenth of its time.
-    mcp._lowlevel_server.get_tool_input_schema = lambda _: None  # noqa: SLF001
     resources.register(mcp, opening.services)
     if watch is not None:
         watch.register(mcp, opening.begin, [tool.name for tool in tools])
@@ -198,7 +201,7 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
-            with under_way.one(holder) if ctx.method != LISTEN else contextlib.nullcontext():
+            with under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext():
                 return await call_next(ctx)
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -211,16 +214,13 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     return begin_after_first_message
 
 
-def _for_caller(tools: Sequence[ClosedTool], watch: "Watch | None") -> Any:
-    from mcp_server_qdrant.http.caller import ForCaller  # over stdio nobody is asked who calls
-    from mcp_server_qdrant.http.load import Standing
-
+def _for_caller(tools: Sequence[ClosedTool], watch: "Watch | None") -> ForCaller:
     standing = watch.load.standing if watch else Standing()
     return ForCaller({tool.name: tool.scope for tool in tools}, standing)
 
 
 def options_of(settings: Settings) -> Options:
-    """What the settings say of the tools."""
+    """The options of the tools, from the settings."""
     return Options(
         default_collection=settings.collection_name,
         read_only=settings.qdrant_read_only,

@@ -1,4 +1,4 @@
-"""Who sends an MCP message, and which tools it may see.
+"""The caller of each MCP message, and the tools that it may see.
 
 The SDK handles messages in other tasks than the HTTP requests that brought them, and a session's
 messages in the task of its first one; so the caller is taken from each message's own request.
@@ -16,10 +16,10 @@ from mcp_server_qdrant.http.load import Standing
 
 
 class ForCaller:
-    """Middleware of an MCP server: every message is handled for who sent it, or not at all."""
+    """Middleware of an MCP server: every message is handled for its sender, or not at all."""
 
     def __init__(self, scopes: Mapping[str, str], standing: Standing) -> None:
-        """`scopes` says which scope a tool needs, by its name; `standing` ends what it must."""
+        """`scopes` maps a tool's name to the scope it needs; `standing` ends withdrawn work."""
         self._scopes = scopes
         self._standing = standing
 

@@ -1,4 +1,4 @@
-"""How a server ends: no more calls are taken, those under way are finished, then it goes."""
+"""The end of a server: it takes no more calls, finishes those under way, then stops."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.http.load import Load
 
-STREAMS_SECONDS = 1  # that connections get to close once their streams were ended
+STREAMS_SECONDS = 1  # for connections to close once their streams were ended
 TICKS = 10  # in a second
 QUIET_TICKS = 2  # an answer over SSE is written a moment after its call is done
 
@@ -18,8 +18,8 @@ QUIET_TICKS = 2  # an answer over SSE is written a moment after its call is done
 class Server(uvicorn.Server):
     """Keeps listening while it drains, so that health checks and refusals are heard.
 
-    The first SIGTERM or SIGINT begins it, a second one ends the process. Calls get `seconds`;
-    what is not done by then is cancelled.
+    The first SIGTERM or SIGINT begins it, a second one ends the process. Calls get `seconds`, then
+    they are cancelled.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Server(uvicorn.Server):
 
     @override
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: whether to stop. Once a second withdrawn tokens lose what is open."""
+        """Ten times a second: stop or go on. Once a second end the work of withdrawn tokens."""
         if counter % TICKS == 0:
             self._load.standing.end_withdrawn()
         if self._load.draining:

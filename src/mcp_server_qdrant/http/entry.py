@@ -1,4 +1,4 @@
-"""What stands before every request, by the settings: the guard, then who calls."""
+"""The way in, by the settings: the guard, then the token."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
-from mcp_server_qdrant.http.auth.jwks import Keys
-from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
-from mcp_server_qdrant.http.auth.tokens import NamedTokens
 from mcp_server_qdrant.http.guard import Guard
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -26,9 +23,8 @@ def protect(
 ) -> ASGIApp:
     """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
 
-    `path` is that of the MCP endpoint; below `pages` lies what may be got without a token. `inner`
-    is the application with the layers that come after the token. Raises ConfigError where the
-    tokens' file cannot be used.
+    `path` is that of the MCP endpoint; files below `pages` need no token. `inner` is `app` with
+    the layers that come after the token. Raises ConfigError where the tokens' file cannot be used.
     """
     inner = inner or app
     resource = _resource(settings, path)
@@ -50,16 +46,17 @@ def protect(
     )
 
 
-def asks(settings: Settings) -> bool:
-    """Whether requests need a token."""
-    return settings.auth_mode in ("token", "oauth")
-
-
 def _verifier(settings: Settings) -> Verifier | None:
+    """Each kind imports its own libraries."""
     if settings.auth_mode == "token":
+        from mcp_server_qdrant.http.auth.tokens import NamedTokens
+
         single = settings.auth_token.get_secret_value() if settings.auth_token else None
         return NamedTokens(settings.auth_tokens_file, single)
     if settings.auth_mode == "oauth" and settings.auth_issuer:
+        from mcp_server_qdrant.http.auth.jwks import Keys
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+
         expected = Expected(
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
@@ -74,7 +71,7 @@ def _verifier(settings: Settings) -> Verifier | None:
 def _resource(settings: Settings, path: str) -> Resource | None:
     if settings.auth_mode != "oauth" or not settings.auth_issuer:
         return None
-    urls = (one for one in settings.auth_audience if one.startswith(("https://", "http://")))
+    urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
     here = f"http://{settings.host}:{settings.port}{path}"
     url = settings.auth_resource_url or next(urls, here)
     return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)

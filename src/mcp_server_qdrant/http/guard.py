@@ -1,4 +1,4 @@
-"""Which names and web pages a server may be called by, whatever address it listens on.
+"""The names and web pages that a server may be called by, whatever address it listens on.
 
 A page of a foreign site can have its own name point to this server (DNS rebinding): its requests
 then carry that name in Host. So a name has to be listed; IP addresses and localhost cannot be
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
-# As browsers write it (RFC 6454, section 6.2), of one page: what reads otherwise is of nobody.
+# As browsers write it (RFC 6454, section 6.2), of one page: anything else is refused.
 ORIGIN = re.compile(
     r"null|[a-z][a-z0-9+.-]*://(?:[a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?",
     re.IGNORECASE | re.ASCII,
@@ -88,10 +88,10 @@ def allowed_host(given: str, allowed: Iterable[str]) -> bool:
     name, port = split_host(given)
     if name is None:
         return False
-    if name == "localhost" or _is_address(name):
+    if name == "localhost" or _address(name):
         return True
     spellings = (name, f"{name}:{port}")
-    return any(fnmatchcase(spelling, one) for one in allowed for spelling in spellings)
+    return any(fnmatchcase(spelling, pattern) for pattern in allowed for spelling in spellings)
 
 
 def same_site(origin: str, host: str) -> bool:
@@ -104,7 +104,9 @@ def same_site(origin: str, host: str) -> bool:
     if page.scheme not in ("http", "https") or not page_host:
         return False
     name, _ = split_host(host)
-    return page.netloc.lower() == host.lower() or (_is_local(page_host) and _is_local(name or ""))
+    return page.netloc.lower() == host.lower() or (
+        is_loopback(page_host) and is_loopback(name or "")
+    )
 
 
 def split_host(given: str) -> tuple[str | None, str]:
@@ -119,16 +121,17 @@ def split_host(given: str) -> tuple[str | None, str]:
     return (name.rstrip(".") if name else None), "" if port is None else str(port)
 
 
-def _is_address(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Whether a host is this machine, for this machine alone."""
+    address = _address(name)
+    return name == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
-
-
-def _is_local(name: str) -> bool:
-    return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
+        return None
 
 
 def _with_cors(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:

@@ -1,70 +1,75 @@
-"""How much a server takes on at once, of all callers and of each. Pure ASGI.
+"""Limits on the work at once, of all callers and of each. Pure ASGI.
 
 A refusal is answered before anything is done, and before anything is read but a small message of
-a session, so that it costs next to nothing and those within the limit keep their latency.
+a session. So it costs next to nothing, and callers within the limit keep their latency.
 """
 
 import json
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
 
 import anyio
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.access import HOLDER
-from mcp_server_qdrant.http.load import Full, Load, holder
+from mcp_server_qdrant.http.load import Load, Refusal, holder, tapped
 
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
 STREAM_PATHS = (MCP, "/sse")
-SESSION, VERSION = b"mcp-session-id", b"mcp-protocol-version"
-LISTEN = b"subscriptions/listen"
-SESSIONLESS = b"2026"  # the first year of the protocol without sessions
+SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
+LISTEN = (b"mcp-method", b"subscriptions/listen")
+SESSIONLESS = "2026"  # the first year of the protocol without sessions
 BODY_SECONDS = 15.0
-PATIENCE = 1.0  # seconds after which a body that is still on its way gives way to another
+PATIENCE = 1.0  # seconds after which an unfinished body gives way to another
 SMALL_BYTES, SMALL_SECONDS = 65_536, 2.0
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 
-Refusal = Literal[
-    "draining",
-    "busy",
-    "own_calls",
-    "streams",
-    "own_streams",
-    "sessions",
-    "own_sessions",
-    "too_large",
-    "too_slow",
-]
-_SENTENCES: dict[Refusal, str] = {
-    "draining": "The server is ending; try again, another one may answer.",
-    "busy": "Others keep the server busy with as many requests as it may work on; try again "
-    "shortly.",
-    "own_calls": "You have as many requests under way as one caller may; try again when some are "
-    "done.",
-    "streams": "Others keep open as many event streams as the server may have; try again shortly.",
-    "own_streams": "You keep open as many event streams as one caller may; close some.",
-    "sessions": "Others keep open as many sessions as the server may have; try again later.",
-    "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
-    "wait until unused ones have ended.",
-    "too_large": "The request is larger than the server takes; send less at once.",
-    "too_slow": "The request did not arrive in time.",
+_ANSWERS: dict[Refusal, tuple[int, str]] = {
+    "draining": (503, "The server is shutting down; try again, another one may answer."),
+    "busy": (429, "Others keep the server busy with all the requests it takes; try again shortly."),
+    "own_calls": (
+        429,
+        "You have as many requests under way as one caller may; try again when some are done.",
+    ),
+    "streams": (
+        429,
+        "Others keep open as many event streams as the server may have; try again shortly.",
+    ),
+    "own_streams": (429, "You keep open as many event streams as one caller may; close some."),
+    "sessions": (
+        429,
+        "Others keep open as many sessions as the server may have; try again later.",
+    ),
+    "own_sessions": (
+        429,
+        "You keep open as many sessions as one caller may; end some with DELETE, or wait until "
+        "unused ones have ended.",
+    ),
+    "too_large": (413, "The request is larger than the server takes; send less at once."),
+    "too_slow": (408, "The request did not arrive in time."),
 }
-_STATUS: dict[Refusal, int] = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
-REFUSALS: tuple[Refusal, ...] = tuple(_SENTENCES)
-_CALLS: dict[Full, Refusal] = {"own": "own_calls", "others": "busy"}
-_STREAMS: dict[Full, Refusal] = {"own": "own_streams", "others": "streams"}
-_SESSIONS: dict[Full, Refusal] = {"own": "own_sessions", "others": "sessions"}
+
+Serve = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
+
+
+class Refused(Exception):
+    """A request that is not served."""
+
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Limits:
-    """429 beyond so much at once, of all or of one caller, 503 while the server ends.
+    """429 beyond so much at once, of all or of one caller, 503 while the server drains.
 
     A body is read whole first, so that one that trickles holds no place of a call. Answers to what
-    a call has asked its client, and notifications, always pass. What tells how the server fares is
-    never refused, nor is a client that ends its session.
+    a call has asked its client, and notifications, always pass. Probes are never refused, nor is a
+    client that ends its session.
     """
 
     def __init__(
@@ -77,7 +82,7 @@ class Limits:
         refused: Callable[[Refusal], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`size` in bytes and `seconds` are what a body may have."""
+        """A body may have `size` bytes and take `seconds`."""
         self._app = app
         self._load = load
         self._bodies = Bodies(load, size, seconds, clock)
@@ -88,178 +93,148 @@ class Limits:
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        who = holder(scope)
-        scope = {**scope, HOLDER: who}
+        scope = {**scope, HOLDER: holder(scope)}
         send = self._following(scope, send)
-        if scope["method"] in ("DELETE", "OPTIONS"):
-            await self._read(scope, await self._bodies.small(receive), receive, send)
-        elif not _is_stream(scope):
-            await self._call(scope, receive, send)
-        elif reason := self._no_stream(who):
-            await self._refuse(reason, send)
+        try:
+            serve, receive = await self._admitted(scope, receive)
+        except Refused as refused:
+            self._refused(refused.reason)
+            await refusal(refused.reason)(scope, receive, send)
         else:
-            await self._load.stream(self._app, scope, receive, send)
+            await serve(self._app, scope, receive, send)
 
-    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _admitted(self, scope: Scope, receive: Receive) -> tuple[Serve, Receive]:
+        """The way to serve a request, and its body where that was read. Raises Refused."""
+        if scope["method"] in ("DELETE", "OPTIONS"):
+            return _uncounted, _replay(await self._bodies.small(receive), receive)
+        if _is_stream(scope):
+            if reason := self._load.no_stream(scope[HOLDER]):
+                raise Refused(reason)
+            return self._load.stream, receive
         reason = self._no_call(scope)
         if reason and not _may_answer(scope):
-            await self._refuse(reason, send)
-        elif scope["method"] in ("GET", "HEAD"):
-            await self._load.call(self._app, scope, receive, send)
-        else:
-            body = await self._bodies.read(scope, receive)
-            await self._read(scope, body, receive, send, call=True)
-
-    async def _read(
-        self,
-        scope: Scope,
-        body: Message | Refusal,
-        receive: Receive,
-        send: Send,
-        *,
-        call: bool = False,
-    ) -> None:
-        """Serve a request whose body was read, or refuse it: others may have come meanwhile."""
-        if isinstance(body, str):
-            await self._refuse(body, send)
-            return
-        reason = self._no_call(scope) if call else None
+            raise Refused(reason)
+        if scope["method"] in ("GET", "HEAD"):
+            return self._load.call, receive
+        body = await self._bodies.read(scope, receive)
+        reason = self._no_call(scope)  # others may have come meanwhile
         if reason and not (_may_answer(scope) and _asks_nothing(body.get("body", b""))):
-            await self._refuse(reason, send)
-        elif call and not reason:
-            await self._load.call(self._app, scope, _again(body, receive), send)
-        else:
-            await self._app(scope, _again(body, receive), send)
-
-    async def _refuse(self, reason: Refusal, send: Send) -> None:
-        self._refused(reason)
-        await refuse(reason, send)
-
-    def _no_stream(self, who: str) -> Refusal | None:
-        if self._load.draining:
-            return "draining"
-        full = self._load.streams.full(who)
-        return _STREAMS[full] if full else None
+            raise Refused(reason)
+        return _uncounted if reason else self._load.call, _replay(body, receive)
 
     def _no_call(self, scope: Scope) -> Refusal | None:
-        if self._load.draining:
-            return "draining"
-        if full := self._load.busy(scope[HOLDER]):
-            return _CALLS[full]
-        if _opens_session(scope) and (full := self._load.sessions.full(scope[HOLDER])):
-            return _SESSIONS[full]
-        return None
+        reason = self._load.no_call(scope[HOLDER])
+        if reason is None and _opens_session(scope):
+            reason = self._load.sessions.refusal(scope[HOLDER])
+        return reason
 
     def _following(self, scope: Scope, send: Send) -> Send:
-        """What answers, and sees which sessions begin and end."""
+        """`send`, which also sees which sessions begin and end."""
         if scope["path"] != MCP:
             return send
-        sessions, who, given = self._load.sessions, scope[HOLDER], _header(scope, SESSION)
+        sessions, who = self._load.sessions, scope[HOLDER]
+        given = Headers(scope=scope).get(SESSION)
         if given:
             sessions.used(given, who)
 
-        async def followed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                made = _header(message, SESSION)
-                if made and not given and status < 400:
-                    sessions.opened(made, who)
-                elif given and (status == 404 or (status < 300 and scope["method"] == "DELETE")):
-                    sessions.ended(given, who)
-            await send(message)
+        def see(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                return
+            status, made = message["status"], Headers(raw=message.get("headers", [])).get(SESSION)
+            if made and not given and status < 400:
+                sessions.opened(made, who)
+            elif given and (status == 404 or (status < 300 and scope["method"] == "DELETE")):
+                sessions.ended(given, who)
 
-        return followed
+        return tapped(send, see)
 
 
-def _header(message: Any, name: bytes) -> bytes:
-    """A header of a request or a response; empty where there is none."""
-    return next((value for one, value in message.get("headers", ()) if one == name), b"")
+async def _uncounted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a request that takes no place."""
+    await app(scope, receive, send)
 
 
 def _is_stream(scope: Scope) -> bool:
     """Whether the answer is a stream that stays open, and no call waits for its end."""
     if scope["method"] == "GET":
         return scope["path"] in STREAM_PATHS
-    return (b"mcp-method", LISTEN) in scope["headers"]
+    return LISTEN in scope["headers"]
 
 
 def _opens_session(scope: Scope) -> bool:
-    """Whether nothing but a new session can come of it, where this server keeps sessions."""
-    fresh = scope["method"] == "POST" and scope["path"] == MCP and not _header(scope, SESSION)
-    return fresh and _header(scope, VERSION) < SESSIONLESS
+    """Whether the request can only open a new session, where this server keeps sessions."""
+    headers = Headers(scope=scope)
+    fresh = scope["method"] == "POST" and scope["path"] == MCP and not headers.get(SESSION)
+    return fresh and headers.get(VERSION, "") < SESSIONLESS
 
 
 class Bodies:
-    """Bodies that are on their way: each is read whole, so that the bound holds for all.
+    """Bodies on their way: each is read whole, so that the bound holds for all.
 
     There may be as many as calls, of one caller its share; beyond that, one that takes longer than
     `PATIENCE` gives way.
     """
 
     def __init__(self, load: Load, size: int, seconds: float, clock: Callable[[], float]) -> None:
-        self._load = load
+        self._places = load.calls
         self._size = size
         self._seconds = seconds
         self._clock = clock
-        self._coming: dict[anyio.CancelScope, tuple[str, float]] = {}  # whose, since when
+        self._coming: dict[anyio.CancelScope, tuple[str, float]] = {}  # holder, start
 
-    async def read(self, scope: Scope, receive: Receive) -> Message | Refusal:
-        """The whole body as one message, or the client's leave; or why it is refused."""
+    async def read(self, scope: Scope, receive: Receive) -> Message:
+        """The whole body as one message, or the client's disconnect. Raises Refused."""
         who = scope[HOLDER]
         if _declared(scope) > self._size:
-            return "too_large"
-        if full := self._full(who):
-            return _CALLS[full]
+            raise Refused("too_large")
+        self._make_room(who)
         with anyio.move_on_after(self._seconds) as coming:
             self._coming[coming] = who, self._clock()
             try:
-                return await _whole(receive, self._size) or "too_large"
+                return await _whole(receive, self._size)
             finally:
                 self._coming.pop(coming, None)
-        return "too_slow"
+        raise Refused("too_slow")
 
-    async def small(self, receive: Receive) -> Message | Refusal:
+    async def small(self, receive: Receive) -> Message:
         """The same of a request that needs none: it counts nowhere and may not take long."""
         with anyio.move_on_after(SMALL_SECONDS):
-            return await _whole(receive, SMALL_BYTES) or "too_large"
-        return "too_slow"
+            return await _whole(receive, SMALL_BYTES)
+        raise Refused("too_slow")
 
-    def _full(self, who: str) -> Full | None:
-        """Why there is no room for one more, even where the slowest gives way."""
-        places, own = self._load.calls, [one for one, _ in self._coming.values()].count(who)
-        full: Full = "own" if own >= places.own else "others"
-        if full == "others" and len(self._coming) < places.most:
-            return None
+    def _make_room(self, who: str) -> None:
+        """Raise Refused where there is no room, even if the slowest gives way."""
+        places = self._places
+        own = [owner for owner, _ in self._coming.values()].count(who) >= places.own
+        if not own and len(self._coming) < places.most:
+            return
         slowest, since = next(
             (coming, since)
-            for coming, (one, since) in self._coming.items()
-            if full == "others" or one == who
+            for coming, (owner, since) in self._coming.items()
+            if not own or owner == who
         )
         if self._clock() - since < PATIENCE:
-            return full
+            raise Refused(places.own_full if own else places.full)
         del self._coming[slowest]
         slowest.cancel()
-        return None
 
 
-async def _whole(receive: Receive, most: int) -> Message | None:
-    """The whole body as one message, or the client's leave; None where it is too large."""
-    parts: list[bytes] = []
-    size, more = 0, True
+async def _whole(receive: Receive, most: int) -> Message:
+    """The whole body as one message, or the client's disconnect. Raises Refused."""
+    body, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] != "http.request":
             return message
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            return None
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise Refused("too_large")
         more = message.get("more_body", False)
-    return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+    return {"type": "http.request", "body": bytes(body), "more_body": False}
 
 
-def _again(body: Message, receive: Receive) -> Receive:
-    """What gives the body that was read already, and then what comes."""
+def _replay(body: Message, receive: Receive) -> Receive:
+    """`receive`, with the body that was read already first."""
     unread = [body]
 
     async def replayed() -> Message:
@@ -273,8 +248,8 @@ def _may_answer(scope: Scope) -> bool:
 
     It answers what a call under way has asked, or takes a call back: refused, no call would end.
     """
-    within = _header(scope, SESSION) or b"session_id=" in scope["query_string"]
-    return bool(within and scope["method"] == "POST" and 0 < _declared(scope) <= SMALL_BYTES)
+    within = Headers(scope=scope).get(SESSION) or b"session_id=" in scope["query_string"]
+    return bool(within) and scope["method"] == "POST" and 0 < _declared(scope) <= SMALL_BYTES
 
 
 def _asks_nothing(body: bytes) -> bool:
@@ -286,20 +261,14 @@ def _asks_nothing(body: bytes) -> bool:
 
 
 def _declared(scope: Scope) -> int:
-    """What Content-Length says, 0 where it says nothing sound."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return 0
+    """The Content-Length, 0 where it is missing or malformed."""
+    length = Headers(scope=scope).get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else 0
 
 
-async def refuse(reason: Refusal, send: Send) -> None:
-    """Answer with the status of the reason and one sentence, in the shape MCP clients know."""
-    status = _STATUS.get(reason, 429)
-    error = {"code": SERVER_ERROR, "message": _SENTENCES[reason]}
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status in (429, 503):
-        headers.append((b"retry-after", b"%d" % RETRY_SECONDS))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def refusal(reason: Refusal) -> JSONResponse:
+    """The status of the reason and one sentence, in the shape MCP clients know."""
+    status, sentence = _ANSWERS[reason]
+    error = {"code": SERVER_ERROR, "message": sentence}
+    headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else None
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,8 +17,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import PHASES, Outcome, Phase
-from mcp_server_qdrant.http.limits import REFUSALS, Refusal
-from mcp_server_qdrant.http.load import Load
+from mcp_server_qdrant.http.load import REFUSALS, Load, Refusal
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
@@ -28,7 +28,7 @@ ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown"
 
 
 class Metrics:
-    """What happened since the start, and how it is now.
+    """Counts since the start, and the state now.
 
     Labels are bounded: tools are those in `tools`, and at most `named` collections are
     named, the first to fail; all others are `other`.
@@ -40,44 +40,30 @@ class Metrics:
         self._named = named
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
-        self._calls = Counter(
-            "mcp_qdrant_calls", "Tool calls.", ("tool", "outcome"), registry=registry
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry, buckets=SECONDS)
+        self._calls = counter("mcp_qdrant_calls", "Tool calls.", ("tool", "outcome"))
+        self._call_seconds = histogram("mcp_qdrant_call_seconds", "Time of a call.", ("tool",))
+        self._phase_seconds = histogram(
+            "mcp_qdrant_phase_seconds", "Time of a phase of a search.", ("phase",)
         )
-        self._call_seconds = Histogram(
-            "mcp_qdrant_call_seconds", "Time of a call.", ("tool",), buckets=SECONDS,
-            registry=registry,
-        )  # fmt: skip
-        self._phase_seconds = Histogram(
-            "mcp_qdrant_phase_seconds", "Time of a phase of a search.", ("phase",),
-            buckets=SECONDS, registry=registry,
-        )  # fmt: skip
-        self._errors = Counter(
-            "mcp_qdrant_collection_errors", "Searches of a collection that did not go well.",
-            ("collection", "state"), registry=registry,
-        )  # fmt: skip
-        self._degraded = Counter(
-            "mcp_qdrant_degraded_searches", "Searches with less than was asked for.",
-            registry=registry,
-        )  # fmt: skip
-        self._refused = Counter(
-            "mcp_qdrant_refused_requests", "Requests that were not worked on.", ("reason",),
-            registry=registry,
-        )  # fmt: skip
-        self._engine = Gauge(
-            "mcp_qdrant_engine", "1 for the state it is in.", ("state",), registry=registry
+        self._errors = counter(
+            "mcp_qdrant_collection_errors",
+            "Searches of a collection that did not go well.",
+            ("collection", "state"),
         )
-        self._encoder = Gauge(
-            "mcp_qdrant_encoder", "1 for the state it is in.", ("state",), registry=registry
+        self._degraded = counter(
+            "mcp_qdrant_degraded_searches", "Searches with less than was asked for."
         )
-        self._work = Gauge(
-            "mcp_qdrant_work",
-            "Written since the start; in step.",
-            ("kind",),
-            registry=registry,
-        )  # fmt: skip
-        under_way = Gauge("mcp_qdrant_calls_under_way", "Calls now.", registry=registry)
+        self._refused = counter(
+            "mcp_qdrant_refused_requests", "Requests that were refused.", ("reason",)
+        )
+        self._engine = gauge("mcp_qdrant_engine", "1 for the state it is in.", ("state",))
+        self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
+        self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
+        under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
         under_way.set_function(lambda: load.under_way)
-        streams = Gauge("mcp_qdrant_streams_open", "Event streams now.", registry=registry)
+        streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
         streams.set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
@@ -85,7 +71,7 @@ class Metrics:
             self._refused.labels(reason)
 
     def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
-        """A tool was called."""
+        """Count a call."""
         name = self.known(tool)
         self._calls.labels(name, outcome).inc()
         self._call_seconds.labels(name).observe(seconds)
@@ -104,7 +90,7 @@ class Metrics:
             self._phase_seconds.labels(name).observe(time.perf_counter() - began)
 
     def fared(self, statuses: Iterable[Status]) -> None:
-        """How each collection of a search fared."""
+        """The state of each collection after a search."""
         faults = [status for status in statuses if status.state in FAULTS]
         for status in faults:
             self._errors.labels(self._name(status.collection), status.state).inc()
@@ -112,7 +98,7 @@ class Metrics:
             self._degraded.inc()
 
     def refused(self, reason: Refusal) -> None:
-        """A request was refused."""
+        """Count a refusal."""
         self._refused.labels(reason).inc()
 
     def text(self, engine: str, encoder: str, work: Mapping[str, int]) -> bytes:

@@ -4,15 +4,15 @@ import logging
 import time
 import uuid
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.telemetry import sane_id, within_request
 from mcp_server_qdrant.http.limits import HEALTH
+from mcp_server_qdrant.http.load import tapped
 
-HEADER = b"x-request-id"
-REQUEST_ID = (
-    "mcp_server_qdrant.request_id"  # key of the ASGI scope, for what is done in other tasks
-)
+HEADER = "x-request-id"
+REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work in other tasks
 
 logger = logging.getLogger(__name__)
 
@@ -32,31 +32,24 @@ class Identified:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = next((value for name, value in scope["headers"] if name == HEADER), b"")
-        request = sane_id(given.decode("latin-1")) or uuid.uuid4().hex
+        request = sane_id(Headers(scope=scope).get(HEADER)) or uuid.uuid4().hex
         began, status = time.perf_counter(), 0
 
-        async def marked(message: Message) -> None:
+        def mark(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), (HEADER, request.encode())],
-                }
-            await send(message)
+                message.setdefault("headers", [])
+                MutableHeaders(scope=message).append(HEADER, request)
 
         with within_request(request):
             try:
-                await self._app({**scope, REQUEST_ID: request}, receive, marked)
+                await self._app({**scope, REQUEST_ID: request}, receive, tapped(send, mark))
             finally:
                 _log(scope, status, time.perf_counter() - began)
 
 
 def _log(scope: Scope, status: int, seconds: float) -> None:
-    level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
-    if not logger.isEnabledFor(level):
-        return
     fields = {
         "method": scope["method"],
         "path": scope["path"][:200],
@@ -64,4 +57,5 @@ def _log(scope: Scope, status: int, seconds: float) -> None:
         "ms": round(seconds * 1000, 1),
         "client": (scope.get("client") or ("",))[0],
     }
+    level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
     logger.log(level, "Request", extra={"fields": fields})

@@ -1,29 +1,26 @@
-"""What stands beside /mcp over HTTP, and how it is served."""
+"""The application around /mcp, and how it is served."""
 
 import errno
-import ipaddress
 import os
 import socket
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.http import tracing
+from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
 from mcp_server_qdrant.http.entry import protect
-from mcp_server_qdrant.http.health import healthz
+from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.limits import Limits
 from mcp_server_qdrant.http.load import IDLE_SECONDS
 from mcp_server_qdrant.http.page.routes import PAGE
-from mcp_server_qdrant.http.reads import small_reads
 from mcp_server_qdrant.http.requests import Identified
+from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.http.watch import Watch
 
 HttpTransport = Literal["sse", "streamable-http"]
 
@@ -32,7 +29,7 @@ def app(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
-    watch: "Watch | None" = None,
+    watch: Watch | None = None,
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
@@ -40,12 +37,9 @@ def app(
     (`http.entry`), the limits, the size of its body. So nobody without a token takes up room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
     """
-    from mcp_server_qdrant.http.watch import Watch
-
     watch = watch or Watch(settings)
-    mcp.custom_route("/healthz", methods=["GET"])(healthz)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    size, refused = settings.max_body, watch.metrics.refused
+    size = settings.max_body
     if transport == "sse":
         path = "/sse"
         served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
@@ -57,7 +51,7 @@ def app(
             stateless_http=settings.stateless,
             session_idle_timeout=IDLE_SECONDS,
         )
-    limited = Limits(served, watch.load, size, refused=refused)
+    limited = Limits(served, watch.load, size, refused=watch.metrics.refused)
     return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 
@@ -65,24 +59,22 @@ def serve(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
-    watch: "Watch",
+    watch: Watch,
     listener: socket.socket,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
-
-    watch.start_tracing()
+    if settings.traced:
+        tracing.start()
     config = uvicorn.Config(
         app(mcp, transport, settings, watch),
-        http=small_reads(AutoHTTPProtocol),
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http/requests.py logs each request
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
-    server = Server(config, watch.load, settings.drain_seconds)
-    server.run(sockets=[listener])
-    watch.flush()
+    Server(config, watch.load, settings.drain_seconds).run(sockets=[listener])
+    if settings.traced:
+        tracing.flush()
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -119,13 +111,3 @@ def check_exposure(host: str, auth_mode: str | None) -> None:
             "who calls, set AUTH_MODE=none to let everyone who can connect search and store, or "
             "listen on 127.0.0.1."
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,20 +1,19 @@
-"""What an operator learns of each call: a figure, a span, a line in the log."""
+"""For each call a figure, a span, and a line in the log."""
 
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.core.access import CALLER, Caller
-from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import Call, Outcome, Phase, within_call, within_request
+from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.metrics import Metrics
 from mcp_server_qdrant.http.requests import REQUEST_ID
-from mcp_server_qdrant.http.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -24,22 +23,16 @@ Next = Callable[[Any], Awaitable[Any]]
 class Telemetry:
     """A `Recorder` of searches, and an MCP middleware around each tool call."""
 
-    def __init__(self, metrics: Metrics, tracing: Tracing | None = None) -> None:
-        self.metrics = metrics
-        self._tracing = tracing
+    def __init__(self, metrics: Metrics, *, traced: bool = False) -> None:
+        self._metrics = metrics
+        self._traced = traced
+        self.fared = metrics.fared
 
-    def phase(self, name: Phase) -> AbstractContextManager[object]:
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
         """Everything inside is this phase of a search."""
-        if self._tracing is None:
-            return self.metrics.phase(name)
-        both = ExitStack()
-        both.enter_context(self._tracing.phase(name))
-        both.enter_context(self.metrics.phase(name))
-        return both
-
-    def fared(self, statuses: Iterable[Status]) -> None:
-        """How each collection of a search fared."""
-        self.metrics.fared(statuses)
+        with tracing.phase(name) if self._traced else nullcontext(), self._metrics.phase(name):
+            yield
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
         """One MCP message; tool calls are measured.
@@ -56,8 +49,8 @@ class Telemetry:
 
     async def _called(self, ctx: Any, call_next: Next, who: Caller | None) -> Any:
         call = Call(_tool(ctx.params))
-        if self._tracing is not None:
-            self._tracing.mark()
+        if self._traced:
+            tracing.mark()
         began = time.perf_counter()
         ending: Outcome = "crashed"
         try:
@@ -75,11 +68,9 @@ class Telemetry:
         return result
 
     def _ended(self, call: Call, outcome: Outcome, seconds: float, who: Caller | None) -> None:
-        self.metrics.called(call.tool, outcome, seconds)
-        if not logger.isEnabledFor(logging.INFO):
-            return
+        self._metrics.called(call.tool, outcome, seconds)
         fields = {
-            "tool": self.metrics.known(call.tool),
+            "tool": self._metrics.known(call.tool),
             "outcome": outcome,
             "ms": round(seconds * 1000, 1),
             **({"caller": who.name} if who else {}),

@@ -4,8 +4,7 @@ The SDK reads its own variables (OTEL_TRACES_EXPORTER, OTEL_EXPORTER_OTLP_ENDPOI
 OTEL_SERVICE_NAME, ...); this server reads none of them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from opentelemetry import trace
 
@@ -18,25 +17,20 @@ MISSING = "OTEL_TRACES_EXPORTER needs OpenTelemetry's SDK: install mcp-server-qd
 UNKNOWN = "OTEL_TRACES_EXPORTER names an exporter that is not installed."
 
 
-class Tracing:
-    """A span around each phase of a search, below the one that the MCP SDK makes of the call."""
+def phase(name: Phase) -> AbstractContextManager[object]:
+    """A span of a search, below the one that the MCP SDK makes of the call.
 
-    def __init__(self) -> None:
-        self._tracer = trace.get_tracer(NAME)
+    It does not quote what fails inside: an error may hold a text.
+    """
+    return trace.get_tracer(NAME).start_as_current_span(
+        f"search {name}", record_exception=False, set_status_on_exception=False
+    )
 
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        """Everything inside is this phase. What a failure says is not told: it may quote a text."""
-        with self._tracer.start_as_current_span(
-            f"search {name}", record_exception=False, set_status_on_exception=False
-        ):
-            yield
 
-    @staticmethod
-    def mark() -> None:
-        """Put the request's id on the span of the call."""
-        if (request := request_id()) is not None:
-            trace.get_current_span().set_attribute("http.request.header.x-request-id", request)
+def mark() -> None:
+    """Put the request's id on the span of the call."""
+    if (request := request_id()) is not None:
+        trace.get_current_span().set_attribute("http.request.header.x-request-id", request)
 
 
 def start() -> None:
@@ -59,7 +53,7 @@ def start() -> None:
 
 
 def flush() -> None:
-    """Send what was not sent yet; the process ends without its exit handlers."""
+    """Send the spans that were not sent yet; the process ends without its exit handlers."""
     flushing = getattr(trace.get_tracer_provider(), "force_flush", None)
     if flushing is not None:
         flushing(FLUSH_MILLISECONDS)

@@ -41,9 +41,6 @@ class Line:
             return httpx.Response(status, content=body)
         return httpx.Response(status, json=body)
 
-    def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(transport=httpx.MockTransport(self.handle))
-
 
 @pytest.fixture
 def line():
@@ -56,7 +53,7 @@ def clock():
 
 
 def keys_of(line, clock, url="https://login.example.com/jwks"):
-    return Keys(line.issuer.url, url, client=line.client, clock=clock)
+    return Keys(line.issuer.url, url, transport=httpx.MockTransport(line.handle), clock=clock)
 
 
 async def ids(keys, kid, algorithm="RS256"):

@@ -16,7 +16,7 @@ from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.desk import Desk, compared, tagged
-from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER, WEB, calls, files, pages
+from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
@@ -333,7 +333,7 @@ async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
     ):
         assert (await page.client.get("/viz")).status_code == 200
         assert (await page.client.get("/viz/app.js")).status_code == 200
-        for name in calls(Desk((), (), None, None)):
+        for name in calls(Desk(lambda _: (), None, None)):
             refused = await page.client.post(name, content="{}", headers=HEADERS)
             assert refused.status_code == 401, name
             assert refused.json()["error_description"]
@@ -399,11 +399,11 @@ async def test_the_page_has_one_address(one):
 
 
 def test_the_page_names_no_other_host():
-    ours = {name: file for name, file in files().items() if not name.startswith("vendor/")}
+    ours = {path.name: path for path in WEB.iterdir() if path.is_file()}
 
     assert {"index.html", "app.js", "style.css"} <= set(ours)
-    for name, file in ours.items():
-        text = file.content.decode().replace('xmlns="http://www.w3.org/2000/svg"', "")
+    for name, path in ours.items():
+        text = path.read_text("utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
         text = text.replace('createElementNS("http://www.w3.org/2000/svg"', "")
         assert "http://" not in text, name
         assert "https://" not in text, name
@@ -420,8 +420,8 @@ def test_the_vendored_library_is_the_published_one_with_its_licence():
 
 
 def test_pages_are_got_and_calls_are_posted_below_one_path():
-    assert set(pages()) == {"/viz", "/viz/", "/viz/{name:path}"}
-    assert all(path.startswith("/viz/api/") for path in calls(Desk((), (), None, None)))
+    assert set(PAGES) == {"/viz", "/viz/", "/viz/{name:path}"}
+    assert all(path.startswith("/viz/api/") for path in calls(Desk(lambda _: (), None, None)))
 
 
 async def test_without_the_page_there_is_none():

@@ -1,4 +1,4 @@
-"""Who sends a request: asked before anything else sees it."""
+"""The caller of a request, identified before anything else sees it."""
 
 import json
 import logging
@@ -27,27 +27,22 @@ RETRY_SECONDS = 5
 
 
 class Verifier(Protocol):
-    """What knows whose a token is."""
+    """Knows whose a token is."""
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized or VerifierUnavailable."""
 
     def standing(self, token: str, who: Caller) -> Callable[[], bool] | None:
-        """What tells whether it still is this caller's; None where that cannot change."""
+        """A test whether it still is this caller's; None where that cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What an OAuth issuer's clients know this server as (RFC 9728)."""
+    """The server as the clients of an OAuth issuer know it (RFC 9728)."""
 
     url: str
     issuer: str
     scope_prefix: str = ""
-
-    @property
-    def scopes(self) -> list[str]:
-        """The scopes' names as the issuer has them."""
-        return [self.scope_prefix + scope for scope in SCOPES]
 
     @property
     def host(self) -> str:
@@ -56,7 +51,7 @@ class Resource:
 
     @property
     def metadata_path(self) -> str:
-        """Where the metadata are: the well-known path before the resource's own."""
+        """The well-known path, before the resource's own."""
         return METADATA + urlsplit(self.url).path.rstrip("/")
 
     @property
@@ -67,21 +62,21 @@ class Resource:
 
     async def metadata(self, _: Request) -> Response:
         """The metadata, for every web page to read."""
-        said = {
+        metadata = {
             "resource": self.url,
             "authorization_servers": [self.issuer],
-            "scopes_supported": self.scopes,
+            "scopes_supported": [self.scope_prefix + scope for scope in SCOPES],
             "bearer_methods_supported": ["header"],
             "resource_name": "mcp-server-qdrant",
         }
-        return JSONResponse(said)
+        return JSONResponse(metadata)
 
 
 class Authenticated:
     """An ASGI application that only requests with a valid token reach.
 
-    Their caller is `access.caller()` inside, and in the scope for what is done in other tasks.
-    What is got below one of `pages` needs none: a browser that opens a page cannot send one.
+    Their caller is `access.caller()` inside, and in the scope for work in other tasks. A GET below
+    one of `pages` needs none: a browser that opens a page cannot send one.
     """
 
     def __init__(
@@ -123,13 +118,13 @@ class Authenticated:
         return any(path == page or path.startswith(f"{page}/") for page in self._pages)
 
     def _refusal(self, status: int, error: str, sentence: str) -> Response:
-        said = {"error": error, "error_description": sentence}
-        if self._resource:
-            said |= {"scope": self._resource.scopes[0]}
-            said |= {"resource_metadata": self._resource.metadata_url}
-        challenge = "Bearer " + ", ".join(f"{key}={json.dumps(text)}" for key, text in said.items())
         body = {"error": error, "error_description": sentence}
-        return JSONResponse(body, status_code=status, headers={"WWW-Authenticate": challenge})
+        fields = dict(body)
+        if resource := self._resource:
+            fields["scope"] = resource.scope_prefix + READ
+            fields["resource_metadata"] = resource.metadata_url
+        challenge = ", ".join(f"{key}={json.dumps(text)}" for key, text in fields.items())
+        return JSONResponse(body, status, {"WWW-Authenticate": f"Bearer {challenge}"})
 
 
 def bearer(headers: Headers) -> str:
@@ -145,13 +140,11 @@ def bearer(headers: Headers) -> str:
 
 def _user(who: Caller) -> AuthenticatedUser:
     """The caller as the SDK wants it, which ties a session to who opened it."""
-    issuer = {"iss": who.claims.get("iss")}
-    return AuthenticatedUser(
-        AccessToken(
-            token="",  # nothing below needs it
-            client_id=who.name,
-            subject=who.name,
-            scopes=sorted(who.scopes),
-            claims=issuer,
-        )
+    token = AccessToken(
+        token="",  # nothing below needs it
+        client_id=who.name,
+        subject=who.name,
+        scopes=sorted(who.scopes),
+        claims={"iss": who.claims.get("iss")},
     )
+    return AuthenticatedUser(token)

@@ -1,19 +1,19 @@
 """An issuer's public keys (RFC 7517): fetched when first needed, kept, fetched again in time.
 
-Keys that have been got go on while the issuer cannot be reached.
+Keys go on while the issuer cannot be reached. PyJWT's own client forgets them with their time,
+fetches under a lock for every token while the issuer is away, and knows no discovery.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
 
 from mcp_server_qdrant.core.errors import VerifierUnavailable
-
-if TYPE_CHECKING:
-    import httpx
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ PAUSE_SECONDS = 30.0  # between fetches for the sake of unknown keys, so that fo
 RETRY_SECONDS = 5.0  # after a failure, while there are no keys
 FETCH_SECONDS = 5.0
 MAX_BYTES = 1_000_000
-KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}  # of algorithms -> of keys
+KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}  # algorithm's prefix -> kind of key
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -42,12 +42,12 @@ class Keys:
         issuer: str,
         url: str | None = None,
         *,
-        client: "Callable[[], httpx.AsyncClient] | None" = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._issuer = issuer
         self._url = url
-        self._client = client or _http_client
+        self._transport = transport
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
         self._fetched = self._tried = float("-inf")
@@ -81,17 +81,20 @@ class Keys:
         if task := self._start_after(pause):
             await asyncio.shield(task)
 
-    def _start_after(self, pause: float) -> "asyncio.Task[None] | None":
+    def _start_after(self, pause: float) -> asyncio.Task[None] | None:
         if self._under_way is None and self._clock() - self._tried >= pause:
             self._tried = self._clock()
             self._under_way = asyncio.create_task(self._fetch())
         return self._under_way
 
     async def _fetch(self) -> None:
-        import httpx
-
+        client = httpx.AsyncClient(
+            transport=self._transport,
+            timeout=FETCH_SECONDS,
+            headers={"Accept": "application/json"},
+        )
         try:
-            async with asyncio.timeout(FETCH_SECONDS), self._client() as client:
+            async with asyncio.timeout(FETCH_SECONDS), client:
                 keys = await self._get(client)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
             cached = "those got before go on" if self._keys else "there are none"
@@ -102,7 +105,7 @@ class Keys:
         finally:
             self._under_way = None
 
-    async def _get(self, client: "httpx.AsyncClient") -> tuple[Key, ...]:
+    async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)
         found = (await _json(client, url)).get("keys")
         keys = tuple(key for key in found or () if isinstance(key, dict) and usable(key))
@@ -110,8 +113,8 @@ class Keys:
             raise _Unusable("no key in the answer can check a signature")
         return keys
 
-    async def _discover(self, client: "httpx.AsyncClient") -> str:
-        """Where the keys are, by OpenID Connect discovery or else RFC 8414."""
+    async def _discover(self, client: httpx.AsyncClient) -> str:
+        """The address of the keys, by OpenID Connect discovery or else RFC 8414."""
         for url in metadata_urls(self._issuer):
             try:
                 metadata = await _json(client, url)
@@ -129,10 +132,10 @@ class Keys:
 
 
 class _Unusable(ValueError):
-    """What was answered cannot be used; says why in words of ours."""
+    """An answer that cannot be used. Its text is ours, nothing of the answer."""
 
 
-async def _json(client: "httpx.AsyncClient", url: str) -> dict[str, Any]:
+async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
     response = await client.get(url)
     if response.status_code != 200:
         raise _Unusable(f"status {response.status_code}")
@@ -147,29 +150,23 @@ async def _json(client: "httpx.AsyncClient", url: str) -> dict[str, Any]:
     return found
 
 
-def _http_client() -> "httpx.AsyncClient":
-    import httpx
-
-    return httpx.AsyncClient(timeout=FETCH_SECONDS, headers={"Accept": "application/json"})
-
-
 def metadata_urls(issuer: str) -> list[str]:
-    """Where an issuer tells of itself: OpenID Connect, then RFC 8414, which differ by a path."""
+    """The addresses of an issuer's metadata: OpenID Connect, then RFC 8414."""
     parts = urlsplit(issuer)
-    path = parts.path.rstrip("/")
-    inserted = urlunsplit(
-        parts._replace(path=f"/.well-known/oauth-authorization-server{path}", query="", fragment="")
-    )
-    return [f"{issuer.rstrip('/')}/.well-known/openid-configuration", inserted]
+    path = f"/.well-known/oauth-authorization-server{parts.path.rstrip('/')}"
+    return [
+        f"{issuer.rstrip('/')}/.well-known/openid-configuration",
+        parts._replace(path=path, query="", fragment="").geturl(),
+    ]
 
 
 def usable(key: Key) -> bool:
-    """Whether it is a public key for signatures, and not a shared secret."""
+    """True of a public key for signatures, which is no shared secret."""
     return key.get("kty") in KINDS.values() and key.get("use", "sig") == "sig"
 
 
 def fits(key: Key, algorithm: str) -> bool:
-    """Whether a signature of this algorithm can be of this key."""
+    """True where a signature of this algorithm can be of this key."""
     return (
         algorithm in ALGORITHMS
         and key.get("kty") == KINDS[algorithm[:2]]

@@ -1,30 +1,33 @@
 """Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725) signed with one of its keys."""
 
-import asyncio
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+import jwt
 
 from mcp_server_qdrant.core.access import Caller
 from mcp_server_qdrant.core.errors import Unauthorized
-from mcp_server_qdrant.http.auth.jwks import ALGORITHMS
+from mcp_server_qdrant.http.auth.jwks import ALGORITHMS, Key, Keys
 from mcp_server_qdrant.http.auth.scopes import granted
 
 MAX_TOKEN = 16_384
 NAMES = ("sub", "client_id", "azp")  # the first present names the caller
 
 
-class Keys(Protocol):
-    """Where keys come from."""
-
-    async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Mapping[str, Any]]:
-        """The public keys (JWK) that may have signed such a token."""
+REASONS: dict[type[Exception], str] = {  # nothing that stands in a token
+    jwt.ExpiredSignatureError: "The token has expired.",
+    jwt.ImmatureSignatureError: "The token is not valid yet.",
+    jwt.InvalidAudienceError: "The token is for another audience.",
+    jwt.InvalidIssuerError: "The token is of another issuer.",
+    jwt.MissingRequiredClaimError: "The token lacks a claim: it needs exp, iss and aud.",
+    jwt.InvalidSignatureError: "The token's signature is wrong.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a token must say, and where its scopes stand."""
+    """The claims that a token must have, and where its scopes stand."""
 
     issuer: str
     audience: tuple[str, ...]
@@ -34,12 +37,11 @@ class Expected:
 
 
 class AccessTokens:
-    """Who a JWT says is calling, once all of it has been verified."""
+    """Callers by their JWT, once all of it has been verified."""
 
     def __init__(self, keys: Keys, expected: Expected) -> None:
         self._keys = keys
         self._expected = expected
-        self._jwt: Any = None
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable without any keys."""
@@ -53,7 +55,6 @@ class AccessTokens:
         """An access token cannot be withdrawn; each further request needs one that counts."""
 
     async def _verified(self, token: str) -> dict[str, Any]:
-        jwt = self._jwt = self._jwt or await asyncio.to_thread(importlib.import_module, "jwt")
         if len(token) > MAX_TOKEN:
             raise Unauthorized("The token is too long.")
         try:
@@ -68,11 +69,9 @@ class AccessTokens:
         keys = await self._keys.candidates(kid, algorithm)
         if not keys:
             raise Unauthorized("The token is signed with a key that the issuer does not have.")
-        return self._decoded(jwt, token, keys[0], algorithm)
+        return self._decoded(token, keys[0], algorithm)
 
-    def _decoded(
-        self, jwt: Any, token: str, key: Mapping[str, Any], algorithm: str
-    ) -> dict[str, Any]:
+    def _decoded(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
         expected = self._expected
         try:
             claims: dict[str, Any] = jwt.decode(
@@ -85,7 +84,8 @@ class AccessTokens:
                 options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
             )
         except jwt.PyJWTError as error:
-            raise Unauthorized(_reason(jwt, error)) from None
+            reason = next((text for kind, text in REASONS.items() if isinstance(error, kind)), None)
+            raise Unauthorized(reason or "The token is broken.") from None
         return claims
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[str]:
@@ -102,16 +102,3 @@ def _access_token(kind: Any) -> bool:
     """Whether a header's `typ` is that of an access token, or says nothing."""
     said = str(kind or "jwt").lower()
     return said == "jwt" or said.endswith("at+jwt")
-
-
-def _reason(jwt: Any, error: Exception) -> str:
-    """Why a token was refused, without anything that stands in it."""
-    reasons = (
-        (jwt.ExpiredSignatureError, "The token has expired."),
-        (jwt.ImmatureSignatureError, "The token is not valid yet."),
-        (jwt.InvalidAudienceError, "The token is for another audience."),
-        (jwt.InvalidIssuerError, "The token is of another issuer."),
-        (jwt.MissingRequiredClaimError, "The token lacks a claim: it needs exp, iss and aud."),
-        (jwt.InvalidSignatureError, "The token's signature is wrong."),
-    )
-    return next((text for kind, text in reasons if isinstance(error, kind)), "The token is broken.")

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.access import Caller
@@ -57,7 +58,7 @@ class Entry(BaseModel):
 
 
 def digest(token: str) -> str:
-    """What is stored of a token: its SHA-256 in hex."""
+    """The SHA-256 of a token in hex, which is what is stored of it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -73,15 +74,13 @@ def parse(text: str, *, as_json: bool) -> tuple[Entry, ...]:
         entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
     except ValidationError as error:
         raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
-    for what in ("name", "sha256"):
-        if len({getattr(entry, what) for entry in entries}) < len(entries):
-            raise ConfigError(f"AUTH_TOKENS_FILE: two tokens have the same {what}.")
+    for field in ("name", "sha256"):
+        if len({getattr(entry, field) for entry in entries}) < len(entries):
+            raise ConfigError(f"AUTH_TOKENS_FILE: two tokens have the same {field}.")
     return entries
 
 
 def _load(text: str, *, as_json: bool) -> Any:
-    import yaml
-
     kind = "JSON" if as_json else "YAML"
     with contained(lambda _: ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.")):
         return json.loads(text) if as_json else yaml.safe_load(text)
@@ -122,11 +121,7 @@ class NamedTokens:
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable."""
-        self._follow()
-        wanted, found = digest(token), None
-        for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
-            if hmac.compare_digest(entry.sha256, wanted):
-                found = entry
+        found = self._find(digest(token))
         if found is None and self._lapsed:
             raise VerifierUnavailable(LAPSED)
         if found is None:
@@ -136,16 +131,22 @@ class NamedTokens:
         return found.caller
 
     def standing(self, token: str, who: Caller) -> Callable[[], bool]:
-        """What tells whether the token is still this caller's, as it was when it was let in."""
+        """A test whether the token is still this caller's, as it was when it was let in."""
         wanted = digest(token)
 
         def stands() -> bool:
-            self._follow()
-            found = (one for one in [*self._single, *self._entries] if one.sha256 == wanted)
-            entry = next(found, None)
+            entry = self._find(wanted)
             return entry is not None and not entry.ended(self._now()) and entry.caller == who
 
         return stands
+
+    def _find(self, wanted: str) -> Entry | None:
+        self._follow()
+        found = None
+        for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
+            if hmac.compare_digest(entry.sha256, wanted):
+                found = entry
+        return found
 
     @property
     def _lapsed(self) -> bool:
@@ -154,28 +155,25 @@ class NamedTokens:
         return since is not None and self._now() - since >= timedelta(seconds=STALE_SECONDS)
 
     def _follow(self) -> None:
-        """Read the file again if it is another than before; one that was not sound now and then."""
+        """Read the file again where it changed, and now and then while it is not sound."""
         if self._path is None:
             return
-        signature = _signature(self._path)
-        if signature != self._seen or self._due():
-            self._read(self._path, again=signature == self._seen)
+        signature, pause = _signature(self._path), timedelta(seconds=RETRY_SECONDS)
+        changed = signature != self._seen
+        if changed or (self._tried is not None and self._now() - self._tried >= pause):
             self._seen = signature
+            self._read(self._path, changed=changed)
         if self._lapsed and self._entries:
             self._entries = ()
             logger.error("AUTH_TOKENS_FILE is not sound for too long: its tokens are refused.")
 
-    def _due(self) -> bool:
-        pause = timedelta(seconds=RETRY_SECONDS)
-        return self._tried is not None and self._now() - self._tried >= pause
-
-    def _read(self, path: Path, *, again: bool) -> None:
+    def _read(self, path: Path, *, changed: bool) -> None:
         try:
             self._entries = read(path)
         except ConfigError as error:
             self._tried = self._now()
             self._broken = self._broken or self._tried
-            if not again:
+            if changed:
                 minutes = STALE_SECONDS / 60
                 logger.warning("%s The tokens read before go on for %d minutes.", error, minutes)
         else:
@@ -184,7 +182,7 @@ class NamedTokens:
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:
-    """What changes with a file, whoever writes it and whatever time it is given; None: no file."""
+    """A value that changes with a file, whoever writes it and whatever time it is given."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,10 +1,10 @@
-"""What the visual page asks for: each answer is that of a tool, in the shape the page shows."""
+"""The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol, cast, get_args
+from typing import Any, cast, get_args
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, TextContent
 from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest, View
+from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 TAG_KEYS = ("tags", "metadata.tags")
@@ -21,53 +21,21 @@ TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "collection_name"}
 
+Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
 
-class Facets(Protocol):
-    """What tells the tags of a collection."""
-
-    async def tags(self, collection: str, limit: int) -> Sequence[tuple[str, str]]:
-        """The most frequent ones, as (key, value)."""
-
-
-class Projector(Protocol):
-    """What draws maps."""
-
-    async def view(self, request: MapRequest) -> View:
-        """The map of the collections, with the search on it."""
-
-    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
-        """It as JSON for a browser."""
-
-
-class Services(Protocol):
-    """What the page asks beside the tools."""
-
-    @property
-    def facets(self) -> Facets:
-        """Tags."""
-
-    @property
-    def projector(self) -> Projector:
-        """Maps."""
-
-
-_NOTED: ContextVar[list[SearchRequest]] = ContextVar("noted")
+_NOTED: ContextVar[list[SearchRequest] | None] = ContextVar("noted", default=None)
 
 
 class Notepad:
-    """Stands where qdrant-find has the services: notes what would be searched, and finds nothing.
+    """Stands for the services where only the request that qdrant-find makes is wanted."""
 
-    So the tool itself makes the request of a map out of what the page asks.
-    """
-
-    @property
-    def pipeline(self) -> "Notepad":
-        """What is asked to search."""
-        return self
+    def __init__(self, noted: list[SearchRequest]) -> None:
+        self.pipeline = self
+        self._noted = noted
 
     async def search(self, request: SearchRequest) -> SearchPage:
-        """Note the request."""
-        _NOTED.get().append(request)
+        """Note the request, and find nothing."""
+        self._noted.append(request)
         return SearchPage(request.query, (), ())
 
 
@@ -76,16 +44,18 @@ class Desk:
 
     def __init__(
         self,
-        tools: Sequence[Tool],
-        noting: Sequence[Tool],
-        services: Callable[[], Awaitable[Services]],
+        make_tools: Callable[[Services], Sequence[Tool]],
+        services: Services,
         defaults: Mapping[str, Any],
     ) -> None:
-        """`noting` are the same tools over a Notepad; `defaults` is for the page alone."""
-        self._tools = {tool.name: tool for tool in tools}
-        self._noting = {tool.name: tool for tool in noting}
+        """`defaults` is for the page alone."""
         self._services = services
+        self._tools = {tool.name: tool for tool in make_tools(self._behind_tools)}
         self._defaults = defaults
+
+    async def _behind_tools(self) -> Any:
+        noted = _NOTED.get()
+        return await self._services() if noted is None else Notepad(noted)
 
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The collections, and what the server does by default."""
@@ -140,7 +110,7 @@ class Desk:
             search=await self._request(asked["search"]) if asked.get("search") else None,
         )
         projector = (await self._services()).projector
-        drawn = await projector.encoded(await projector.view(request), AXES)
+        drawn: dict[str, Any] = await projector.encoded(await projector.view(request), AXES)
         if asked.get("places"):
             for panel in drawn["panels"]:
                 panel["groups"] = [
@@ -155,7 +125,7 @@ class Desk:
         noted: list[SearchRequest] = []
         reset = _NOTED.set(noted)
         try:
-            await _run(self._noting["qdrant-find"], self.arguments(asked))
+            await self._run("qdrant-find", self.arguments(asked))
         finally:
             _NOTED.reset(reset)
         return noted[0]
@@ -171,7 +141,7 @@ class Desk:
         return await self._run("qdrant-get", arguments)
 
     def arguments(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What the page asks as arguments of qdrant-find."""
+        """A search of the page as arguments of qdrant-find."""
         taken = set(self._tools["qdrant-find"].parameters["properties"]) - NOT_ASKED
         _known(asked, taken | {"tags"})
         arguments = {name: value for name, value in asked.items() if name != "tags"}
@@ -191,16 +161,12 @@ class Desk:
             return {"error": str(error), "results": [], "notes": [], "ms": None}
 
     async def _run(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return await _run(self._tools[name], arguments)
-
-
-async def _run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's structured content. Raises RequestError with the sentence it refuses with."""
-    result: CallToolResult = await tool.run(dict(arguments), cast("Any", None))
-    if result.is_error:
-        said = (part.text for part in result.content if isinstance(part, TextContent))
-        raise RequestError(" ".join(said))
-    return dict(result.structured_content or {})
+        """A tool's structured content. Raises RequestError with the sentence it refuses with."""
+        result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", None))
+        if result.is_error:
+            said = (part.text for part in result.content if isinstance(part, TextContent))
+            raise RequestError(" ".join(said))
+        return dict(result.structured_content or {})
 
 
 def _names(names: Any) -> tuple[str, ...] | None:

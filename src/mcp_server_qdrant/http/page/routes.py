@@ -1,32 +1,26 @@
 """The visual page: its files, and the calls behind it.
 
-`pages` are the same for everybody and hold nothing of anybody's. `calls` answer as the tools do, by
-running them. Both stand behind `http_edge.protect`, which asks for a token for the calls alone.
+`PAGES` are the same for everybody and hold nobody's data. `calls` answer as the tools do, by
+running them. Both stand behind `entry.protect`, which asks for a token for the calls alone.
 """
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.http.page.desk import Desk
 
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+FILES = StaticFiles(directory=WEB, check_dir=False, follow_symlink=True)  # installers may link
 MAX_BODY = 262_144
 # A page of another site cannot send this without asking first, and is never allowed to.
 CLIENT_HEADER, CLIENT = "x-requested-with", "mcp-server-qdrant"
@@ -48,33 +42,21 @@ Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 def register(mcp: MCPServer[Any], desk: Desk) -> None:
     """Add the page beside /mcp."""
-    for path, endpoint in pages().items():
+    for path, endpoint in PAGES.items():
         mcp.custom_route(path, methods=["GET"])(endpoint)
     for path, endpoint in calls(desk).items():
         mcp.custom_route(path, methods=["POST"])(endpoint)
 
 
-def pages() -> dict[str, Endpoint]:
-    """Path -> what answers a GET: the page and its files."""
-    return {PAGE: page, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
-
-
 def calls(desk: Desk) -> dict[str, Endpoint]:
-    """Path -> what answers a POST of JSON: all that the page learns of what is stored."""
-    answers: dict[str, Answer] = {
-        "setup": desk.setup,
-        "tags": desk.tags,
-        "search": desk.search,
-        "compare": desk.compare,
-        "map": desk.map,
-        "text": desk.text,
-    }
-    return {f"{PAGE}/api/{name}": _call(answer) for name, answer in answers.items()}
+    """Path -> the endpoint of a POST of JSON: all that the page learns of what is stored."""
+    answers = (desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.text)
+    return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}
 
 
 async def page(request: Request) -> Response:
     """The page."""
-    return _served(request, "index.html")
+    return await _file(request, "index.html")
 
 
 async def home(_: Request) -> Response:
@@ -84,36 +66,21 @@ async def home(_: Request) -> Response:
 
 async def file(request: Request) -> Response:
     """A file of the page."""
-    return _served(request, request.path_params["name"])
+    return await _file(request, request.path_params["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    kind: str
-    tag: str
-
-
-@cache
-def files() -> Mapping[str, _File]:
-    """Name -> file. Nothing else can be asked for, whatever a path says."""
-    found = {}
-    for path in WEB.rglob("*"):
-        if path.suffix in TYPES:
-            content = path.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[path.relative_to(WEB).as_posix()] = _File(content, TYPES[path.suffix], tag)
-    return found
-
-
-def _served(request: Request, name: str) -> Response:
-    found = files().get(name)
-    if found is None:
+async def _file(request: Request, name: str) -> Response:
+    try:
+        response = await FILES.get_response(name, request.scope)
+    except HTTPException:
         return _error(404, "There is no such page.")
-    headers = HEADERS | {"ETag": found.tag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == found.tag:
-        return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.kind, headers=headers)
+    response.headers.update(HEADERS | {"Cache-Control": "no-cache"})
+    if name.endswith(".js"):  # Windows may have another type in its registry
+        response.headers["Content-Type"] = "text/javascript; charset=utf-8"
+    return response
+
+
+PAGES: dict[str, Endpoint] = {PAGE: page, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
 
 
 def _call(answer: Answer) -> Endpoint:
