@@ -53,11 +53,11 @@ async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None
 
 
 def upgrades_of(
-    settings: Settings, bulk: Bulk, told: Callable[[str, int, int], None] = lambda *_: None
+    settings: Settings, bulk: Bulk, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
     bm25 = Bm25Encoder(settings.bm25_language)
-    return Upgrades(bulk, bm25, title_factor=settings.title_factor, told=told)
+    return Upgrades(bulk, bm25, title_factor=settings.title_factor, progress=progress)
 
 
 @asynccontextmanager

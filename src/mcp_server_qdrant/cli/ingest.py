@@ -26,7 +26,7 @@ Command = Callable[..., None]
 
 
 def _options(command: Command) -> Command:
-    """What both commands take."""
+    """The options of both commands."""
     for option in reversed(
         [
             click.argument(
@@ -60,7 +60,7 @@ def _options(command: Command) -> Command:
                 default=10.0,
                 show_default=True,
                 metavar="MB",
-                help="Leave larger files out; 20 times as much for PDF and JSON lines.",
+                help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
             ),
         ]
     ):
@@ -73,8 +73,8 @@ def _options(command: Command) -> Command:
 def ingest(**options: Any) -> None:
     """Store files in a collection; those stored already and unchanged are left alone.
 
-    Markdown, text, source code, HTML, JSON lines and, with the extra `pdf`, PDF. What a .gitignore
-    excludes is left out, and so are hidden files.
+    Text in any format that docs/files.md lists. What a .gitignore excludes is left out, and so are
+    hidden files.
     """
     with frame.ending(frame.GOES_ON):
         asyncio.run(_main(options, mirror=False))
@@ -111,7 +111,7 @@ async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
-    """What is asked for. Raises ConfigError, RequestError."""
+    """The request that the options make. Raises ConfigError, RequestError."""
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import Selection, sources
 

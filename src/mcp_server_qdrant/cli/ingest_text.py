@@ -1,4 +1,4 @@
-"""What a person sees of an ingest: how far it is, and what it did."""
+"""The progress and the result of an ingest, as a person reads them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ WIDTH = 24
 
 
 def bar(report: Report, now: float) -> str:
-    """How far it is, on one line, with a bar, the rate and the time left."""
+    """The progress on one line, with a bar, the rate and the time left."""
     if report.encoding_since is None:
         return f"{report.phase} …"
     done = share(report)
@@ -36,7 +36,7 @@ def status(report: Report, now: float) -> str:
 
 
 def share(report: Report) -> float:
-    """How much of the work is done, by the size of the files, 0 to 1."""
+    """The share of the work that is done, by the size of the files, 0 to 1."""
     return min(report.size / report.sizes, 1.0) if report.sizes > 0 else 0.0
 
 
@@ -62,7 +62,7 @@ def clock(seconds: float) -> str:
 
 
 def summary(report: Report, collection: str, *, dry_run: bool) -> str:
-    """What was done, or would be, in numbers; then every file that is not there, and why."""
+    """The result, or the plan, in numbers; then every file that was not read, and why."""
     return "\n".join(_lines(report, collection, dry_run=dry_run))
 
 
@@ -122,5 +122,5 @@ def shown(path: str) -> str:
 
 
 def changed(report: Report) -> bool:
-    """Whether a run did anything, or found something to tell of."""
+    """True where a run stored or removed anything."""
     return bool(report.new or report.changed or report.removed)

@@ -1,4 +1,4 @@
-"""`upgrade`, `copy`, `accept-loss`: what is done to whole collections, while they are used."""
+"""The commands `upgrade`, `copy` and `accept-loss`: whole collections, while they are used."""
 
 import asyncio
 import logging
@@ -180,7 +180,7 @@ async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> None
 
 
 class Progress:
-    """How far one collection is: a line of a terminal that changes, else some plain lines."""
+    """The progress of one collection: a line of a terminal that changes, else some plain lines."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

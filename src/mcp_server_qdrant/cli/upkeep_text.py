@@ -1,4 +1,4 @@
-"""What upgrading and copying did, for a person."""
+"""The results of upgrades and copies, as sentences."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 
 
 def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | None = None) -> str:
-    """What an upgrade did, in a sentence or some; `mapped` is the collection's in the settings."""
+    """The result of an upgrade; `mapped` is the collection's model in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
     place = called(done.collection)
     said = [f"{place}: all points had {got} already."]
@@ -30,7 +30,7 @@ def upgraded(done: Upgraded, model: str | None, seconds: float, mapped: str | No
 
 
 def accepted(name: str, lost: int, left: int | None) -> str:
-    """What a loss was that is accepted now, in a sentence."""
+    """The result of accepting a loss."""
     if left is None:
         return f"{name}: forgotten; its data ({lost:,} points) was gone."
     if not lost:
@@ -43,7 +43,7 @@ def _names(vectors: Sequence[str]) -> str:
 
 
 def copied(name: str, written: int, total: int, seconds: float) -> str:
-    """What a copy did, in a sentence."""
+    """The result of a copy."""
     if not written:
         return f"{called(name)}: both hold the same {total:,} points."
     return f"{called(name)}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."

@@ -172,7 +172,7 @@ def _query(place: str, value: Any) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether this is a text that every index and terminal takes."""
+    """True for a text that every index and terminal takes."""
     if not isinstance(value, str) or not value.strip() or "\x00" in value:
         return False
     return not any("\ud800" <= character <= "\udfff" for character in value)

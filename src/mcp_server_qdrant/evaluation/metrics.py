@@ -1,4 +1,4 @@
-"""What was found -> figures. Metrics and the test are ranx's (extra `eval`), loaded when needed."""
+"""Results -> figures. Metrics and the test are ranx's (extra `eval`), loaded when needed."""
 
 import importlib.util
 import math
@@ -114,16 +114,16 @@ def ranked(
     return {metric: [float(run.scores[metric][name]) for name in names] for metric in metrics}
 
 
-def _p_value(one: Sequence[float], other: Sequence[float]) -> float:
-    """How likely so great a difference is by chance; 1 where there is none."""
-    if list(one) == list(other) or len(one) < 2:
+def _p_value(first: Sequence[float], other: Sequence[float]) -> float:
+    """The probability of so great a difference by chance; 1 where there is none."""
+    if list(first) == list(other) or len(first) < 2:
         return 1.0
     import numpy
     from ranx.statistical_tests import paired_student_t_test
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy's, where all differences are alike
-        p, _ = paired_student_t_test(numpy.asarray(one), numpy.asarray(other))
+        p, _ = paired_student_t_test(numpy.asarray(first), numpy.asarray(other))
     return float(p) if math.isfinite(p) else 1.0
 
 

@@ -1,4 +1,4 @@
-"""How good is the ranking? Labelled queries through the pipeline that answers qdrant-find.
+"""The quality of the ranking: labelled queries through the pipeline that answers qdrant-find.
 
 Every query is searched twice: as a caller would (`limit` results, timed), and with the most that
 qdrant-find returns, for the recall.
@@ -105,12 +105,12 @@ class Measured:
 
 
 def key_of(document: Document) -> Key:
-    """What tells a document from others: all parts of one have the same."""
+    """The key of a document: all its parts have the same."""
     return document.collection, document.document or str(document.id)
 
 
 async def resolve(services: Services, labels: Sequence[Label]) -> tuple[list[Query], list[str]]:
-    """The queries with the documents their labels mean, and what is doubtful about the labels.
+    """The queries with the documents their labels mean, and doubts about the labels.
 
     An id that is nowhere stays expected, and is missed. Raises UnknownCollection, and RequestError
     where there is none of all that is expected.
@@ -242,7 +242,7 @@ async def measure(
 
 
 async def _search(services: Services, run: Run, query: Query, limit: int) -> None:
-    """Search one query and note what came of it."""
+    """Search one query and note the result."""
     if run.refusal is not None:
         return
     pipeline, lookup = services.pipeline, services.lookup
@@ -283,7 +283,7 @@ async def _seen(lookup: Lookup, results: Sequence[Result], wanted: Mapping[Key, 
 
 
 def _losses(runs: Sequence[Run]) -> list[str]:
-    """What was not searched as it should, a sentence each."""
+    """A sentence for each thing that was not searched as it should be."""
     left_out: dict[str, list[str]] = {}
     said = []
     for run in runs:

@@ -62,7 +62,7 @@ def split(
 
 
 def tokens(text: str, tokenizer_json: str | None) -> int:
-    """How many tokens a text is, special ones not counted; guessed where there is no tokenizer."""
+    """The tokens of a text, special ones not counted; guessed where there is no tokenizer."""
     counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
     return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
 

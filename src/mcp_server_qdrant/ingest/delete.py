@@ -1,4 +1,4 @@
-"""Deleting: documents by ids, or what a filter matches once its exact number is confirmed."""
+"""Deleting: documents by ids, or what a filter matches, once its number is confirmed."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a filter matches in a collection: the exact number of points, and a few of them."""
+    """The points that a filter matches in a collection: their exact number, and a few of them."""
 
     collection: str
     count: int
@@ -40,7 +40,7 @@ class Matching:
 
 @dataclass(eq=False)
 class Deletion:
-    """Deletes, and has what is remembered of a collection follow at once.
+    """Deletes, and has all that is cached of a collection follow at once.
 
     The store's locks keep the parts of one document together; `deleted` is called with each
     collection that changed.
@@ -127,7 +127,7 @@ class Deletion:
             self._changed(name)
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
-        """What the filter matches, to be confirmed. Raises UnknownCollection, InvalidFilter."""
+        """The points to confirm. Raises UnknownCollection, InvalidFilter."""
         await self._existing(collection)
         count, examples = await self.store.points.matched(collection, where, EXAMPLES)
         return Matching(collection, count, tuple(examples))

@@ -1,4 +1,4 @@
-"""What comes with a text: how much of it, metadata that no engine may alter, and what stays."""
+"""Metadata, tags, title and id of a text: their limits, and those that an update keeps."""
 
 import json
 import math
@@ -28,7 +28,7 @@ def check(said: NewDocument, most: int = MAX_METADATA) -> None:
 
 
 def fault(said: NewDocument | Loaded, most: int = MAX_METADATA) -> str | None:
-    """Of what a text has more than it may, to be said after its name."""
+    """The limit that a text exceeds, in words that follow its name."""
     tags = said.tags or ()
     if len(said.title or "") > MAX_TITLE:
         return f"has a title of more than {MAX_TITLE:,} characters: shorten it"

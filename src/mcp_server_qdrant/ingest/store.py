@@ -168,14 +168,14 @@ class Store:
         )
 
     async def _holds(self, one: Document, text: str) -> bool:
-        """Whether the document that begins with this chunk is that text."""
+        """True where the document that begins with this chunk is that text."""
         chunks = await self.points.parts(one, 0, one.chunks - 1)
         return not text[chunks[-1].end or len(text) :].strip() and all(
             chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks
         )
 
     async def writable(self, collection: str) -> Target:
-        """How the collection is written. Raises EngineFailure, RequestError where it cannot be."""
+        """The collection as it is written to. Raises EngineFailure, RequestError."""
         target = await self.catalog.target(collection)
         if target.failed:
             raise EngineFailure(f"{collection!r} cannot be read: {str(target.note).rstrip('.')}.")
@@ -189,7 +189,7 @@ class Store:
             await self.points.index(collection, present)
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:
-        """Make the collection where there is none; whether it was made.
+        """Make the collection where there is none; True where it was made.
 
         Raises RequestError where the name looks like a mistyped one, unless `create` insists.
         """
@@ -280,7 +280,7 @@ async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Ch
 
 
 def siblings(one: str, other: str) -> bool:
-    """Whether two names differ on purpose: by a number, or by a last part of one letter."""
+    """True where names differ on purpose: by a number, or by a last part of one letter."""
     return any(pattern.sub("", one) == pattern.sub("", other) for pattern in (NUMBER, LAST_LETTER))
 
 

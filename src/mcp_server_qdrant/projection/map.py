@@ -39,7 +39,7 @@ class _Entry:
 
     @property
     def failed(self) -> bool:
-        """Whether there will be no map."""
+        """True once there will be no map."""
         made = self.making
         return made.done() and (made.cancelled() or made.exception() is not None)
 
@@ -88,7 +88,7 @@ class Projector:
         return await asyncio.to_thread(png, view)
 
     async def close(self) -> None:
-        """Stop what is being drawn."""
+        """Stop drawing."""
         for entry in self._maps.values():
             entry.making.cancel()
 
@@ -156,5 +156,5 @@ class Projector:
 
 
 def _old(entry: _Entry, now: float) -> bool:
-    """Whether something may have changed that nobody can tell."""
+    """True where the map may be out of date and nobody can tell."""
     return None in entry.state[1] and now - entry.made > KEPT_SECONDS

@@ -70,7 +70,7 @@ def principal(vectors: ArrayLike, axes: int = AXES) -> Basis:
 
 
 def _noise(held: Vectors) -> float:
-    """What rounding alone makes of n equal vectors."""
+    """The variance that rounding alone makes of n equal vectors."""
     total = float(np.square(held, dtype=np.float64).sum())
     return total * float(np.finfo(np.float32).eps) ** 2 * 4
 
@@ -112,7 +112,7 @@ def _signs(components: Vectors) -> Vectors:
 
 
 def shares(sizes: Sequence[int], most: int) -> list[int]:
-    """How many points of each collection are drawn: as even as can be, `most` in all.
+    """The number of points to draw of each collection: as even as can be, `most` in all.
 
     A collection smaller than its share is taken whole; the others have what it leaves. Each that
     holds points gives one at least, also where that makes more than `most`.

@@ -75,7 +75,7 @@ async def _queries(
 async def _hits(
     found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
 ) -> dict[Spot, Position]:
-    """Where the results lie that are on the map; what was not drawn is read and placed."""
+    """The places of the results on the map; points that were not drawn are read and placed."""
     wanted: dict[str, list[PointId]] = {}
     for result in page.results:
         wanted.setdefault(result.document.collection, []).append(result.document.id)

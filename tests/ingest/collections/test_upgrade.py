@@ -62,7 +62,7 @@ async def official(engine: Engine, name: str = "notes") -> None:
 
 
 def upgrades(engine: Engine, told=lambda *_: None) -> Upgrades:
-    return Upgrades(Bulk(engine, CONTENT_FIELDS), Bm25Encoder(), told=told)  # type: ignore[arg-type]
+    return Upgrades(Bulk(engine, CONTENT_FIELDS), Bm25Encoder(), progress=told)  # type: ignore[arg-type]
 
 
 async def stored(engine: Engine, name: str = "notes") -> dict:

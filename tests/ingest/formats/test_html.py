@@ -6,8 +6,14 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import html as load_html
-from mcp_server_qdrant.ingest.formats.html import declared, read
+from mcp_server_qdrant.ingest.formats.base import Contents
+from mcp_server_qdrant.ingest.formats.html import declared
 from mcp_server_qdrant.ingest.formats.load import load
+
+
+def read(path: str, text: str) -> Contents:
+    return load_html.read(path, text.encode())
+
 
 PAGE = """<!doctype html><html><head><title>The &amp; shed</title><style>p{}</style></head>
 <body><nav><a>Home</a></nav><h1>The &amp; shed</h1><p>The <b>key</b>

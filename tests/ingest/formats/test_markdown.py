@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.ingest.formats.base import Mark
-from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, read
+from mcp_server_qdrant.ingest.formats import markdown
+from mcp_server_qdrant.ingest.formats.base import Contents, Mark
+from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING
+
+
+def read(path: str, text: str) -> Contents:
+    return markdown.read(path, text.encode())
+
 
 # Each line of merges holds ten times as much as the one before it.
 MERGES = "".join(
@@ -214,7 +220,7 @@ front_matter = st.one_of(
 
 
 @settings(deadline=None)
-@given(front_matter)
+@given(front_matter.filter(lambda text: "\0" not in text))  # with one a file is binary
 def test_whatever_stands_in_front_the_file_is_read(front):
     text = f"---\n{front}\n---\nlamp"
     contents = read("n/x.md", text)

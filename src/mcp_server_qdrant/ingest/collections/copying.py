@@ -10,10 +10,12 @@ from mcp_server_qdrant.qdrant.local.files import LocalFiles
 PAGE = 128  # points with vectors and texts in one request
 
 Readable = Bulk | LocalFiles
-Told = Callable[[int], None]
+Progress = Callable[[int], None]
 
 
-async def copy(source: Readable, target: Bulk, name: str, told: Told = lambda _: None) -> int:
+async def copy(
+    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
+) -> int:
     """The collection made, or completed, at the target; how many points were written.
 
     Raises RequestError where the target has a collection of this name that holds anything else,
@@ -23,7 +25,7 @@ async def copy(source: Readable, target: Bulk, name: str, told: Told = lambda _:
         await _check(source, target, name)
     else:
         await target.make(name, await source.shape(name))
-    written = await complete(source, target, name, told)
+    written = await complete(source, target, name, progress)
     there, here = await source.count(name), await target.count(name)
     if there != here:
         raise EngineFailure(
@@ -33,9 +35,11 @@ async def copy(source: Readable, target: Bulk, name: str, told: Told = lambda _:
     return written
 
 
-async def complete(source: Readable, target: Bulk, name: str, told: Told = lambda _: None) -> int:
-    """Write the points that the target lacks; how many those were. `told` how many it has."""
-    return await _put(source, name, target, name, told, replaced=False)
+async def complete(
+    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
+) -> int:
+    """Write the points that the target lacks; how many those were."""
+    return await _put(source, name, target, name, progress, replaced=False)
 
 
 async def _check(source: Readable, target: Bulk, name: str) -> None:
@@ -54,12 +58,12 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
             )
 
 
-async def mirror(place: Bulk, name: str, its: str, told: Told = lambda _: None) -> int:
+async def mirror(place: Bulk, name: str, its: str, progress: Progress = lambda _: None) -> int:
     """Make `its` hold the very points of `name`, in the same engine; how many it did not.
 
     A point that is written anew loses what the copy alone had: its new vectors.
     """
-    changed = await _put(place, name, place, its, told, replaced=True)
+    changed = await _put(place, name, place, its, progress, replaced=True)
     async for _, ids in _pages(place, its, place, name, replaced=False):
         if ids:
             await place.remove(its, ids)
@@ -68,7 +72,7 @@ async def mirror(place: Bulk, name: str, its: str, told: Told = lambda _: None) 
 
 
 async def _put(
-    source: Readable, name: str, target: Bulk, its: str, told: Told, *, replaced: bool
+    source: Readable, name: str, target: Bulk, its: str, progress: Progress, *, replaced: bool
 ) -> int:
     """Write the points that the target lacks, or has otherwise; how many those were."""
     written = seen = 0
@@ -77,7 +81,7 @@ async def _put(
             await target.put(its, await source.fetch(name, ids, vectors=True))
         written += len(ids)
         seen += page
-        told(seen)
+        progress(seen)
     return written
 
 

@@ -17,7 +17,7 @@ Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """How many points got the vector, and how many have no text to make one of."""
+    """The numbers of points that got the vector, and that have no text to make one of."""
 
     points: int
     textless: int
@@ -30,9 +30,9 @@ async def fill(
     encode: Encode,
     *,
     batch: int,
-    told: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Filled:
-    """Give every point of the collection the vector of its text; `told` how many have it so far.
+    """Give every point the vector of its text; `progress` is called with how many have it.
 
     What is done is durable: interrupted, the next call goes on with the rest.
     """
@@ -46,7 +46,7 @@ async def fill(
                 gave, without, left = await _give(bulk, collection, vector, encode, left)
                 done += gave
                 textless |= without
-            told(done)
+            progress(done)
             if offset is None:
                 break
         if done == before:
@@ -57,7 +57,7 @@ async def fill(
 async def _give(
     bulk: Bulk, collection: str, vector: str, encode: Encode, documents: Sequence[Document]
 ) -> tuple[int, set[PointId], list[Document]]:
-    """How many got the vector, which have none, and which were changed meanwhile."""
+    """The number that got the vector, those that have none, and those changed meanwhile."""
     readable = [one for one in documents if not one.textless]
     texts = {one.id: encoded_text(one) for one in readable}
     made = await encode(readable) if readable else ()

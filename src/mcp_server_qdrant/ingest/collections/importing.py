@@ -37,14 +37,14 @@ async def bring_in(
             continue
         try:
             with contained():
-                told = await _bring_in(source, target, journal, name, now)
+                summary = await _bring_in(source, target, journal, name, now)
                 await upgrade(name)
-                await target.note(name, told)
+                await target.note(name, summary)
         except QdrantMcpError as error:
             logger.warning("The import of %r from local mode is not finished: %s", name, error)
         else:
             journal.write(name, "done")
-            logger.warning("The collection %r: %s. Its old files are untouched.", name, told)
+            logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
 
 
 async def _bring_in(

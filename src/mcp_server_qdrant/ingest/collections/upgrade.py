@@ -26,7 +26,7 @@ MEANINGS = 32  # and of a model
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What an upgrade did.
+    """The result of an upgrade.
 
     `points` got the vector now, `textless` have no text to make one of. `copied` is why the
     collection was copied; `kept` names the dense vectors that are searched no more, `dropped` those
@@ -57,13 +57,13 @@ class _Addition:
 class Upgrades:
     """Upgrades of the collections of one engine.
 
-    `told` is called with a collection, how many of its points are done, and of how many.
+    `progress` is called with a collection, how many of its points are done, and of how many.
     """
 
     bulk: Bulk
     bm25: Bm25Encoder
     title_factor: int = 1
-    told: Callable[[str, int, int], None] = lambda *_: None
+    progress: Callable[[str, int, int], None] = lambda *_: None
 
     async def keywords(self, name: str) -> Upgraded:
         """Give the collection BM25 vectors: then it is searched by words too.
@@ -134,12 +134,12 @@ class Upgrades:
             new.vector,
             new.encode,
             batch=new.batch,
-            told=partial(self._tell, name, total),
+            progress=partial(self._report, name, total),
         )
         return done.points, done.textless
 
-    def _tell(self, name: str, total: int, done: int) -> None:
-        self.told(name, done, max(total, done))  # there may be more by now
+    def _report(self, name: str, total: int, done: int) -> None:
+        self.progress(name, done, max(total, done))  # there may be more by now
 
     async def _copied(self, name: str, new: _Addition, why: str) -> Upgraded:
         """The same by a copy. The original is deleted once the copy is complete."""
@@ -151,7 +151,7 @@ class Upgrades:
         points, textless = 0, 0
         for _ in range(PASSES):
             total = await self.bulk.count(current)
-            changed = await mirror(self.bulk, current, copy, partial(self._tell, copy, total))
+            changed = await mirror(self.bulk, current, copy, partial(self._report, copy, total))
             done, textless = await self._fill(copy, new)
             points += done
             if not changed:

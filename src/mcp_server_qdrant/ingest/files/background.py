@@ -25,7 +25,7 @@ RETRY_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What is to be kept in step: a folder, or a file, with a collection."""
+    """A folder, or a file, to keep in step with a collection."""
 
     path: Path
     collection: str
@@ -73,13 +73,13 @@ class Failure:
 
     @property
     def dead(self) -> bool:
-        """Whether it is given up until it changes."""
+        """True once it is given up until it changes."""
         return self.attempts >= ATTEMPTS
 
 
 @dataclass(slots=True)
 class State:
-    """How one folder fares."""
+    """The state of one folder."""
 
     running: Report | None = None
     files: int | None = None
@@ -91,7 +91,7 @@ class State:
         return {path: one.stamp for path, one in self.failures.items() if one.dead}
 
     def note(self, report: Report) -> None:
-        """Take in what a run did."""
+        """Take in the report of a run."""
         failures = {path: self.failures[path] for path in report.dead}
         for problem in report.problems:
             before = self.failures.get(problem.path)
@@ -110,7 +110,7 @@ class State:
         self.running, self.fault = None, sentence
 
     def sentence(self, name: str) -> str:
-        """What a person is told."""
+        """The state as a person reads it."""
         if self.running is not None and self.running.sizes > 0:
             share = self.running.size / self.running.sizes
             return f"syncing {name}, {min(share, 1):.0%}"
@@ -153,11 +153,11 @@ class Background:
         await self._tasks.close()
 
     def status(self) -> Mapping[str, str]:
-        """Collection -> how its folders fare."""
-        told: dict[str, list[str]] = {}
+        """Collection -> the state of its folders, in words."""
+        sentences: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            told.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
-        return {collection: "; ".join(sentences) for collection, sentences in told.items()}
+            sentences.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
+        return {collection: "; ".join(each) for collection, each in sentences.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""

@@ -91,7 +91,7 @@ class Flow:
                 for one in jobs.values():
                     await self._store([item for item in items if item[0] is one])
             else:
-                await self._blame(items[0][0], error)
+                await self._give_up(items[0][0], error)
             return
         self.wrote(items)
         for job, _ in items:
@@ -128,7 +128,7 @@ class Flow:
         for start in range(0, len(ids), WINDOW):
             await self.points.settle(self.target.collection, ids[start : start + WINDOW])
 
-    async def _blame(self, job: Job, error: QdrantMcpError) -> None:
+    async def _give_up(self, job: Job, error: QdrantMcpError) -> None:
         """Give up one job, unless nothing can be encoded at all."""
         if isinstance(error, EncoderUnavailable) and self.encode is not None:
             # One that no cache of vectors has.

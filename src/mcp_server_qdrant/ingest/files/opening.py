@@ -61,7 +61,7 @@ def _open_within(folder: Path, file: Path) -> int:
 
 
 def _open_in(folder: int, name: str, flags: int) -> int:
-    """What has this name in an open folder, which is closed."""
+    """A descriptor of the entry of an open folder, which is closed."""
     try:
         return os.open(name, flags | HERE, dir_fd=folder)
     finally:

@@ -24,12 +24,12 @@ class Patterns:
         self._verdicts = [*_verdicts(short, forgiving=forgiving)][::-1]
 
     def match(self, path: str) -> bool | None:
-        """Whether the path is meant; None where no line says so, or by `!` the opposite.
+        """True where a line matches the path, False where one with `!` does, None where none does.
 
         The path of a folder ends with a slash.
         """
-        told = (verdict(path) for verdict in self._verdicts)
-        return next((one for one in told if one is not None), None)
+        verdicts = (verdict(path) for verdict in self._verdicts)
+        return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
 def _verdicts(lines: Iterable[str], *, forgiving: bool) -> Iterator[Verdict]:

@@ -17,11 +17,11 @@ from mcp_server_qdrant.ingest.files.opening import opened
 from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded, Mark
-from mcp_server_qdrant.ingest.formats.load import load, many
+from mcp_server_qdrant.ingest.formats.load import format_of, load
 from mcp_server_qdrant.ingest.parts import numbered
 
 OVERLAP = 0.15
-MANY_TIMES = 20  # a file that holds many texts, or pictures beside its text, may be so much larger
+LARGE = 20  # times the limit, for a format whose files may be large
 MB = 1_000_000
 SHOWN = 80  # characters of an id in a note
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How texts are cut: the model's limit in tokens, and its tokenizer (None: it is guessed)."""
+    """Limits of a chunk: the model's tokens, and its tokenizer (None: tokens are guessed)."""
 
     limit: int
     tokenizer: str | None
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def state(self) -> Payload:
-        """What each of its points says of the file."""
+        """The part of each point's payload that names the file."""
         return {
             "source": self.found.source,
             "path": self.found.path,
@@ -95,7 +95,7 @@ class Job:
 
     @property
     def known(self) -> KnownFile:
-        """What there is of the file once all is written."""
+        """The state of the file once all is written."""
         version = Version(
             {piece.chunk.id: str(piece.chunk.document) for piece in self.pieces},
             complete=True,
@@ -106,7 +106,7 @@ class Job:
 
     @property
     def torn(self) -> KnownFile:
-        """What there is of the file where only a part was written: nothing of it is complete."""
+        """The state of the file where only a part was written: nothing of it is complete."""
         versions = (self.old.versions if self.old else {}) | self.known.versions
         return KnownFile(
             {one: replace(version, complete=False) for one, version in versions.items()}
@@ -138,7 +138,7 @@ class Preparer:
     max_metadata: int = MAX_METADATA
 
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
-        """What is to be done about a file."""
+        """The chunks of a file, or why there are none to store."""
         try:
             with contained():
                 try:
@@ -169,7 +169,7 @@ class Preparer:
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
-        most = self.max_bytes * (MANY_TIMES if many(found.path) else 1)
+        most = self.max_bytes * (LARGE if format_of(found.path).large else 1)
         with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
             if status.st_size > most:
@@ -252,7 +252,7 @@ class Preparer:
 
 
 def sections(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
-    """Where each part begins, and its name behind those of the parts around it."""
+    """The start of each section, and its name behind those of the sections around it."""
     path: list[Mark] = []
     for mark in marks:
         path = [*(one for one in path if one.level < mark.level), mark]
@@ -260,7 +260,7 @@ def sections(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
 
 
 def sections_at(marks: Sequence[Mark], places: Sequence[int]) -> Iterator[str | None]:
-    """The part around each place, of places in order. What begins there is not yet around it."""
+    """The section around each place, of places in order. One that begins there does not count."""
     ahead = sections(marks)
     following = next(ahead, None)
     current: str | None = None

@@ -1,4 +1,4 @@
-"""What a collection says of the files it was made from, read off its points."""
+"""The state of the files that a collection was made from, read off its points."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file held when it was read: two of these are equal where nothing is to be done.
+    """The contents of a file when it was read: equal ones need no work.
 
     `model` made the vectors, "" where there are none.
     """
@@ -38,12 +38,12 @@ class Version:
 
 @dataclass(slots=True)
 class KnownFile:
-    """What there is of one file: one complete version, unless a run was cut short."""
+    """The stored versions of one file: one complete version, unless a run was cut short."""
 
     versions: dict[Contents, Version] = field(default_factory=dict)
 
     def has(self, size: int, mtime: int, model: str) -> bool:
-        """Whether a file of this size and time needs no look at its contents."""
+        """True where a file of this size and time needs no look at its contents."""
         if len(self.versions) != 1:
             return False
         ((contents, version),) = self.versions.items()

@@ -36,7 +36,7 @@ Known = dict[str, KnownFile]
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """What is to be stored where. `mirror`: what is no longer there is removed.
+    """Files to store, and where. `mirror`: what is no longer there is removed.
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
     another's. `dead` files, by path, are left alone while they have this stamp.
@@ -55,7 +55,7 @@ class SyncRequest:
 
 @dataclass(slots=True)
 class Report:
-    """How far a run has come, and in the end what it did. `seconds` are counted from its start.
+    """The progress of a run, and in the end its result. `seconds` are counted from its start.
 
     `size` of `sizes` bytes are done, of the files that are to be read. `notes` are sentences on
     files that are stored. In a dry run nothing is stored and the lists say what would be.
@@ -91,7 +91,7 @@ class Sync:
     async def run(
         self, request: SyncRequest, report: Report | None = None, known: Known | None = None
     ) -> Report:
-        """Do what is asked, filling `report` on the way. `known` saves reading the state again.
+        """Run the request, filling `report` on the way. `known` saves reading the state again.
 
         Raises RequestError where it would do harm or the collection cannot be written to, and
         BackendError where engine or model are away: what is done by then stays done.
@@ -124,7 +124,7 @@ class Sync:
         return target
 
     async def _known(self, request: SyncRequest, target: Target | None) -> Known:
-        """What the collection has of the sources; of one that is a file, only of that."""
+        """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
         points = await self.files.scan(request.collection, {one.name for one in request.sources})
@@ -292,7 +292,7 @@ class _Run:
 
 
 async def _measures(encoder: Embedder | None) -> Measures:
-    """How the collection's texts are cut; one without a model takes guessed tokens."""
+    """The limits for the collection's texts; without a model tokens are guessed."""
     if encoder is None:
         return Measures(FALLBACK_TOKENS, None)
     return Measures(encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json())

@@ -1,4 +1,4 @@
-"""Which files there are below the paths that a person gave, in the same order every time."""
+"""The files below the paths that a person gave, in the same order every time."""
 
 import os
 import stat
@@ -67,7 +67,7 @@ class Found:
 
     @property
     def stamp(self) -> Stamp:
-        """What differs once the file, or who may read it, was changed."""
+        """Numbers that differ once the file, or who may read it, was changed."""
         return self.size, self.mtime, self.ctime
 
 
@@ -214,7 +214,7 @@ class _Walker:
             return False
 
     def _is_new(self, folder: Path) -> bool:
-        """Whether this folder was not read yet under another name."""
+        """True unless this folder was read already under another name."""
         if self._within is not None:
             return True
         try:

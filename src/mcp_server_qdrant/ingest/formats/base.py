@@ -1,4 +1,4 @@
-"""What every format is read with: the texts of a file, and how bytes and metadata become them."""
+"""The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
 
 import codecs
 import math
@@ -27,7 +27,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a part of a text begins: its name, and how deep it lies (1 is the outermost)."""
+    """The start of a section: its name, and how deep it lies (1 is the outermost)."""
 
     start: int
     level: int
@@ -95,7 +95,7 @@ def _decoded(data: bytes, encoding: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What a person wrote as JSON or YAML, as every engine can hold it.
+    """Values of JSON or YAML as every engine can hold them.
 
     Dates and numbers beyond 64 bits become text. Raises UnusableFile where there is too much.
     """

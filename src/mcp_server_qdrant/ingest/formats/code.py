@@ -2,7 +2,14 @@
 
 import re
 
-from mcp_server_qdrant.ingest.formats.base import Mark
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, decode, name_of
+
+SUFFIXES = (
+    ".py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp"
+    " .hh .cs .go .rs .swift .m .mm .rb .php .pl .pm .lua .r .jl .dart .ex .exs .erl .hs .ml .fs"
+    " .clj .elm .zig .nim .v .sh .bash .zsh .fish .ps1 .sql .css .scss .less .vue .svelte"
+    " .proto .graphql .tf .gradle .cmake .yaml .yml .toml .ini .cfg .json .xml"
+)
 
 # The words before a name, as Python, JavaScript, Go, Rust, Java, Kotlin, Swift, C#, Ruby, PHP,
 # Scala, Elixir and SQL have them. Methods without such a word, as in Java and C, go unseen.
@@ -16,6 +23,12 @@ DEFINITION = re.compile(
     re.MULTILINE,
 )
 TAB = "    "
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The text as it is, with its definitions as marks."""
+    text = decode(data)
+    return Contents([Loaded(text, name_of(path), marks=marks(text))])
 
 
 def marks(text: str) -> tuple[Mark, ...]:

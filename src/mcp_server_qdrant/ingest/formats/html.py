@@ -6,7 +6,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import PurePosixPath
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience, decode
 
 UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "iframe", "select"})
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -37,10 +37,10 @@ def declared(data: bytes) -> str | None:
     return None if encoding.startswith(("utf-16", "utf-32")) else encoding
 
 
-def read(path: str, text: str) -> Contents:
+def read(path: str, data: bytes) -> Contents:
     """The text of a page; its title is that of its head, or its first heading."""
     page = _Page()
-    page.feed(text)
+    page.feed(decode(data, declared(data)))
     page.close()
     marks = page.marks
     title = " ".join(page.title.split()) or next((mark.name for mark in marks), "")

@@ -41,14 +41,14 @@ def read(path: str, data: bytes) -> Contents:
 
 
 class Faults:
-    """What is wrong with which lines; of all lines of a large file little is kept."""
+    """Faults and the lines that have them; of a large file only a few are kept."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, list[int]] = {}
 
     def add(self, fault: str, number: int) -> None:
-        """Take in what is wrong with a line."""
+        """Take in a fault of a line."""
         if fault not in self._first and len(self._first) >= KINDS:
             fault = "has another fault"
         self._counts[fault] += 1
@@ -107,7 +107,7 @@ def _loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
 
 
 def _note(lines: list[int], count: int, fault: str) -> str:
-    """What is wrong with the first line, and the numbers of those like it."""
+    """The fault of the first line, and the numbers of those like it."""
     first, *others = lines
     if not others:
         return f"line {first:,} {fault}"

@@ -14,6 +14,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
     created,
+    decode,
     plain,
     tags_of,
 )
@@ -36,8 +37,9 @@ FLAG = "published"  # in many places a truth value
 DATES = ("date", "created", "created_at", FLAG)
 
 
-def read(path: str, text: str) -> Contents:
+def read(path: str, data: bytes) -> Contents:
     """The text below the front matter. One that is no YAML is a part of the text, with a note."""
+    text = decode(data)
     front = FRONT.match(text)
     if front is None:
         return Contents([_loaded(path, text, {}, 0)])
@@ -52,7 +54,7 @@ def read(path: str, text: str) -> Contents:
 
 
 def _dated(key: str, found: Mapping[Any, Any]) -> bool:
-    """Whether a time belongs there: `published: true` says something else."""
+    """True where a time belongs there: `published: true` says something else."""
     return key in found and not (key == FLAG and isinstance(found[key], bool))
 
 

@@ -1,0 +1,45 @@
+"""A file format is one file and one row: with its test and a line of the docs, four files."""
+
+import re
+from pathlib import Path
+
+from mcp_server_qdrant.ingest.formats.load import FORMATS, TEXT, format_of
+
+ROOT = Path(__file__).parents[3]
+SOURCE = ROOT / "src" / "mcp_server_qdrant"
+ROOM = SOURCE / "ingest" / "formats"
+MODULES = {file.stem for file in ROOM.glob("*.py")} - {"__init__", "base", "load"}
+
+
+def test_every_file_of_a_format_is_one_row_and_has_its_test():
+    assert sorted(one.read.__module__.rpartition(".")[2] for one in FORMATS) == sorted(MODULES)
+    assert {file.stem for file in Path(__file__).parent.glob("test_*.py")} == {
+        f"test_{name}" for name in (*MODULES, "formats", "load")
+    }
+
+
+def test_the_docs_have_a_line_for_each_format_and_for_no_other():
+    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    table = page.partition("| files | become |\n|---|---|\n")[2].partition("\n\n")[0]
+
+    assert {line.split("|")[1].strip() for line in table.splitlines()} == {
+        one.name for one in (*FORMATS, TEXT)
+    }
+
+
+def test_no_other_file_knows_a_format():
+    imported = re.compile(rf"ingest\.formats(\.| import .*\b)({'|'.join(MODULES)})\b")
+    users = [
+        file.relative_to(SOURCE).as_posix()
+        for file in SOURCE.rglob("*.py")
+        if imported.search(file.read_text(encoding="utf-8"))
+    ]
+
+    assert users == ["ingest/formats/load.py"]
+
+
+def test_no_suffix_is_of_two_formats():
+    suffixes = [suffix for one in FORMATS for suffix in one.suffixes.split()]
+
+    assert len(suffixes) == len({*suffixes})
+    assert all(format_of(f"n/x{suffix.upper()}") in FORMATS for suffix in suffixes)
