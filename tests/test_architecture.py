@@ -46,7 +46,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "core/find.py": ("core/datatypes.py", "core/fields.py"),
     "core/maps.py": ("core/datatypes.py", "core/find.py"),
     "core/notation.py": ("core/datatypes.py",),
-    "core/tasks.py": ("core/errors.py",),
+    **dict.fromkeys(("core/gather.py", "core/tasks.py"), ("core/errors.py",)),
     "core/telemetry.py": ("core/datatypes.py",),
     "core/writes.py": ("core/datatypes.py", "core/models.py"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest/chunk.py"),

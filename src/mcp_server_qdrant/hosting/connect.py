@@ -62,7 +62,7 @@ def end(pid: int) -> None:
 
 
 def _held(service: Service) -> bool:
-    """Whether a process holds the lock: only then does the rendezvous belong to a living host."""
+    """True while a process holds the lock: only then is the rendezvous of a living host."""
     lock = FileLock(service.lock, mode=0o600)
     try:
         lock.acquire(timeout=0)

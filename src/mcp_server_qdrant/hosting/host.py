@@ -35,7 +35,7 @@ class Work(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether it must not end now, though no client is there."""
+        """True while it must not end, though no client is there."""
 
     def start(self) -> None:
         """Begin the work that goes on beside the clients."""

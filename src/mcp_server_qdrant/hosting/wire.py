@@ -45,12 +45,12 @@ class Call(NamedTuple):
 
     @property
     def late(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """True once nobody waits for it."""
         return time.monotonic() > self.until
 
     @property
     def dropped(self) -> Reply:
-        """What is replied where it was not done for that."""
+        """The reply to a call that was not done because it was late."""
         return self.number, False, None
 
 
@@ -112,7 +112,7 @@ def sync(folder: Path) -> None:
 
 
 def _private(found: os.stat_result) -> bool:
-    """Whether only this user can have written or read the file."""
+    """True where only this user can have written or read the file."""
     if sys.platform == "win32":
         return True
     own = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()

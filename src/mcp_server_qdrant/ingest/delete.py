@@ -1,6 +1,5 @@
 """Deleting: documents by ids, or what a filter matches, once its number is confirmed."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +8,10 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import (
     BackendError,
-    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.qdrant.lookup import Lookup
@@ -89,18 +88,11 @@ class Deletion:
         names = await self.store.catalog.names() if collection is None else [collection]
         if collection is not None:
             await self._existing(collection)
-        answers = await asyncio.gather(
-            *(self.lookup.named(name, ids) for name in names), return_exceptions=True
-        )
-        found: dict[str, dict[str, Document]] = {}
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, QdrantMcpError):
-                raise BackendError(
-                    f"Nothing was deleted: {called(name)} could not be looked in: {answer}"
-                )
-            if isinstance(answer, BaseException):
-                raise answer
-            found[name] = answer
+        found, failed = await gathered(names, lambda name: self.lookup.named(name, ids))
+        for name, error in failed.items():
+            raise BackendError(
+                f"Nothing was deleted: {called(name)} could not be looked in: {error}"
+            )
         return found
 
     async def _existing(self, collection: str) -> None:

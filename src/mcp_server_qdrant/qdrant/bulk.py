@@ -25,7 +25,7 @@ _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a cal
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a collection is made, in qdrant-client's models, and what an upgrade left undone."""
+    """The parameters of a collection in qdrant-client's models, and an upgrade's marks."""
 
     vectors: Mapping[str, models.VectorParams]
     sparse: Mapping[str, models.SparseVectorParams]
@@ -96,7 +96,7 @@ class Bulk:
         return await self._client.accept_loss(name)
 
     async def shape(self, name: str) -> Shape:
-        """How the collection is made. Raises UnknownCollection."""
+        """The collection's parameters. Raises UnknownCollection."""
         info = await self._client.get_collection(name)
         indexes = {
             field: one.params if one.params is not None else one.data_type

@@ -1,4 +1,4 @@
-"""Which collections there are, which of them may be seen, and how each is searched."""
+"""The collections: their names, which of them may be seen, and how each is searched."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ _DISTANCES: dict[models.Distance, Distance] = {
 
 
 class Models(Protocol):
-    """What knows the embedding models."""
+    """The choice of embedding models; the encoders have it, of which this room knows nothing."""
 
     async def of(
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
@@ -67,9 +67,9 @@ class Catalog:
     """The collections of one engine, as this server may show them.
 
     `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
-    collection reads like one about a collection that does not exist. `gained` is told when a
-    collection turns out to have been upgraded since it was looked up before, `shown` counts the
-    points of a collection of ours that a reader is shown.
+    collection reads like one about a collection that does not exist. `gained` is called when a
+    collection turns out to have been upgraded since the last look-up; `shown` counts the points
+    of a collection of ours that a reader is shown.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Catalog:
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
         self._failed: dict[str, tuple[float, Target]] = {}
-        self._told: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
 
     async def names(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class Catalog:
         return names
 
     def visible(self, name: str) -> bool:
-        """Whether the allow-list lets this name be read and named."""
+        """True where the allow-list lets this name be read and named."""
         if not self._allowed or name in self._allowed:
             return True
         return any(fnmatchcase(name, glob) for glob in self._allowed)
@@ -152,7 +152,7 @@ class Catalog:
         return list(chosen)
 
     async def exists(self, name: str) -> bool:
-        """Whether a visible collection has this name."""
+        """True where a visible collection has this name."""
         if not self.visible(name):
             return False
         if name in self._entries or name in await self.names():
@@ -172,7 +172,7 @@ class Catalog:
         return [near for near, _, _ in found]
 
     async def target(self, name: str) -> Target:
-        """One collection resolved. What was known a while ago serves while it is looked up anew.
+        """One collection resolved. An old answer serves while it is looked up anew.
 
         A collection that cannot be read, or not in time, becomes a target without legs, with the
         reason, for a few seconds.
@@ -194,7 +194,7 @@ class Catalog:
         return failed
 
     def _known(self, name: str) -> Target | None:
-        """What is remembered of this name, and looked up anew if that is a while ago."""
+        """The remembered target of this name; an old one is looked up anew in the background."""
         entry = self._entries.get(name)
         if entry is not None:
             if entry.expires <= self._clock():
@@ -246,8 +246,8 @@ class Catalog:
             filling=filling,
         )
         before = self._entries.get(name)
-        if (damage := marks.damage(info)) and damage != self._told.get(name):
-            self._told[name] = damage
+        if (damage := marks.damage(info)) and damage != self._warned.get(name):
+            self._warned[name] = damage
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
         if before is not None and _upgraded(before.target, target):
@@ -255,7 +255,7 @@ class Catalog:
         return target
 
     def grew(self, name: str, points: int) -> None:
-        """Count what was just stored here, so that the next search weighs it, at no cost."""
+        """Count points just stored here, so that the next search weighs them, at no cost."""
         entry = self._entries.get(name)
         if entry is not None:
             old = entry.target
@@ -293,16 +293,16 @@ class Catalog:
         return None, mismatch(vectors, choice.model, size)
 
     def has_document_index(self, name: str) -> bool:
-        """Whether the chunks of a document are found fast: the collection was made by us."""
+        """True where the chunks of a document are found fast."""
         return self._ours_or(name, DOCUMENT_KEY)
 
     def indexed(self, name: str, key: str) -> bool:
-        """Whether this payload key of a collection that was looked up has an index."""
+        """True where this payload key of a collection that was looked up has an index."""
         entry = self._entries.get(name)
         return entry is not None and key in entry.info.payload_schema
 
     def has_pending_index(self, name: str) -> bool:
-        """Whether points without their dense vector may have been written to this collection."""
+        """True where points may have been written here without their dense vector."""
         return self._ours_or(name, PENDING_KEY)
 
     def _ours_or(self, name: str, key: str) -> bool:
@@ -333,7 +333,7 @@ class Catalog:
         )
 
     async def _points(self, target: Target) -> int:
-        """How many points a reader is shown now."""
+        """The number of points that a reader is shown now."""
         name = target.collection
         try:
             if self._shown is not None and self.indexes_of_ours(name) is not None:
@@ -343,7 +343,7 @@ class Catalog:
             return target.points
 
     def _note(self, target: Target) -> str | None:
-        """What a person should know: damage, why a leg is missing, where it was imported from."""
+        """A sentence on damage, a missing leg, or where it was imported from."""
         entry = self._entries.get(target.collection)
         if entry is None:
             return target.note
@@ -363,7 +363,7 @@ class Catalog:
             return None
         found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
         values = found if isinstance(found, list) else [found]
-        times = {when: str(one) for one in values if (when := moment(one))}
+        times = {when: str(value) for value in values if (when := moment(value))}
         return times[max(times)] if times else None
 
     async def close(self) -> None:
@@ -377,7 +377,7 @@ def _ours(entry: _Entry) -> bool:
 
 
 def _upgraded(before: Target, now: Target) -> bool:
-    """Whether it has a leg that is searched now and that was not written to before."""
+    """True where a leg is searched now that was not written to before."""
     gained = now.sparse is not None and before.sparse is None and before.filling is None
     moved = now.dense and before.dense and now.dense.vector != before.dense.vector
     return gained or bool(moved)

@@ -118,7 +118,7 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "other"]:
-    """How a call failed on its way to the server, whatever HTTP library was used."""
+    """The kind of a failure on the way to the server, whatever the HTTP library."""
     cause = error.source if isinstance(error, ResponseHandlingException) else error
     kinds = {kind.__name__ for kind in type(cause).__mro__}
     if "TimeoutException" in kinds or isinstance(cause, TimeoutError):

@@ -1,4 +1,4 @@
-"""What a collection knows of the files that its points are of: the state of ingest and sync."""
+"""The files that a collection's points are of: the state of ingest and sync."""
 
 from collections.abc import Iterable, Sequence
 

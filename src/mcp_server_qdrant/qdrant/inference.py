@@ -25,7 +25,7 @@ KEY_HEADERS: Mapping[str, str] = {
 
 
 def key_header(model: str, key: str | None) -> dict[str, str]:
-    """What goes with every request so that Qdrant Cloud may use a model of another maker."""
+    """The headers of every request by which Qdrant Cloud may use a model of another maker."""
     header = KEY_HEADERS.get(model.split("/", maxsplit=1)[0].lower())
     return {header: key} if header and key else {}
 

@@ -1,4 +1,4 @@
-"""What is left of writes that were cut short: parts of texts that no reader is shown.
+"""Leftovers of interrupted writes: parts of texts that no reader is shown.
 
 A part is shown if it is of the version that the first part of its text has. So nothing here is
 urgent; it is removed because it takes room, and counts as points until then.
@@ -17,9 +17,10 @@ PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file o
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found of a collection: parts never finished, parts replaced, and marks to be taken.
+    """The leftovers of a collection.
 
-    `marked` are first parts, and parts of a text that is whole, whose writer did not tidy up.
+    `drafts` were never finished, `replaced` are of older versions; `marked` are parts of whole
+    texts whose writer did not remove its mark.
     """
 
     drafts: Sequence[Document]
@@ -35,12 +36,12 @@ class Leftovers:
         self._clock = clock
 
     async def count(self, collection: str) -> int:
-        """How many points of the collection no reader is shown."""
+        """The number of points that no reader is shown."""
         found = await self._look(collection)
         return len(found.drafts) + len(found.replaced)
 
     async def shown(self, collection: str) -> int:
-        """How many points of the collection a reader is shown, while others may write."""
+        """The number of points that readers are shown, while others may write."""
         hidden = await self.count(collection)
         for _ in range(RACES):
             points, before = await self._points.total(collection), hidden
@@ -50,9 +51,9 @@ class Leftovers:
         return points - hidden
 
     async def sweep(self, collection: str, met: Sequence[Document] = ()) -> int:
-        """Finish what was cut short; how many points were removed. `met` may be leftovers too.
+        """Finish interrupted writes and return the number of points removed.
 
-        What may still be under way is left alone.
+        `met` may be leftovers too. A write that may still be under way is left alone.
         """
         found = await self._look(collection)
         seen = await self._points.by_id(collection, [one.id for one in met])
@@ -70,7 +71,7 @@ class Leftovers:
         return len(_ids(due))
 
     def due(self, leftovers: Iterable[Document]) -> list[Document]:
-        """Those that nobody is still writing."""
+        """The leftovers that nobody is still writing."""
         before = self._clock() - PATIENCE
         return [one for one in leftovers if one.writing is None or one.writing < before]
 

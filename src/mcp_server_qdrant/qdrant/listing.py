@@ -13,14 +13,14 @@ UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIO
 
 
 def is_glob(name: str) -> bool:
-    """Whether a name in the settings or of a call stands for several."""
+    """True for a name with wildcards."""
     return any(mark in name for mark in "*?[")
 
 
 async def listed(client: AsyncQdrantBase, named: Sequence[str]) -> list[str]:
-    """All names, sorted. `named` are those looked for where the key may not list.
+    """All names, sorted; where the key may not list, those of `named` that exist.
 
-    Raises AccessRefused where it may not look for them either.
+    Raises AccessRefused where the key may not look for them either.
     """
     try:
         response = await client.get_collections()
@@ -34,7 +34,7 @@ async def listed(client: AsyncQdrantBase, named: Sequence[str]) -> list[str]:
 async def _there(
     client: AsyncQdrantBase, named: Sequence[str], refusal: AccessRefused
 ) -> list[str]:
-    """Those of the names that the key may read: one of some collections only may not list."""
+    """The names that the key may read: a key for some collections only may not list."""
     if not named:
         raise AccessRefused(UNLISTED) from refusal
 
@@ -57,5 +57,5 @@ async def _shown(client: AsyncQdrantBase, names: Sequence[str]) -> list[str]:
     with contextlib.suppress(QdrantMcpError):
         if any(map(marks.stands_for, names)):
             found = (await client.get_aliases()).aliases
-            aliases = {one.alias_name: one.collection_name for one in found}
+            aliases = {alias.alias_name: alias.collection_name for alias in found}
     return marks.shown(names, aliases)

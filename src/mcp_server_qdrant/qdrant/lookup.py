@@ -1,12 +1,12 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, UnknownCollection
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import as_point_id, called
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
@@ -42,21 +42,14 @@ class Lookup:
         """
         names = await self._places(collection)
         wanted = tuple(dict.fromkeys(ids))
-        answers = await asyncio.gather(
-            *(self._from(name, wanted, neighbours, room) for name in names), return_exceptions=True
+        answers, failed = await gathered(
+            names, lambda name: self._from(name, wanted, neighbours, room)
         )
-        failures = []
-        found: list[Document] = []
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, QdrantMcpError):
-                failures.append(f"{called(name)}: {answer}")
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found += answer
-        if failures and len(failures) == len(names):
+        failures = [f"{called(name)}: {error}" for name, error in failed.items()]
+        if failures and not answers:
             raise BackendError(f"No collection could be looked in: {failures[0]}")
-        order = {one.casefold(): place for place, one in enumerate(wanted)}
+        found = [document for documents in answers.values() for document in documents]
+        order = {name.casefold(): place for place, name in enumerate(wanted)}
         found.sort(
             key=lambda d: order.get(
                 str(d.id).casefold(), order.get((d.document or "").casefold(), 0)
@@ -75,7 +68,7 @@ class Lookup:
     async def _from(
         self, name: str, ids: Sequence[str], neighbours: int, room: int | None
     ) -> list[Document]:
-        """What one collection has of `ids`, in one trip and one more per document of many parts."""
+        """The documents of `ids` in one collection: a trip, and one per document of many parts."""
         named = await self.named(name, ids, ROOM)
         found = []
         for wanted in ids:
@@ -92,9 +85,9 @@ class Lookup:
     ) -> dict[str, Document]:
         """Id -> its point, or the first part of the document of that id.
 
-        A few are read in one trip, and one more for further parts: one whose text was replaced
-        meanwhile gives the first of the new text. What comes behind `room` characters of metadata
-        is read without.
+        A few are read in one trip, with one more for further parts: a part whose text was replaced
+        meanwhile gives the first part of the new text. After `room` characters of metadata the rest
+        is read without metadata.
         """
         named: dict[str, Document] = {}
         used = 0
@@ -132,7 +125,7 @@ class Lookup:
         return await self._points.matching(collection, parse(where))
 
     async def _whole(self, first: Document, room: int | None) -> Document:
-        """The document that begins with this chunk, as far as it fits."""
+        """The document that begins with this part, as far as it fits."""
         for _ in range(RACES):
             chunks, lacking = await self._parts(first, room)
             if not lacking or first.document is None:
@@ -146,7 +139,7 @@ class Lookup:
         return joined(chunks, first, lacking=lacking)
 
     async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
-        """The parts that fit, in order, and whether one that would is not there."""
+        """The parts that fit, in order, and whether any of them is missing."""
         parts: list[Document] = []
         used, lacking = 0, False
         if first.document is None or first.chunks == 1:
@@ -165,7 +158,7 @@ class Lookup:
     async def _around(self, document: Document, neighbours: int) -> Document:
         """The chunk joined with so many before and after it.
 
-        One that another tenant shares stays alone: its neighbours may not be shared.
+        A chunk shared by another tenant stays alone: its neighbours may not be shared.
         """
         if document.document is None or document.chunks == 1 or not neighbours:
             return document
@@ -178,10 +171,10 @@ class Lookup:
 
 
 def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
-    """Consecutive chunks as one text, what they share given once; the rest is `like`'s.
+    """Consecutive chunks as one text, their overlaps given once; all else is as in `like`.
 
-    `lacking` says that some are missing. Before texts had versions, all chunks of one were written
-    with the same time.
+    `lacking`: some are missing. Before texts had versions, all chunks of a text were written with
+    the same time.
     """
     text, end = chunks[0].text, chunks[0].end or len(chunks[0].text)
     for chunk in chunks[1:]:
@@ -191,7 +184,7 @@ def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False)
         text += chunk.text[max(end - start, 0) :]
         end = max(end, chunk.end or start + len(chunk.text))
     complete = len(chunks) == like.chunks
-    written = {(one.chunks, one.updated_at) for one in chunks}
+    written = {(chunk.chunks, chunk.updated_at) for chunk in chunks}
     return like._replace(
         text=text,
         start=chunks[0].start,

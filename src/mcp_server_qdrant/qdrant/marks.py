@@ -1,4 +1,4 @@
-"""What is told with a collection: by an upgrade in its metadata, by its name, by its engine.
+"""The marks of a collection: in its metadata, in its name, and of damage.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
@@ -25,13 +25,13 @@ def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
 
 
 def imported(metadata: Mapping[str, Any] | None) -> str | None:
-    """What an import wrote down about where the collection comes from."""
-    told = (metadata or {}).get(IMPORTED_KEY)
-    return told if isinstance(told, str) else None
+    """An import's note on where the collection comes from."""
+    note = (metadata or {}).get(IMPORTED_KEY)
+    return note if isinstance(note, str) else None
 
 
 def damage(info: models.CollectionInfo) -> str | None:
-    """What of a collection its engine says is lost."""
+    """The loss in a collection that its engine reports."""
     if info.status != models.CollectionStatus.RED:
         return None
     said = [warning.message for warning in info.warnings or ()]
@@ -39,7 +39,7 @@ def damage(info: models.CollectionInfo) -> str | None:
 
 
 def stands_for(name: str) -> str | None:
-    """The name that a copy made by an upgrade goes by; None for any other collection."""
+    """The name that a copy made by an upgrade stands for; None for any other collection."""
     found = _COPY.fullmatch(name)
     return found[1] if found else None
 

@@ -43,7 +43,7 @@ WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What a new collection is made with: its dense vector, None for none, and its model."""
+    """The parameters of a new collection: its dense vector, None for none, and its model."""
 
     vector: str | None
     size: int
@@ -52,7 +52,7 @@ class Blueprint:
 
 @dataclass(slots=True)
 class Tally:
-    """How many points were written, and how many got their vector later."""
+    """The number of points written, and of those that got their vector later."""
 
     written: int = 0
     filled: int = 0
@@ -191,11 +191,11 @@ class Points:
             await self._client.delete(collection, list(ids))
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
-        """How many of these points are there."""
+        """The number of these points that exist."""
         return await self.total(collection, models.Filter(must=[_among(ids)])) if ids else 0
 
     async def total(self, collection: str, where: models.Filter | None = None) -> int:
-        """How many points there are that match."""
+        """The exact number of points that match."""
         return (await self._client.count(collection, count_filter=where)).count
 
     async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How collections are created and read on a server; None leaves it to the server.
+    """Parameters of collections and reads on a server; None leaves them to the server.
 
     `timeout` in seconds bounds a read, here and there. A caller has at most `share` requests at
     the same time; without authentication there is no such bound.
@@ -155,7 +155,7 @@ class RemoteClient(TranslatedClient):
 
 
 def passing(error: Exception) -> bool:
-    """Whether a node was away or a connection broke, so that the next try may succeed."""
+    """True where a node was away or a connection broke: the next try may succeed."""
     status = status_of(error)
     return kind_of(error) == "unreachable" if status is None else status in _PASSING
 
@@ -178,7 +178,7 @@ def _doubted(write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
 
 
 def _may_have_happened(error: Exception) -> bool:
-    """Whether the server may have done the write, though it did not say so."""
+    """True where the server may have done the write, though it did not say so."""
     if isinstance(error, grpc.aio.AioRpcError):
         unreached = "failed to connect" in (error.details() or "").lower()
         return status_of(error) in _UNSURE and not unreached

@@ -1,4 +1,4 @@
-"""Which tags a collection has, by Qdrant's facets."""
+"""The tags of a collection, by Qdrant's facets."""
 
 import asyncio
 from collections.abc import Callable

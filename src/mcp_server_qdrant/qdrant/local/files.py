@@ -1,10 +1,10 @@
-"""A folder as qdrant-client's local mode writes it, read without a change to any of its files.
+"""A folder of qdrant-client's local mode, read without a change to any of its files.
 
-meta.json                           collection -> how it is made
+meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a row per point, pickled
 
-The rows are unpickled with nothing but the classes that local mode puts there; what is damaged,
-or is anything else, is counted and left out.
+The rows are unpickled with nothing but the classes that local mode uses; a row that is damaged, or
+holds anything else, is counted and left out.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _PLAIN = {
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Nothing that a row could run code with."""
+        """Refuse every class by which a row could run code."""
         if module == "qdrant_client.http.models.models":
             found = getattr(models, name)
             if isinstance(found, type) and issubclass(found, BaseModel | Enum):
@@ -67,7 +67,7 @@ class _Reader(pickle.Unpickler):
 
 
 def is_local_mode(folder: Path) -> bool:
-    """Whether local mode wrote here."""
+    """True for a folder that local mode wrote."""
     return (folder / META).is_file()
 
 
@@ -81,9 +81,9 @@ class LocalPoint:
 
 
 class LocalFiles:
-    """The collections of such a folder, to be read whole; it may be in use meanwhile.
+    """The collections of such a folder, which may be in use meanwhile.
 
-    `unreadable` counts, by collection, the points that were left out, once it was counted.
+    `unreadable` counts the points left out, by collection; it is known after `count`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,13 +99,13 @@ class LocalFiles:
         return sorted(self._shapes)
 
     async def shape(self, name: str) -> Shape:
-        """How one is made."""
+        """The parameters of a collection."""
         if name not in self._shapes:
             raise UnknownCollection(name)
         return self._shapes[name]
 
     async def count(self, name: str) -> int:
-        """How many readable points it has."""
+        """The number of readable points."""
         if name not in self._rows:
             self._rows[name] = await asyncio.to_thread(self._scan, name)
         return len(self._rows[name])
@@ -131,7 +131,7 @@ class LocalFiles:
     ) -> list[LocalPoint]:
         """Whole points."""
         await self.count(name)
-        rows = [number for one in ids if (number := self._rows[name].get(one)) is not None]
+        rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
         return await asyncio.to_thread(self._read, name, rows)
 
     def _read(self, name: str, rows: Sequence[int]) -> list[LocalPoint]:
@@ -156,7 +156,7 @@ class LocalFiles:
                 except QdrantMcpError:
                     damaged += 1
         except sqlite3.DatabaseError:
-            damaged += 1  # of the rest of the file nothing is known
+            damaged += 1  # nothing is known of the rest of the file
         self.unreadable[name] = damaged
         return rows
 
@@ -205,7 +205,7 @@ def _shape(config: Mapping[str, Any]) -> Shape:
 
 
 def _point(row: bytes, shape: Shape) -> LocalPoint:
-    """The point of a row, checked as if somebody wanted to store it. Damage raises anything."""
+    """The point of a row, checked as if it were to be stored. Damage raises any exception."""
     found = _Reader(io.BytesIO(row)).load()
     if not isinstance(found, models.PointStruct):
         raise pickle.UnpicklingError("not a point")

@@ -1,12 +1,11 @@
-"""When a folder of local mode is to be imported, and what was of it: `imported.json` beside it."""
+"""The import of a folder of local mode: when it is due, and its journal `imported.json`."""
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import AsyncFileLock
 
 from mcp_server_qdrant.hosting.wire import write_atomically
 from mcp_server_qdrant.qdrant.local.files import META, is_local_mode
@@ -17,14 +16,14 @@ _POLL_SECONDS = 0.1
 
 
 class ImportJournal:
-    """Collection -> how far its import is."""
+    """The state of each collection's import."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _JOURNAL
         self._states = _read(self._path)
 
     def state(self, name: str) -> str | None:
-        """`begun`, `done`, `refused`, or nothing."""
+        """`begun`, `done`, `refused` or None."""
         return self._states.get(name)
 
     def write(self, name: str, state: str) -> None:
@@ -35,28 +34,19 @@ class ImportJournal:
 
 @contextlib.asynccontextmanager
 async def import_due(folder: Path) -> AsyncIterator[bool]:
-    """Whether something of local mode is in the folder that was not imported.
+    """Yield True where the folder holds collections of local mode that were not imported.
 
-    Held by one process at a time: the others wait here, and find that it was done.
+    One process at a time is inside: the others wait here, and find the import done.
     """
     if not is_local_mode(folder) or not _outstanding(folder):
         yield False
         return
-    lock = FileLock(folder / _LOCK, mode=0o600)
-    while True:
-        try:
-            lock.acquire(timeout=0)
-            break
-        except Timeout:
-            await asyncio.sleep(_POLL_SECONDS)
-    try:
+    async with AsyncFileLock(folder / _LOCK, mode=0o600, poll_interval=_POLL_SECONDS):
         yield _outstanding(folder)
-    finally:
-        lock.release()
 
 
 def _outstanding(folder: Path) -> bool:
-    """Whether a collection is neither imported nor refused; what cannot be told is."""
+    """True where a collection is neither imported nor refused, or nobody can tell."""
     try:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
     except (OSError, ValueError, LookupError, TypeError):

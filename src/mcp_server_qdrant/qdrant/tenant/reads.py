@@ -14,10 +14,10 @@ from qdrant_client.http.models.models import QueryResponse
 
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, both, check_key
@@ -95,22 +95,14 @@ class TenantClient:
         """The names that the tenant may see."""
         response = await self._inner.get_collections()
         names = [found.name for found in response.collections]
-        answers = await asyncio.gather(*map(self._sees, names), return_exceptions=True)
-        failures = []
-        visible = []
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, QdrantMcpError):
-                failures.append(answer)
-                seen = self._seen.get(name, (0.0, False))[1]  # what it was before
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                seen = answer
-            if seen:
-                visible.append(models.CollectionDescription(name=name))
-        if failures and len(failures) == len(names):
-            raise failures[0]
-        return models.CollectionsResponse(collections=visible)
+        seen, failed = await gathered(names, self._sees)
+        if failed and not seen:
+            raise next(iter(failed.values()))
+        for name in failed:
+            seen[name] = self._seen.get(name, (0.0, False))[1]  # as it was before
+        return models.CollectionsResponse(
+            collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
+        )
 
     async def get_aliases(self) -> models.CollectionsAliasesResponse:
         """The aliases of collections that the tenant may see."""
@@ -121,7 +113,7 @@ class TenantClient:
         )
 
     async def collection_exists(self, collection_name: str) -> bool:
-        """Whether the tenant may see one of this name; asked again where it might not."""
+        """True where the tenant may see it; what it did not see before is asked for again."""
         return await self._sees(collection_name, again=True)
 
     async def _sees(self, name: str, *, again: bool = False) -> bool:
@@ -142,7 +134,7 @@ class TenantClient:
         self._seen[name] = (self._clock() + (SEEN_SECONDS if seen else UNSEEN_SECONDS), seen)
 
     async def get_collection(self, collection_name: str) -> models.CollectionInfo:
-        """How a collection is made, and how many points of it the tenant may read."""
+        """The collection's parameters, and the number of its points that the tenant may read."""
         if not await self.collection_exists(collection_name):
             raise UnknownCollection(collection_name)
         info = await self._inner.get_collection(collection_name)
@@ -176,27 +168,34 @@ class TenantClient:
     ) -> QueryResponse:
         """The best of the tenant's points."""
         request = models.QueryRequest.model_construct(
-            using=using,
-            prefetch=prefetch,
-            filter=query_filter,
+            using=using, prefetch=prefetch, filter=query_filter, query=query
+        )
+        guarded = await self._confined(collection_name, request, {})
+        answer: QueryResponse = await self._inner.query_points(
+            collection_name,
             query=query,
+            using=using,
+            prefetch=guarded.prefetch,
+            query_filter=guarded.filter,
+            search_params=guarded.params,
             limit=limit,
             with_payload=with_payload,
         )
-        (answer,) = await self.query_batch_points(collection_name, [request])
-        return answer
+        return self._answered(answer)
 
     async def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest]
     ) -> list[QueryResponse]:
         """One answer per request."""
         made: dict[int, models.Filter] = {}
-        asked = [await self._confined(collection_name, one, made) for one in requests]
-        answers: list[QueryResponse] = await self._inner.query_batch_points(collection_name, asked)
-        for answer in answers:
-            for point in answer.points:
-                point.payload = self._tenant.shown(point.payload)
-        return answers
+        guarded = [await self._confined(collection_name, request, made) for request in requests]
+        answers = await self._inner.query_batch_points(collection_name, guarded)
+        return [self._answered(answer) for answer in answers]
+
+    def _answered(self, answer: QueryResponse) -> QueryResponse:
+        for point in answer.points:
+            point.payload = self._tenant.shown(point.payload)
+        return answer
 
     async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
         """A QueryRequest or Prefetch with the guard on it and on all that it is made of.
@@ -258,7 +257,7 @@ class TenantClient:
         with_payload: Any = True,  # noqa: FBT002
         with_vectors: Any = False,  # noqa: FBT002
     ) -> list[models.Record]:
-        """Those of the named points that the tenant may read."""
+        """The points of these ids that the tenant may read."""
         if not ids:
             return []
         these = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
@@ -302,7 +301,7 @@ class TenantClient:
         collection_name: str,
         count_filter: models.Filter | None = None,
     ) -> models.CountResult:
-        """How many of the tenant's points match; always exact: an estimate counts others too."""
+        """The number of the tenant's points that match; exact: an estimate counts others too."""
         found: models.CountResult = await self._inner.count(
             collection_name, count_filter=self._guarded(count_filter), exact=True
         )
@@ -332,7 +331,7 @@ class TenantClient:
 
 
 def _by_value(query: Any) -> bool:
-    """Whether a query holds its vector itself, or needs none."""
+    """True where a query holds its vector itself, or needs none."""
     if isinstance(query, models.NearestQuery):
         return _by_value(query.nearest)
     if query is None or isinstance(query, _QUERIES) or hasattr(query, "tolist"):
