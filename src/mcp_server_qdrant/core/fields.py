@@ -20,13 +20,13 @@ BROKEN = "\uffff"
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def variable(name: str, description: str, *others: str, **limits: Any) -> Any:
+def variable(name: str, default: Any, description: str, *others: str, **limits: Any) -> Any:
     """A setting read from the environment variable `name`, or from one of `others`.
 
     `limits` are those of pydantic's Field. The description is a row of docs/settings.md.
     """
     alias = AliasChoices(name, *others)
-    return Field(validation_alias=alias, description=description, **limits)
+    return Field(default, validation_alias=alias, description=description, **limits)
 
 
 @dataclass(frozen=True, slots=True)

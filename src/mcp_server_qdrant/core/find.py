@@ -33,53 +33,43 @@ class Preferences(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    correct: Annotated[
-        bool,
-        variable("QDRANT_CORRECT_TYPOS", "Correct words that no searched collection has."),
-        Offered("Correct typos; default true"),
-    ] = True
+    correct: Annotated[bool, Offered("Correct typos; default true")] = variable(
+        "QDRANT_CORRECT_TYPOS", True, "Correct words that no searched collection has."
+    )
     fuzzy_boost: Annotated[
         float,
-        variable(
-            "QDRANT_FUZZY_BOOST",
-            "Largest gain of a title or text that is spelled like the query: 0.1 is 10 % of its "
-            "score; 0 is off.",
-            ge=0,
-            le=MAX_FUZZY_BOOST,
-        ),
         BeforeValidator(_capped),
         Offered("Most to gain by being spelled like the query", formerly="fuzzy_weight"),
-    ] = 0.1
-    priority: Annotated[
-        Priority,
-        variable("QDRANT_COLLECTION_PRIORITY", "How much preferred collections gain."),
-        Offered(),
-    ] = "natural"
+    ] = variable(
+        "QDRANT_FUZZY_BOOST",
+        0.1,
+        "Largest gain of a title or text that is spelled like the query: 0.1 is 10 % of its "
+        "score; 0 is off.",
+        ge=0,
+        le=MAX_FUZZY_BOOST,
+    )
+    priority: Annotated[Priority, Offered()] = variable(
+        "QDRANT_COLLECTION_PRIORITY", "natural", "How much preferred collections gain."
+    )
     recency_weight: Annotated[
-        float,
-        variable(
-            "QDRANT_RECENCY_WEIGHT",
-            "How much of its score a text can lose by age; 0 is off.",
-            ge=0,
-            le=1,
-        ),
-        Offered("How much age counts; 0: not, 1: fully", formerly="recency_decay"),
-    ] = 0.15
-    rerank: Annotated[
-        bool,
-        variable("RERANK", "Rerank the best results with a second model."),
-        Offered("Let a second model reorder the best: slower"),
-    ] = False
-    diversity: Annotated[
-        float,
-        variable(
-            "QDRANT_DIVERSITY",
-            "How much a result loses by likeness to better ones; 0 is off.",
-            ge=0,
-            le=1,
-        ),
-        Offered("How much likeness to better results costs"),
-    ] = 0.0
+        float, Offered("How much age counts; 0: not, 1: fully", formerly="recency_decay")
+    ] = variable(
+        "QDRANT_RECENCY_WEIGHT",
+        0.15,
+        "How much of its score a text can lose by age; 0 is off.",
+        ge=0,
+        le=1,
+    )
+    rerank: Annotated[bool, Offered("Let a second model reorder the best: slower")] = variable(
+        "RERANK", False, "Rerank the best results with a second model."
+    )
+    diversity: Annotated[float, Offered("How much likeness to better results costs")] = variable(
+        "QDRANT_DIVERSITY",
+        0.0,
+        "How much a result loses by likeness to better ones; 0 is off.",
+        ge=0,
+        le=1,
+    )
 
     @classmethod
     def of(cls, settings: "Preferences") -> "Preferences":

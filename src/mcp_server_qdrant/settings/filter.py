@@ -1,23 +1,14 @@
-"""The settings of what a find may be narrowed by: a part of `Settings`, which reads them."""
+"""The settings of the filters of a find: a part of `Settings`."""
 
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
+from mcp_server_qdrant.core.fields import variable
+
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
-
-
-def _variable(name: str, default: Any, description: str) -> Any:
-    return Field(default=default, validation_alias=AliasChoices(name), description=description)
 
 
 class FilterableField(BaseModel):
@@ -46,34 +37,35 @@ class FilterableField(BaseModel):
         return value
 
 
+def _json_list(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except ValueError:
+        read = None
+    if not isinstance(read, list):
+        raise ValueError("it must be a JSON list of objects")  # noqa: TRY004
+    return tuple(read)
+
+
 class FilterSettings(BaseModel):
     """What callers may filter by."""
 
-    qdrant_allow_arbitrary_filter: bool | None = _variable(
+    qdrant_allow_arbitrary_filter: bool | None = variable(
         "QDRANT_ALLOW_ARBITRARY_FILTER",
         None,
         "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
     )
-    filterable_fields: Annotated[tuple[FilterableField, ...], NoDecode] = _variable(
+    filterable_fields: Annotated[
+        tuple[FilterableField, ...], NoDecode, BeforeValidator(_json_list)
+    ] = variable(
         "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
     )
 
-    @field_validator("filterable_fields", mode="before")
-    @classmethod
-    def _json_list(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            held = json.loads(value)
-        except ValueError:
-            held = None
-        if not isinstance(held, list):
-            raise ValueError("it must be a JSON list of objects")  # noqa: TRY004
-        return tuple(held)
-
     @property
     def arbitrary_filter(self) -> bool:
-        """Whether qdrant-find offers `query_filter`."""
+        """True if qdrant-find offers `query_filter`."""
         if self.qdrant_allow_arbitrary_filter is None:
             return not self.filterable_fields
         return self.qdrant_allow_arbitrary_filter

@@ -1,82 +1,89 @@
-"""The settings of reranking and diversity: a part of `Settings`, which reads them."""
+"""The settings of the ranking that no call can change: a part of `Settings`."""
 
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
 
-from mcp_server_qdrant.settings.sources import WholePath
+from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.settings.values import Folder, Group, Names, Positive, Url, pairs
+
+TIME_FIELDS = ("created_at", "updated_at", "modified_at", "date", "timestamp")
+SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
+
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def _variable(name: str, default: Any, description: str) -> Any:
-    return Field(default=default, validation_alias=AliasChoices(name), description=description)
+class RerankLimits(Group):
+    """How much is reranked, and for how long."""
+
+    pool: int = Field(30, ge=2, le=200, description="results that are reranked")
+    seconds: Positive = Field(3.0, description="until the order stays as it is")
+    rest: Positive = Field(30.0, description="seconds without reranking after a failure")
+
+
+def _by_size(value: Any) -> Any:
+    """(number of points, share from there on), from `0.5` or `0.5,500:0.7`."""
+    if not isinstance(value, str | int | float):
+        return value
+    steps = [part.strip().rpartition(":") for part in str(value).split(",")]
+    try:
+        found = tuple((int(size or 0), float(share)) for size, _, share in steps)
+    except ValueError:
+        raise ValueError(SHARES) from None
+    sizes = [size for size, _ in found]
+    if sizes[0] != 0 or sizes != sorted(set(sizes)) or not all(0 <= s <= 1 for _, s in found):
+        raise ValueError(f"{SHARES}; numbers of points rise, shares are between 0 and 1")
+    return found
 
 
 class RankingSettings(BaseModel):
-    """How hits that have been found are looked at again."""
+    """What the operator alone says about the ranking."""
 
-    fold_duplicates: bool = _variable(
-        "QDRANT_FOLD_DUPLICATES",
-        default=True,
-        description="Show a passage that is in several places once, and name the others.",
-    )
-    rerank_provider: Literal["fastembed", "cohere", "jina", "infinity", "tei", "none"] | None = (
-        _variable(
-            "RERANK_PROVIDER",
-            None,
-            "`fastembed`, `none`, or what RERANK_URL speaks: `cohere`, `jina`, `infinity`, `tei`. "
-            "Default: found out from RERANK_URL; without one, fastembed.",
+    hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], NoDecode, BeforeValidator(_by_size)] = (
+        variable(
+            "HYBRID_ALPHA",
+            ((0, 0.5),),
+            "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
+            "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
         )
     )
-    rerank_model: str | None = _variable(
+    priority_order: Names = variable(
+        "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
+    )
+    recency_decay: float = variable(
+        "QDRANT_RECENCY_DECAY", 0.01, "Aging per day; 0.01 is a half-life of 69 days.", gt=0
+    )
+    recency_fields: Names = variable(
+        "QDRANT_RECENCY_FIELDS",
+        TIME_FIELDS,
+        "Payload paths that may hold a text's time; the first present is used.",
+    )
+    rerank_provider: Literal["fastembed", "cohere", "jina", "infinity", "tei", "none"] | None = (
+        variable(
+            "RERANK_PROVIDER",
+            None,
+            "`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. "
+            "Default: recognised from RERANK_URL; without one, fastembed.",
+        )
+    )
+    rerank_model: str | None = variable(
         "RERANK_MODEL",
         None,
         "Reranking model. Default: the provider's own; fastembed: Xenova/ms-marco-MiniLM-L-6-v2.",
     )
-    rerank_model_path: WholePath | None = _variable(
-        "RERANK_MODEL_PATH", None, "Folder with the reranker's files; nothing is downloaded."
+    rerank_model_path: Folder | None = variable(
+        "RERANK_MODEL_PATH", None, "Folder of the reranker's files; nothing is downloaded."
     )
-    rerank_url: str | None = _variable(
+    rerank_url: Url | None = variable(
         "RERANK_URL", None, "Endpoint of a reranking service, such as `http://host:8080/rerank`."
     )
-    rerank_api_key: SecretStr | None = _variable(
+    rerank_api_key: SecretStr | None = variable(
         "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
     )
-    rerank_pool: int = _variable("RERANK_POOL", 30, "How many of the best hits are reranked.")
-    rerank_timeout: float = _variable(
-        "RERANK_TIMEOUT", 3.0, "Seconds that reranking may take; then the order stays as it is."
+    rerank_limits: Annotated[RerankLimits, NoDecode, BeforeValidator(pairs)] = variable(
+        "RERANK_LIMITS", RerankLimits(), "Limits of reranking."
     )
-    rerank_cooldown: float = _variable(
-        "RERANK_COOLDOWN", 30.0, "Seconds without reranking after it has failed."
-    )
-
-    @field_validator("rerank_pool")
-    @classmethod
-    def _some(cls, value: int) -> int:
-        if not 2 <= value <= 200:
-            raise ValueError("must be between 2 and 200")
-        return value
-
-    @field_validator("rerank_timeout", "rerank_cooldown")
-    @classmethod
-    def _above_zero(cls, value: float) -> float:
-        if not 0 < value < float("inf"):
-            raise ValueError("must be more than 0")
-        return value
-
-    @field_validator("rerank_model_path")
-    @classmethod
-    def _existing(cls, value: Path | None) -> Path | None:
-        if value is not None and not value.is_dir():
-            raise ValueError("is not a folder")
-        return value
-
-    @field_validator("rerank_url")
-    @classmethod
-    def _http(cls, value: str | None) -> str | None:
-        if value and not value.startswith(("http://", "https://")):
-            raise ValueError("must be a URL such as http://host:8080/rerank")
-        return value
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

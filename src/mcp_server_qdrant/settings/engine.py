@@ -1,0 +1,139 @@
+"""The settings of engine, collections and search: a part of `Settings`."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Self
+
+from platformdirs import user_cache_path, user_data_path
+from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
+
+from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.core.notation import name_fault
+from mcp_server_qdrant.settings.sources import WholePath
+from mcp_server_qdrant.settings.values import Names
+
+CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
+# fmt: off
+LANGUAGES = (
+    "arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch",
+    "english", "finnish", "french", "german", "greek", "hebrew", "hinglish", "hungarian",
+    "indonesian", "italian", "japanese", "kazakh", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish", "none",
+)
+# fmt: on
+
+
+def _server_url(value: str) -> str:
+    if value != ":memory:" and not value.startswith(("http://", "https://")):
+        raise ValueError("must be a URL such as http://host:6333, or :memory:")
+    return value
+
+
+def _no_file(path: Path) -> Path:
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise ValueError("is a file or lies below one; name a folder")
+    return path
+
+
+def _collection(value: str) -> str:
+    if fault := name_fault(value):
+        raise ValueError(fault)
+    return value
+
+
+def _language(value: str) -> str:
+    if value.strip().lower() not in LANGUAGES:
+        raise ValueError(f"must be one of {', '.join(LANGUAGES)}")
+    return value
+
+
+class EngineSettings(BaseModel):
+    """Which engine, which of its collections, and how much a search returns."""
+
+    # engine
+    qdrant_url: Annotated[str, AfterValidator(_server_url)] | None = variable(
+        "QDRANT_URL", None, "Qdrant server. Not set: the embedded engine; `:memory:`: a trial."
+    )
+    qdrant_api_key: SecretStr | None = variable(
+        "QDRANT_API_KEY", None, "API key of the Qdrant server."
+    )
+    qdrant_other_api_key: SecretStr | None = variable(
+        "QDRANT_OTHER_API_KEY", None, "API key of the other server of `copy` or `upgrade`."
+    )
+    qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = variable(
+        "QDRANT_LOCAL_PATH",
+        None,
+        "Folder of the embedded engine. Default: the platform's user data folder.",
+    )
+    qdrant_timeout: float = variable(
+        "QDRANT_TIMEOUT", 10.0, "Seconds that a request to the engine may take.", gt=0
+    )
+    # collections
+    collection_name: Annotated[str, AfterValidator(_collection)] | None = variable(
+        "COLLECTION_NAME", None, "Default collection of find and store."
+    )
+    qdrant_collections: Names = variable(
+        "QDRANT_COLLECTIONS",
+        (),
+        "Allowed collections: names and globs, separated by commas. No other is read or named. "
+        "Default: all.",
+    )
+    qdrant_content_fields: Names = variable(
+        "QDRANT_CONTENT_FIELDS",
+        CONTENT_FIELDS,
+        "Payload keys that may hold a point's text; the first present is used.",
+    )
+    qdrant_read_only: bool = variable("QDRANT_READ_ONLY", False, "Hide every tool that writes.")
+    # search
+    qdrant_search_limit: int = variable(
+        "QDRANT_SEARCH_LIMIT",
+        10,
+        "Results of a find without a limit, per collection searched; at most three times that "
+        "in all.",
+        ge=1,
+    )
+    search_timeout: float = variable(
+        "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has.", gt=0
+    )
+    bm25_language: Annotated[str, AfterValidator(_language)] = variable(
+        "BM25_LANGUAGE", "english", "Stemming and stop words of keyword search; `none` for neither."
+    )
+    cache_dir: WholePath | None = variable(
+        "QDRANT_CACHE_PATH",
+        None,
+        "Folder of what can be computed again. Default: the platform's user cache folder.",
+    )
+    # tools
+    tool_find_description: str | None = variable(
+        "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
+    )
+    tool_store_description: str | None = variable(
+        "TOOL_STORE_DESCRIPTION", None, "Replaces the description of qdrant-store."
+    )
+
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        if self.qdrant_local_path and (self.qdrant_url or self.qdrant_api_key):
+            raise ValueError(
+                "QDRANT_LOCAL_PATH cannot be set together with QDRANT_URL or QDRANT_API_KEY: "
+                "choose the embedded engine or a server"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _default_is_allowed(self) -> Self:
+        name, allowed = self.collection_name, self.qdrant_collections
+        if name and allowed and not any(name == one or fnmatchcase(name, one) for one in allowed):
+            raise ValueError("COLLECTION_NAME is not among QDRANT_COLLECTIONS: add it there")
+        return self
+
+    @property
+    def local_path(self) -> Path:
+        """Where the embedded engine keeps its collections."""
+        return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)
+
+    @property
+    def cache_path(self) -> Path:
+        """Where collections' vocabularies are kept."""
+        return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)

@@ -1,0 +1,113 @@
+"""Variables of earlier versions: still accepted, with a word on where their values belong now."""
+
+import json
+from collections.abc import Iterator, Mapping, Set
+
+from mcp_server_qdrant.settings.values import pairs
+
+STEPS, SIZES, ALPHA = "HYBRID_ALPHA_STEPS", "HYBRID_ALPHA_SIZES", "HYBRID_ALPHA"
+
+# Old variable -> the new one, with the name in its group if it is one.
+FORMER = {
+    "QDRANT_FUZZY_WEIGHT": "QDRANT_FUZZY_BOOST",
+    STEPS: ALPHA,
+    SIZES: ALPHA,
+    "HTTP_MAX_BODY": "HTTP_LIMITS body",
+    "HTTP_MAX_CALLS": "HTTP_LIMITS calls",
+    "HTTP_MAX_STREAMS": "HTTP_LIMITS streams",
+    "HTTP_MAX_SESSIONS": "HTTP_LIMITS sessions",
+    "HTTP_CALLER_SHARE": "HTTP_LIMITS share",
+    "HTTP_DRAIN_SECONDS": "HTTP_LIMITS drain",
+    "QDRANT_PREFER_GRPC": "QDRANT_CLUSTER grpc",
+    "QDRANT_SHARD_NUMBER": "QDRANT_CLUSTER shards",
+    "QDRANT_REPLICATION_FACTOR": "QDRANT_CLUSTER replicas",
+    "QDRANT_WRITE_CONSISTENCY_FACTOR": "QDRANT_CLUSTER write_consistency",
+    "QDRANT_ON_DISK_VECTORS": "QDRANT_CLUSTER on_disk_vectors",
+    "QDRANT_ON_DISK_PAYLOAD": "QDRANT_CLUSTER on_disk_payload",
+    "QDRANT_QUANTIZATION": "QDRANT_CLUSTER quantization",
+    "QDRANT_READ_CONSISTENCY": "QDRANT_CLUSTER read_consistency",
+    "EMBEDDING_QUERY_PREFIX": "EMBEDDING_OPTIONS query_prefix",
+    "EMBEDDING_PASSAGE_PREFIX": "EMBEDDING_OPTIONS passage_prefix",
+    "EMBEDDING_DIMENSIONS": "EMBEDDING_OPTIONS dimensions",
+    "SYNC_SHARE": "EMBEDDING_OPTIONS background",
+    "EMBEDDING_TIMEOUT": "EMBEDDING_OPTIONS seconds",
+    "EMBEDDING_QUERY_TIMEOUT": "EMBEDDING_OPTIONS query_seconds",
+    "EMBEDDING_COOLDOWN": "EMBEDDING_OPTIONS cooldown",
+    "EMBEDDING_BATCH_SIZE": "EMBEDDING_OPTIONS texts",
+    "EMBEDDING_BATCH_TOKENS": "EMBEDDING_OPTIONS tokens",
+    "EMBEDDING_MAX_TOKENS": "EMBEDDING_OPTIONS text_tokens",
+    "EMBEDDING_TOKEN_BYTES": "EMBEDDING_OPTIONS token_bytes",
+    "EMBEDDING_CACHE_SIZE": "EMBEDDING_OPTIONS query_cache",
+    "EMBEDDING_CACHE_DISK": "EMBEDDING_OPTIONS disk",
+    "EMBEDDING_THREADS": "EMBEDDING_OPTIONS threads",
+    "RERANK_POOL": "RERANK_LIMITS pool",
+    "RERANK_TIMEOUT": "RERANK_LIMITS seconds",
+    "RERANK_COOLDOWN": "RERANK_LIMITS rest",
+    # Constants now.
+    "QDRANT_SEARCH_LIMIT_FACTOR": "",
+    "QDRANT_SEARCH_CONCURRENCY": "",
+    "QDRANT_FOLD_DUPLICATES": "",
+    "QDRANT_TITLE_FACTOR": "",
+    "METRICS_COLLECTIONS": "",
+    "AUTH_LEEWAY": "",
+    "STORE_MAX_METADATA": "",
+    "TENANT_CHECK_TIMEOUT": "",
+}
+
+
+def former(given: Set[str]) -> Iterator[str]:
+    """A sentence for each old variable among those given."""
+    present = {name.upper() for name in given}
+    for old, new in FORMER.items():
+        if old not in present:
+            continue
+        name, _, key = new.partition(" ")
+        if not name:
+            yield f"{old} is no longer a setting and does nothing: remove it"
+        elif key:
+            yield f"{old} is now a part of {name}: set {name}={key}=…"
+        else:
+            yield f"{old} is now {name}: set that instead"
+
+
+def modern(given: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The variables, in lower case, with the values of old ones moved to the new.
+
+    What is set under a new name wins.
+    """
+    found = dict(given)
+    steps, sizes = found.pop(STEPS.lower(), None), found.pop(SIZES.lower(), None)
+    if steps:
+        _fill(found, ALPHA, _by_size(steps, sizes or "500,5000"))
+    for old, new in FORMER.items():
+        value = found.pop(old.lower(), None)
+        name, _, key = new.partition(" ")
+        if value and key:
+            _join(found, name, key, value)
+        elif value and name:
+            _fill(found, name, value)
+    return found
+
+
+def _fill(found: dict[str, str | None], name: str, value: str) -> None:
+    found[name.lower()] = found.get(name.lower()) or value
+
+
+def _join(found: dict[str, str | None], name: str, key: str, value: str) -> None:
+    try:
+        group = pairs(found.get(name.lower()) or "")
+    except ValueError:
+        return  # its own fault is told
+    if isinstance(group, dict):
+        found[name.lower()] = json.dumps({key: value} | group)
+
+
+def _by_size(steps: str, sizes: str) -> str:
+    """Shares and numbers of points, a list each, as one text."""
+    first, *shares = (part.strip() for part in steps.strip("[]").split(","))
+    limits = [part.strip() for part in sizes.strip("[]").split(",") if part.strip()]
+    if len(limits) != len(shares):
+        raise ValueError(f"{STEPS} must be one value more than {SIZES}")
+    return ",".join(
+        [first, *(f"{size}:{share}" for size, share in zip(limits, shares, strict=True))]
+    )
