@@ -26,7 +26,8 @@ from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.qdrant.draw import Drawer
-from mcp_server_qdrant.settings.environment import CONTENT_FIELDS, Settings
+from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
+from mcp_server_qdrant.settings.environment import Settings
 
 SIZE, MIDDLES, BATCH = 384, 40, 500
 VECTOR = "fast-all-minilm-l6-v2"

@@ -4,8 +4,8 @@
 
 A server over streamable-http with the embedded engine and the real model. Callers of both protocol
 eras search (four calls of five) and store, over a bounded number of texts, so that what grows is a
-leak. In the last fifth of the time there are three times as many callers as HTTP_MAX_CALLS: what
-is beyond gets 429, what is taken has to be as fast as before.
+leak. In the last fifth of the time there are three times as many callers as the
+calls in HTTP_LIMITS: what is beyond gets 429, what is taken has to be as fast as before.
 """
 
 import argparse
@@ -213,8 +213,7 @@ def main() -> None:
             "FASTEMBED_CACHE_PATH": str(model_cache(args.model_cache)),
             "HF_HUB_OFFLINE": "1",
             "FASTMCP_PORT": str(port),
-            "HTTP_MAX_CALLS": str(args.callers),
-            "HTTP_CALLER_SHARE": "1",
+            "HTTP_LIMITS": f"calls={args.callers},share=1",
         }
         command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
         server = subprocess.Popen(command, env=env, cwd=folder)

@@ -5,7 +5,10 @@ tests/settings/test_environment.py fails while the file differs from the setting
 
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from mcp_server_qdrant.settings.environment import Settings, environment_names
+from mcp_server_qdrant.settings.values import Group
 
 HEAD = """\
 # Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS
@@ -18,7 +21,7 @@ HEAD = """\
 def example() -> str:
     """The file: every variable with what it does and its default, commented out."""
     blocks = [
-        block(info.description or "", variables, info.default)
+        block(described(info), variables, info.default)
         for field, variables in environment_names().items()
         if (info := Settings.model_fields[field])
     ]
@@ -31,13 +34,30 @@ def block(description: str, names: tuple[str, ...], default: Any) -> str:
     return f"# {description}{other}\n# {names[0]}={shown(default)}\n"
 
 
+def described(info: FieldInfo) -> str:
+    """The description of a setting, and of each name in a group."""
+    if not isinstance(info.default, Group):
+        return info.description or ""
+    names = type(info.default).model_fields.items()
+    return f"{info.description} " + "; ".join(f"`{n}`: {one.description}" for n, one in names) + "."
+
+
 def shown(value: Any) -> str:
     """A default as it would be written."""
     if value is None:
         return ""
+    if isinstance(value, Group):
+        return str(value)
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return ",".join(_item(one) for one in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _item(value: Any) -> str:
+    """One of several; of a share by number of points, the first is without that."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return f"{value[0]}:{value[1]}" if value[0] else str(value[1])
 
 
 if __name__ == "__main__":

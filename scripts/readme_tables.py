@@ -4,11 +4,14 @@ tests/test_readme.py fails while they differ from the code.
 """
 
 import re
+import sys
 from pathlib import Path
-from typing import Any
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.settings.environment import Settings, environment_names
+
+sys.path.insert(0, str(Path(__file__).parent))
+from env_example import described, shown
 
 ROOT = Path(__file__).parent.parent
 TABLES = {"tools": ROOT / "README.md", "settings": ROOT / "docs" / "settings.md"}
@@ -21,19 +24,9 @@ def settings_table() -> str:
     for field, variants in names.items():
         info = Settings.model_fields[field]
         variables = ", ".join(f"`{name}`" for name in variants)
-        rows.append(f"| {variables} | {shown(info.default)} | {info.description} |")
+        default = f"`{text}`" if (text := shown(info.default)) else ""
+        rows.append(f"| {variables} | {default} | {described(info)} |")
     return "\n".join(rows)
-
-
-def shown(value: Any) -> str:
-    """A default as the table shows it."""
-    if value is None or value == ():
-        return ""
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
-        return f"`{','.join(map(str, value))}`"
-    return f"`{value}`"
 
 
 def tools_table() -> str:

@@ -15,7 +15,7 @@ from mcp_server_qdrant.ingest.files.sync import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES
 from mcp_server_qdrant.ingest.formats.markdown import DATES
-from mcp_server_qdrant.settings.environment import TIME_FIELDS
+from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 from tests.support import (
     COSINE,
     dense,

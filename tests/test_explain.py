@@ -111,7 +111,7 @@ async def test_one_leg_alone_has_one_place(algorithm, leg):
 
 
 async def test_the_share_follows_the_points_of_all_collections_searched():
-    sizes = {"hybrid_alpha_steps": (0.4, 0.6), "hybrid_alpha_sizes": (2,)}
+    sizes = {"hybrid_alpha": "0.4,2:0.6"}
     async with memory_server(**sizes) as client:
         await store(client, "freeze and upload")
         small = await find(client, "upload")

@@ -110,9 +110,10 @@ async def main() -> None:
                 settings = Settings(
                     qdrant_local_path=Path(folder),
                     embedding_model_path=arguments.model,
-                    title_factor=factor,
                 )
                 services = await open_services(settings)
+                services.pipeline.rules = replace(services.pipeline.rules, title_factor=factor)
+                services.store.title_factor = factor
                 await services.encoders.default.ready(60)
                 points = Points(services.client, settings.qdrant_content_fields)
                 for corpus in corpora:

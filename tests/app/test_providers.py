@@ -57,7 +57,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
                 "embedding_service_url": stub.url,
                 "embedding_model": "acme/Bag",
                 "cache_dir": tmp_path / "cache",
-                "embedding_cooldown": 1e-9,
+                "embedding_options": {"cooldown": 1e-9},
                 "qdrant_read_only": True,
             }
             | values
@@ -157,7 +157,7 @@ async def test_collections_of_several_models_are_searched_with_one_request_each(
 
     stub.embed = embed
     mapping = "docs-*=openai:small"
-    async with opened(collection_models=mapping, embedding_dimensions=None) as services:
+    async with opened(collection_models=mapping, embedding_options={"cooldown": 1e-9}) as services:
         await remember(services, "notes", "roses need sun")
         await remember(services, "docs-a", "roses need sun")
         await remember(services, "docs-b", "moss likes shade")

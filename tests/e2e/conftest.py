@@ -11,7 +11,7 @@ def env(tmp_path: Path, model_dir: Path) -> dict[str, str]:
     return {
         "QDRANT_LOCAL_PATH": str(tmp_path / "engine"),
         "QDRANT_CACHE_PATH": str(tmp_path / "cache"),
-        "EMBEDDING_CACHE_DISK": "10",
+        "EMBEDDING_OPTIONS": "disk=10",
         "EMBEDDING_MODEL_PATH": str(model_dir),
         "FASTMCP_LOG_LEVEL": "WARNING",
     }

@@ -108,7 +108,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "SYNC_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
-    return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env
+    return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_OPTIONS": "disk=0"} | env
 
 
 def text_of(result: dict[str, Any]) -> str:

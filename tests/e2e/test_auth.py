@@ -138,7 +138,7 @@ async def test_one_caller_cannot_open_all_sessions(env, tmp_path):
     file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
     for name, token in zip("ab", tokens, strict=True):
         add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
-    settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "HTTP_MAX_SESSIONS": "6"}
+    settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "HTTP_LIMITS": "sessions=6"}
     accept = {"Accept": "application/json, text/event-stream"}
 
     with serving(env | settings, "streamable-http", tmp_path) as (address, _):

@@ -149,7 +149,7 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 
 async def test_refused_requests_are_counted_by_reason():
-    async with watched(max_body=100, max_calls=1) as one:
+    async with watched(http_limits={"body": 100, "calls": 1}) as one:
         one.watch.load.calls.take("another")
         busy = await one.http.post("/mcp", content=b"{}")
         one.watch.load.calls.leave("another")

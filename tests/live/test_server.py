@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(URL is None, reason="QDRANT_TEST_URL names no Qd
 @contextlib.asynccontextmanager
 async def on_server(*, grpc: bool) -> AsyncIterator[tuple[Services, str]]:
     """Services on the server, and a prefix for collections that are removed afterwards."""
-    settings = Settings(qdrant_url=URL, qdrant_prefer_grpc=grpc, qdrant_api_key=None)
+    settings = Settings(qdrant_url=URL, cluster={"grpc": grpc}, qdrant_api_key=None)
     client = await open_client(
         url=URL, prefer_grpc=grpc, local_path=settings.local_path, timeout=10
     )

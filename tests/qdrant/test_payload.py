@@ -4,7 +4,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.qdrant.payload import read, stored_payload
-from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
+from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 
 WHOLE = Document(
     id="6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7",

@@ -1,6 +1,7 @@
 """The read path as a whole, over the local engine."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -306,8 +307,9 @@ async def test_collections_of_every_shape_are_searched_in_one_call():
     sentences = dict(enumerate(corpus(12)))
     async with (
         memory_engine() as engine,
-        memory_services(engine=engine, fold_duplicates=False) as services,
+        memory_services(engine=engine) as services,
     ):
+        services.pipeline.rules = replace(services.pipeline.rules, fold=False)
         await remember(services, "ours", *(f"{text} ours" for text in sentences.values()))
         await foreign(
             engine,

@@ -32,7 +32,7 @@ def page(hits, *, limit=10, statuses=OK, **request):
         targets=(),
         limit=limit,
         alpha=0.5,
-        fuzzy_boost=0.0,
+        likeness=0.0,
         terms=Terms(query="q", idf={9: 1.0}, sparse={}),
         vectors=QueryVectors({}, {}),
         plan=Plan.of(1, limit, 5.0, 64, None),

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL, OPENAI_MODEL, OPENAI_URL
-from mcp_server_qdrant.settings.environment import Settings, environment_names
+from mcp_server_qdrant.settings.environment import Settings, environment_names, explained
 
 KEY, OTHER = "sk-openai", "service-key"
 SERVICE = "http://localhost:11434/v1"
@@ -24,7 +24,7 @@ def settings(**values) -> Settings:
 def refusal(**values) -> str:
     with pytest.raises(ValidationError) as caught:
         settings(**values)
-    return caught.value.errors()[0]["msg"]
+    return explained(caught.value)
 
 
 def test_an_openai_key_in_the_environment_sends_nothing_anywhere(monkeypatch):
@@ -99,7 +99,9 @@ def test_models_of_collections_are_pairs_or_json(text, expected):
 
 @pytest.mark.parametrize("text", ["notes", "=m", "notes=", "{", "a=b,c"])
 def test_models_of_collections_that_are_no_pairs_are_refused(text):
-    assert "name=model by comma, or a JSON object" in refusal(collection_models=text)
+    assert "name=model pairs separated by commas, or a JSON object" in refusal(
+        collection_models=text
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,13 +109,13 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
         ("openai_base_url", "ftp://x", "must be a URL such as"),
-        ("embedding_dimensions", 0, "must be at least 1"),
-        ("embedding_batch_size", 0, "must be at least 1"),
-        ("embedding_max_tokens", 31, "must be at least 32"),
-        ("embedding_timeout", 0, "must be more than 0"),
-        ("embedding_query_timeout", "inf", "must be more than 0"),
-        ("embedding_token_bytes", -1, "must be more than 0"),
-        ("embedding_cache_disk", -1, "must be at least 0"),
+        ("embedding_options", "dimensions=0", "must be at least 1"),
+        ("embedding_options", "texts=0", "must be at least 1"),
+        ("embedding_options", "text_tokens=31", "must be at least 32"),
+        ("embedding_options", "seconds=0", "must be more than 0"),
+        ("embedding_options", "query_seconds=inf", "must be more than 0"),
+        ("embedding_options", "token_bytes=-1", "must be more than 0"),
+        ("embedding_options", {"disk": -1}, "must be at least 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):

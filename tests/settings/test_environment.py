@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
-from mcp_server_qdrant.settings.environment import CONTENT_FIELDS, Settings, environment_names, load
+from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
+from mcp_server_qdrant.settings.environment import Settings, environment_names, load
 from mcp_server_qdrant.settings.filter import FilterableField
 
 ROOT = Path(__file__).parent.parent.parent
@@ -69,7 +70,7 @@ def test_without_any_variable_the_embedded_engine_and_minilm_serve():
     assert settings.embedding_model == DEFAULT_MODEL == "sentence-transformers/all-MiniLM-L6-v2"
     assert (settings.host, settings.port, settings.log_level) == ("127.0.0.1", 8000, "WARNING")
     assert (settings.collection_name, settings.qdrant_collections) == (None, ())
-    assert (settings.qdrant_search_limit, settings.search_limit_factor) == (10, 3)
+    assert settings.qdrant_search_limit == 10
     assert settings.qdrant_content_fields == CONTENT_FIELDS
     assert not settings.qdrant_read_only
 
@@ -172,12 +173,15 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("QDRANT_LOCAL_PATH", __file__, "is a file or lies below one"),
         ("QDRANT_LOCAL_PATH", f"{__file__}/data", "is a file or lies below one"),
         ("QDRANT_SEARCH_LIMIT", "0", "must be at least 1"),
-        ("QDRANT_SEARCH_LIMIT_FACTOR", "-1", "must be at least 1"),
-        ("QDRANT_SEARCH_CONCURRENCY", "0", "must be at least 1"),
+        ("EMBEDDING_OPTIONS", "threads=0", "threads: must be at least 1"),
+        ("EMBEDDING_OPTIONS", "query_cache=-1", "query_cache: must be at least 0"),
+        ("EMBEDDING_OPTIONS", "threads", "name=value pairs separated by commas"),
+        ("EMBEDDING_OPTIONS", "{", "name=value pairs, or a JSON object"),
+        ("EMBEDDING_OPTIONS", "depth=3", "depth: Extra inputs"),
         ("QDRANT_TIMEOUT", "0", "must be more than 0"),
         ("QDRANT_SEARCH_TIMEOUT", "-2", "must be more than 0"),
         ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
-        ("QDRANT_COLLECTIONS", '["a"', "names by comma, or a JSON list"),
+        ("QDRANT_COLLECTIONS", '["a"', "names separated by commas, or a JSON list"),
         ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
         ("EMBEDDING_THREADS", "0", "must be at least 1"),
         ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
@@ -249,6 +253,6 @@ def test_the_environment_is_clean_for_these_tests():
 
 def test_the_languages_of_keyword_search_are_those_the_encoder_knows():
     from mcp_server_qdrant.encoders import bm25
-    from mcp_server_qdrant.settings import environment as settings
+    from mcp_server_qdrant.settings import engine as settings
 
     assert settings.LANGUAGES == bm25.LANGUAGES

@@ -4,36 +4,52 @@ import pytest
 
 from mcp_server_qdrant.app.models import cluster
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.settings.http import HttpLimits
 
 
 def test_the_limits_have_sensible_defaults(loaded):
     made = loaded()
 
-    assert (made.max_body, made.max_calls, made.max_streams) == (4 * 1024 * 1024, 64, 1000)
-    assert (made.max_sessions, made.caller_share) == (1000, 0.5)
-    assert (made.drain_seconds, made.metrics_collections, made.log_format) == (10.0, 20, "text")
+    assert made.http_limits == HttpLimits(
+        body=4 * 1024 * 1024, calls=64, streams=1000, sessions=1000, share=0.5, drain=10.0
+    )
+    assert made.log_format == "text"
     assert not made.stateless
     assert not made.traced
 
 
-def test_every_one_can_be_set(loaded):
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"HTTP_LIMITS": "body=1000,calls=8, streams=9,sessions=7,share=0.25,drain=0"},
+        {
+            "HTTP_LIMITS": '{"body": 1000, "calls": 8, "streams": 9, "sessions": 7, "drain": 0}',
+            "HTTP_CALLER_SHARE": "0.25",
+            "HTTP_MAX_CALLS": "9",
+        },
+        {
+            "HTTP_MAX_BODY": "1000",
+            "HTTP_MAX_CALLS": "8",
+            "HTTP_MAX_SESSIONS": "7",
+            "HTTP_CALLER_SHARE": "0.25",
+            "HTTP_MAX_STREAMS": "9",
+            "HTTP_DRAIN_SECONDS": "0",
+        },
+    ],
+)
+def test_every_one_can_be_set(loaded, limits):
     made = loaded(
         FASTMCP_STATELESS_HTTP="true",
-        HTTP_MAX_BODY="1000",
-        HTTP_MAX_CALLS="8",
-        HTTP_MAX_SESSIONS="7",
-        HTTP_CALLER_SHARE="0.25",
-        HTTP_MAX_STREAMS="9",
-        HTTP_DRAIN_SECONDS="0",
-        METRICS_COLLECTIONS="0",
+        **limits,
         LOG_FORMAT="json",
         OTEL_TRACES_EXPORTER="otlp",
     )
 
     assert made.stateless
-    assert (made.max_body, made.max_calls, made.max_streams) == (1000, 8, 9)
-    assert (made.max_sessions, made.caller_share) == (7, 0.25)
-    assert (made.drain_seconds, made.metrics_collections, made.log_format) == (0, 0, "json")
+    assert made.http_limits == HttpLimits(
+        body=1000, calls=8, streams=9, sessions=7, share=0.25, drain=0
+    )
+    assert made.log_format == "json"
     assert made.traced
 
 
@@ -47,11 +63,10 @@ def test_spans_that_go_nowhere_are_not_made(loaded):
         ("HTTP_MAX_BODY", "0", "must be at least 1"),
         ("HTTP_MAX_CALLS", "0", "must be at least 1"),
         ("HTTP_MAX_SESSIONS", "0", "must be at least 1"),
-        ("HTTP_CALLER_SHARE", "0", "must be above 0 and at most 1"),
-        ("HTTP_CALLER_SHARE", "1.1", "must be above 0 and at most 1"),
+        ("HTTP_CALLER_SHARE", "0", "must be more than 0 and at most 1"),
+        ("HTTP_CALLER_SHARE", "1.1", "must be more than 0 and at most 1"),
         ("HTTP_MAX_STREAMS", "-1", "must be at least 1"),
-        ("HTTP_DRAIN_SECONDS", "-1", "must be 0 or more"),
-        ("METRICS_COLLECTIONS", "-1", "must be 0 or more"),
+        ("HTTP_DRAIN_SECONDS", "-1", "must be at least 0"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
         ("QDRANT_SHARD_NUMBER", "0", "must be at least 1"),
         ("QDRANT_READ_CONSISTENCY", "0", "must be at least 1"),
@@ -89,5 +104,5 @@ def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
 
 @pytest.mark.parametrize("url", [None, ":memory:"])
 def test_what_only_a_server_has_is_refused_of_the_embedded_engine(loaded, url):
-    with pytest.raises(ConfigError, match="QDRANT_REPLICATION_FACTOR needs QDRANT_URL"):
+    with pytest.raises(ConfigError, match="QDRANT_CLUSTER needs QDRANT_URL"):
         loaded(QDRANT_REPLICATION_FACTOR="2", **({"QDRANT_URL": url} if url else {}))

@@ -3,32 +3,33 @@
 import pytest
 
 from mcp_server_qdrant.app.local_models import open_host
-from mcp_server_qdrant.app.services import _reranker
+from mcp_server_qdrant.app.services import _dense_share, _reranker
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
+from mcp_server_qdrant.settings.ranking import RerankLimits
 from tests.support import make_settings
 
 
-def test_by_default_copies_are_folded_and_nothing_is_reranked_or_spread(loaded):
+def test_by_default_nothing_is_reranked_or_spread(loaded):
     settings = loaded()
 
-    assert (settings.fold_duplicates, settings.diversity, settings.rerank) == (True, 0.0, False)
-    assert (settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown) == (30, 3, 30)
+    assert (settings.diversity, settings.rerank) == (0.0, False)
+    assert settings.rerank_limits == RerankLimits(pool=30, seconds=3, rest=30)
 
 
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
         ({"QDRANT_DIVERSITY": "1.1"}, "QDRANT_DIVERSITY: must be between 0 and 1."),
-        ({"RERANK_POOL": "1"}, "RERANK_POOL: must be between 2 and 200."),
-        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
-        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
-        ({"RERANK_COOLDOWN": "nan"}, "RERANK_COOLDOWN: must be more than 0."),
+        ({"RERANK_LIMITS": "pool=1"}, "RERANK_LIMITS: pool: must be between 2 and 200."),
+        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: seconds: must be more than 0."),
+        ({"RERANK_LIMITS": "seconds=inf"}, "RERANK_LIMITS: seconds: must be more than 0."),
+        ({"RERANK_LIMITS": "rest=nan"}, "RERANK_LIMITS: rest: must be more than 0."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},
-            "RERANK_URL: must be a URL such as http://host:8080/rerank.",
+            "RERANK_URL: must be a URL such as http://host:8080/path.",
         ),
         ({"RERANK_PROVIDER": "tei"}, "RERANK_PROVIDER=tei needs RERANK_URL."),
         (
@@ -68,3 +69,41 @@ def test_what_reranks_follows_from_the_settings(values, kind, name):
     assert type(reranker) is kind
     assert reranker.name == name
     assert _reranker(make_settings(rerank_provider="none"), open_host(settings)) is None
+
+
+def steps(settings) -> list[float]:
+    return [_dense_share(settings).at(points) for points in (0, 499, 500, 5000)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, [0.5] * 4),
+        ({"HYBRID_ALPHA": "0"}, [0] * 4),
+        ({"HYBRID_ALPHA": "0.4, 500:0.7, 5000: 0.8"}, [0.4, 0.4, 0.7, 0.8]),
+        ({"HYBRID_ALPHA_STEPS": "0.5, 0.7,0.8"}, [0.5, 0.5, 0.7, 0.8]),
+        (
+            {"HYBRID_ALPHA_STEPS": "[0.5, 0.7]", "HYBRID_ALPHA_SIZES": "[100]"},
+            [0.5, 0.7, 0.7, 0.7],
+        ),
+        ({"HYBRID_ALPHA": "0", "HYBRID_ALPHA_STEPS": "1,1,1"}, [0] * 4),
+    ],
+)
+def test_the_share_of_meaning_may_depend_on_the_number_of_points(loaded, variables, expected):
+    assert steps(loaded(**variables)) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"HYBRID_ALPHA": "1.1"}, "between 0 and 1"),
+        ({"HYBRID_ALPHA": "0.5,500:2"}, "between 0 and 1"),
+        ({"HYBRID_ALPHA": "0.5,500:0.6,500:0.7"}, "numbers of points rise"),
+        ({"HYBRID_ALPHA": "500:0.6"}, "numbers of points rise"),
+        ({"HYBRID_ALPHA": "much"}, "must be a share such as 0.5"),
+        ({"HYBRID_ALPHA_STEPS": "0.5"}, "must be one value more than HYBRID_ALPHA_SIZES"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused(loaded, variables, sentence):
+    with pytest.raises(ConfigError, match=f"HYBRID_ALPHA.*{sentence}"):
+        loaded(**variables)

@@ -60,13 +60,6 @@ def test_what_cannot_be_meant_is_refused(given, sentence, monkeypatch):
     assert str(caught.value).startswith(sentence)
 
 
-@pytest.mark.parametrize("share", ["0", "1.5", "-1"])
-def test_the_share_is_a_part_of_the_time(share, monkeypatch):
-    monkeypatch.setenv("SYNC_SHARE", share)
-    with pytest.raises(ConfigError, match="SYNC_SHARE: must be more than 0 and at most 1"):
-        load()
-
-
 def test_folders_are_of_a_tenant_where_there_are_tenants(monkeypatch):
     monkeypatch.setenv("SYNC_SOURCES", '{"/srv/docs": "docs"}')
     monkeypatch.setenv("TENANT_FIELD", "tenant")

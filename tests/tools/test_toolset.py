@@ -337,14 +337,6 @@ async def test_bad_input_is_one_clear_sentence_and_the_next_call_works(tool, arg
         await alive(client)
 
 
-async def test_how_much_metadata_a_text_may_have_is_a_setting():
-    arguments = {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 70_000}}
-    async with memory_server(max_metadata=80_000) as client:
-        done = await client.call_tool("qdrant-store", arguments)
-
-    assert not done.is_error, said(done)
-
-
 async def test_a_point_that_carries_more_than_is_stored_today_stays_readable():
     heavy = {"text": "roses", "metadata": {"k": "v" * 200_000, "list": list(range(9_000))}}
     async with memory_engine() as engine:

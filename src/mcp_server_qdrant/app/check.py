@@ -29,7 +29,7 @@ Shown = tuple[str, PointId, str | None]  # collection, point, and the document t
 class HitCheck:
     """Asks which hits may be shown; `seconds` for the whole answer."""
 
-    def __init__(self, url: str, key: str | None, seconds: float) -> None:
+    def __init__(self, url: str, key: str | None, seconds: float = 2.0) -> None:
         self._endpoint = Endpoint(
             url,
             name="The check",

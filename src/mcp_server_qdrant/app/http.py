@@ -77,7 +77,7 @@ def _add_page(
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.priority_order,
-        "alpha": settings.hybrid_alpha,
+        "alpha": settings.hybrid_alpha[0][1],
         "filters": [asdict(field) for field in options.fields],
     }
     defaults |= Preferences.of(settings).model_dump()

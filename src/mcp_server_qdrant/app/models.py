@@ -1,5 +1,6 @@
 """From the settings to the encoders, and to the metadata of new collections."""
 
+from dataclasses import fields
 from functools import partial
 
 from mcp_server_qdrant import __version__
@@ -22,6 +23,8 @@ from mcp_server_qdrant.qdrant.points import Blueprint
 from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.settings.environment import Settings
 
+# Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
+SHARE = 48
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
@@ -29,8 +32,8 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
     cache = None
-    if settings.embedding_cache_disk:
-        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
+    if settings.embedding_options.disk:
+        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_options.disk)
     check_provider(settings.chosen_provider)
     model = NONE if settings.chosen_provider == NONE else settings.chosen_model
     return Registry(
@@ -48,7 +51,7 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
         encoders,
         settings.chosen_provider,
         settings.collection_models,
-        fixed_prefixes=settings.embedding_passage_prefix is not None,
+        fixed_prefixes=settings.embedding_options.passage_prefix is not None,
     )
 
 
@@ -95,15 +98,9 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
         )
         return PROVIDERS[NONE].open({"model": model, "reason": reason})
     default = name == settings.chosen_model
-    bounds = Bounds(
-        seconds=settings.embedding_timeout,
-        query_seconds=settings.embedding_query_timeout,
-        cooldown=settings.embedding_cooldown,
-        texts=settings.embedding_batch_size,
-        tokens=settings.embedding_batch_tokens,
-        text_tokens=settings.embedding_max_tokens,
-        token_bytes=settings.embedding_token_bytes,
-    )
+    options = settings.embedding_options
+    named = {field.name for field in fields(Bounds)}
+    bounds = Bounds(**options.model_dump(include=named))
     return row.open(
         {
             "model": model,
@@ -114,10 +111,10 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
             ),
             "url": settings.service_url,
             "api_key": settings.service_key,
-            "dimensions": settings.embedding_dimensions if default else None,
+            "dimensions": options.dimensions if default else None,
             "bounds": bounds,
             "tokens": counted(bounds.text_tokens, bounds.token_bytes),
-            "query_cache_size": settings.embedding_cache_size,
+            "query_cache_size": options.query_cache,
         }
     )
 
@@ -129,8 +126,8 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
     if name != settings.chosen_model:
         return known
     return Prefixes(
-        settings.prefix(settings.embedding_query_prefix, known.query),
-        settings.prefix(settings.embedding_passage_prefix, known.passage),
+        settings.prefix(settings.embedding_options.query_prefix, known.query),
+        settings.prefix(settings.embedding_options.passage_prefix, known.passage),
     )
 
 
@@ -138,12 +135,6 @@ def cluster(settings: Settings) -> Cluster:
     """How a server or cluster is asked, and the parameters of its new collections."""
     return Cluster(
         timeout=settings.qdrant_timeout,
-        share=max(1, settings.search_concurrency * 3 // 4),
-        shards=settings.shard_number,
-        replicas=settings.replication_factor,
-        write_consistency=settings.write_consistency_factor,
-        on_disk_vectors=settings.on_disk_vectors,
-        on_disk_payload=settings.on_disk_payload,
-        quantization=settings.quantization,
-        read_consistency=settings.read_consistency,
+        share=SHARE,
+        **settings.cluster.model_dump(exclude={"grpc"}),
     )

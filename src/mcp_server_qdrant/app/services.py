@@ -20,6 +20,7 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
@@ -122,7 +123,7 @@ async def _client(settings: Settings) -> AsyncQdrantBase:
     client = await open_client(
         url=settings.qdrant_url,
         api_key=key.get_secret_value() if key else None,
-        prefer_grpc=settings.qdrant_prefer_grpc,
+        prefer_grpc=settings.cluster.grpc,
         local_path=settings.local_path,
         timeout=settings.qdrant_timeout,
         inference=inference_headers(settings),
@@ -187,8 +188,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        title_factor=settings.title_factor,
-        max_metadata=settings.max_metadata,
+        title_factor=TITLE_FACTOR,
     )
     files = Files(view.writer)
     return Services(
@@ -225,7 +225,7 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.sync_share).of)
+    paced = Sync(store, files, Pace(settings.embedding_options.background).of)
     folders = [
         Folder(one.path, one.collection, one.name, walk.Selection(*one.selection))
         for one in settings.sync_sources
@@ -289,9 +289,7 @@ def _pipeline(
         Texts(document, title_of, bm25.tokens),
         Limits(
             results=settings.qdrant_search_limit,
-            factor=settings.search_limit_factor,
             deadline=settings.search_timeout,
-            concurrency=settings.search_concurrency,
         ),
         Preferences.of(settings),
         Rules(
@@ -299,8 +297,7 @@ def _pipeline(
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
-            fold=settings.fold_duplicates,
-            title_factor=settings.title_factor,
+            title_factor=TITLE_FACTOR,
         ),
         shared.rerank,
     )
@@ -313,7 +310,7 @@ def _rerank(settings: Settings, host: ModelHost) -> Rerank:
         reranker.start()
     return Rerank(
         reranker,
-        Bounds(settings.rerank_pool, settings.rerank_timeout, settings.rerank_cooldown),
+        Bounds(**settings.rerank_limits.model_dump()),
     )
 
 
@@ -335,6 +332,5 @@ def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReran
 
 
 def _dense_share(settings: Settings) -> DenseShare:
-    if settings.hybrid_alpha is not None:
-        return DenseShare((settings.hybrid_alpha,))
-    return DenseShare(settings.hybrid_alpha_steps, settings.hybrid_alpha_sizes)
+    sizes, shares = zip(*settings.hybrid_alpha, strict=True)
+    return DenseShare(shares, sizes[1:])

@@ -147,7 +147,6 @@ def _check(settings: Settings) -> HitCheck | None:
     return HitCheck(
         settings.tenant_check_url,
         key.get_secret_value() if key else None,
-        settings.tenant_check_timeout,
     )
 
 

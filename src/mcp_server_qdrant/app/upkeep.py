@@ -13,6 +13,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, RequestError
+from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
@@ -57,7 +58,7 @@ def upgrades_of(
 ) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
     bm25 = Bm25Encoder(settings.bm25_language)
-    return Upgrades(bulk, bm25, title_factor=settings.title_factor, progress=progress)
+    return Upgrades(bulk, bm25, title_factor=TITLE_FACTOR, progress=progress)
 
 
 @asynccontextmanager
@@ -105,7 +106,7 @@ async def _own(settings: Settings) -> AsyncQdrantBase:
     return await open_client(
         url=settings.qdrant_url,
         api_key=key.get_secret_value() if key else None,
-        prefer_grpc=settings.qdrant_prefer_grpc,
+        prefer_grpc=settings.cluster.grpc,
         local_path=settings.local_path,
         timeout=max(PATIENCE, settings.qdrant_timeout),
         inference=inference_headers(settings),
@@ -124,7 +125,7 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
     return await open_client(
         url=where,
         api_key=key.get_secret_value() if key else None,
-        prefer_grpc=settings.qdrant_prefer_grpc,
+        prefer_grpc=settings.cluster.grpc,
         local_path=Path(where),
         timeout=PATIENCE,
     )

@@ -122,7 +122,8 @@ async def _measured(
     from mcp_server_qdrant.evaluation.run import measure
 
     # Every query is new to a server, so that none finds its vector in the cache.
-    changed = {"qdrant_read_only": True, "embedding_cache_size": 0}
+    options = settings.embedding_options.model_copy(update={"query_cache": 0})
+    changed = {"qdrant_read_only": True, "embedding_options": options}
     services = await open_lazily(settings.model_copy(update=changed))
     total = len(labels) * len(ways)
     try:

@@ -16,6 +16,8 @@ from mcp_server_qdrant.core.fields import JsonObject, Offered, Text, Words, vari
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
 MAX_FUZZY_BOOST = 0.2
+# What each leg of a hybrid search counts; together at most 1.
+LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 

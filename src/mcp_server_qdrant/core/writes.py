@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from mcp_server_qdrant.core.datatypes import Payload, Sparse
 from mcp_server_qdrant.core.models import Dense
 
+# How often a word of a title counts in the BM25 vectors that are stored.
+TITLE_FACTOR = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:

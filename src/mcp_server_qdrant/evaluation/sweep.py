@@ -11,14 +11,13 @@ from pydantic.fields import FieldInfo
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import bounds
-from mcp_server_qdrant.core.find import SearchRequest, declared, former_names
+from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, declared, former_names
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
 NOT_RANKING = {"query", "collections", "limit", "mode", "query_filter", "algorithm", "explain"}
 # An algorithm of one leg has nothing to weigh.
 ONE_LEG = {"semantic", "keyword", "fuzzy"}
-LEG_WEIGHTS = {"semantic_weight", "keyword_weight"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def configurations(algorithms: Sequence[str], sweeps: Sequence[str]) -> list[Con
 def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator[Configuration]:
     """The algorithm with the server's settings, then with each combination of values."""
     yield Configuration(algorithm)
-    useless = LEG_WEIGHTS if algorithm in ONE_LEG else set()
+    useless = LEG_WEIGHTS if algorithm in ONE_LEG else frozenset()
     used = {name: values for name, values in swept.items() if name not in useless}
     for values in product(*used.values()):
         yield Configuration(algorithm, dict(zip(used, values, strict=True)))

@@ -60,7 +60,6 @@ def _verifier(settings: Settings) -> Verifier | None:
         expected = Expected(
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
-            leeway=settings.auth_leeway,
             scope_claims=settings.auth_scope_claims,
             scope_prefix=settings.auth_scope_prefix,
         )

@@ -39,7 +39,7 @@ def app(
     """
     watch = watch or Watch(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    size = settings.max_body
+    size = settings.http_limits.body
     if transport == "sse":
         path = "/sse"
         served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
@@ -72,7 +72,7 @@ def serve(
         access_log=False,  # its lines have queries; http/requests.py logs each request
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
-    Server(config, watch.load, settings.drain_seconds).run(sockets=[listener])
+    Server(config, watch.load, settings.http_limits.drain).run(sockets=[listener])
     if settings.traced:
         tracing.flush()
 

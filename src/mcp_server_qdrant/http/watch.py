@@ -14,6 +14,8 @@ from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.http.telemetry import Telemetry
 from mcp_server_qdrant.settings.environment import Settings
 
+NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
+
 
 class Watch:
     """The state that limits, /readyz and /metrics share.
@@ -24,17 +26,18 @@ class Watch:
     def __init__(
         self, settings: Settings, background: Callable[[str | None], int] = lambda _: 0
     ) -> None:
+        limits = settings.http_limits
         bounds = Bounds(
-            settings.max_calls,
-            settings.max_streams,
-            settings.max_sessions,
-            settings.caller_share,
+            limits.calls,
+            limits.streams,
+            limits.sessions,
+            limits.share,
         )
         self.load = Load(bounds, background)
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.
-        named_collections = 0 if settings.tenant_field else settings.metrics_collections
+        named_collections = 0 if settings.tenant_field else NAMED_COLLECTIONS
         self.metrics = Metrics(self.load, named_collections)
         self.telemetry = Telemetry(self.metrics, traced=settings.traced)
 

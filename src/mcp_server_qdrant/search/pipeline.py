@@ -115,7 +115,7 @@ class Pipeline:
             targets=targets,
             limit=limit,
             alpha=alpha,
-            fuzzy_boost=request.fuzzy_boost if boosted else 0.0,
+            likeness=request.fuzzy_boost if boosted else 0.0,
             terms=terms,
             vectors=vectors,
             plan=replace(

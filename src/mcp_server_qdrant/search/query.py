@@ -104,7 +104,7 @@ class Query:
     """A request as understood.
 
     `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
-    share of the relevance, `fuzzy_boost` what near spelling adds at most; `now` is the present for
+    share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
     the age of texts, `left` the seconds that the search still has.
     """
 
@@ -113,7 +113,7 @@ class Query:
     targets: Sequence[Target]
     limit: int
     alpha: float
-    fuzzy_boost: float
+    likeness: float
     terms: Terms
     vectors: QueryVectors
     plan: Plan

@@ -45,7 +45,7 @@ def _fuzzy(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
     if any(hit.reranked is not None for hit in hits):  # a reranker that read the texts knows better
         return list(hits)
     shown = len(hits) if query.request.diversity > 0 else query.limit
-    return fuzzy(hits, query.terms.query, query.fuzzy_boost, texts.document, shown)
+    return fuzzy(hits, query.terms.query, query.likeness, texts.document, shown)
 
 
 STEPS: tuple[Step, ...] = (

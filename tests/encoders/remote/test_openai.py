@@ -82,7 +82,7 @@ async def test_texts_are_stored_and_found_with_the_real_model_behind_http(minilm
             embedding_provider="openai",
             embedding_service_url=stub.url,
             embedding_model=MODEL,
-            embedding_cache_disk=0,
+            embedding_options={"disk": 0},
         )
         async with memory_engine() as engine:
             services = wire(settings, engine, open_encoders(settings))

@@ -15,7 +15,7 @@ from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.errors import foreign_errors
-from mcp_server_qdrant.settings.environment import CONTENT_FIELDS
+from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

@@ -217,7 +217,7 @@ class OpenAIEncoder(Encoder):
         if not answer.ok:
             raise BadAnswer(
                 f"The embedding service did not take the request (HTTP {answer.status}): are "
-                "EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?"
+                "EMBEDDING_MODEL, and dimensions and text_tokens in EMBEDDING_OPTIONS, right?"
             )
         if len(texts) > 1:  # some milliseconds for each
             found = await asyncio.to_thread(vectors, answer.body, len(texts))
@@ -231,7 +231,7 @@ class OpenAIEncoder(Encoder):
         if self._size is not None and size != self._size:
             raise BadAnswer(
                 f"The embedding service's vectors have {size} dimensions where {self._size} were "
-                "expected: is EMBEDDING_MODEL or EMBEDDING_DIMENSIONS right?"
+                "expected: is EMBEDDING_MODEL, or dimensions in EMBEDDING_OPTIONS, right?"
             )
         self._size = size
         self._answered = True

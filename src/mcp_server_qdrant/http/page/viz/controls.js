@@ -1,7 +1,7 @@
 // The search settings: what a search asks for beside its words.
 
 import { h, sized, plural } from "./dom.js";
-import { balanced, LEGS, total } from "./weights.js";
+import { balanced, label, LEGS, shared, total } from "./weights.js";
 
 const ALGORITHMS = {
   hybrid: "Meaning and keywords together",
@@ -10,7 +10,6 @@ const ALGORITHMS = {
   fuzzy: "Keywords and near spellings",
 };
 const PRIORITIES = { natural: "natural (off)", soft: "soft", medium: "medium", hard: "hard" };
-const NAMES = { semantic_weight: "Meaning", keyword_weight: "Keywords" };
 // Preferences of the server that a search may change, as sliders: label and maximum.
 const SLIDERS = { recency_weight: ["Recency", 1], fuzzy_boost: ["Spelling", 0.2] };
 const CHECKS = { correct: "Correct typing errors", rerank: "Rerank with a second model (slower)" };
@@ -47,7 +46,7 @@ export class Controls {
     this.redraw = redraw;
     this.algorithm = "hybrid";
     this.automatic = true;
-    this.weights = { semantic_weight: 0.5, keyword_weight: 0.5 };
+    this.weights = shared(0.5);
     this.chosen = null; // names of collections; null: not known yet
     this.tags = new Set();
     this.values = { limit: null, priority: null };
@@ -68,11 +67,7 @@ export class Controls {
     this.known = names;
     if (this.values.priority === null) {
       for (const name of PREFERENCES) this.values[name] = defaults[name];
-      const meaning = defaults.alpha ?? 0.5;
-      this.weights = {
-        semantic_weight: meaning,
-        keyword_weight: Math.round((1 - meaning) * 100) / 100,
-      };
+      this.weights = shared(defaults.alpha);
     }
     this.form.replaceChildren(
       this.algorithms(),
@@ -147,7 +142,7 @@ export class Controls {
         },
       });
       this.sliders[leg] = { input, output };
-      return h("div", { class: "slider" }, h("label", { htmlFor: leg }, NAMES[leg]), input, output);
+      return h("div", { class: "slider" }, h("label", { htmlFor: leg }, label(leg)), input, output);
     });
     const field = h(
       "fieldset",

@@ -1,6 +1,14 @@
 // The weights of a search: none negative, together at most 1.
 
-export const LEGS = ["semantic_weight", "keyword_weight"];
+const NAMES = { semantic_weight: "Meaning", keyword_weight: "Keywords" };
+export const LEGS = Object.keys(NAMES);
+export const label = (leg) => NAMES[leg];
+
+/** The weights for a share of meaning. */
+export const shared = (meaning) => ({
+  semantic_weight: meaning,
+  keyword_weight: Math.round((1 - meaning) * 100) / 100,
+});
 
 /**
  * The weights after one of them was moved: where the sum would pass 1, the others give way in
