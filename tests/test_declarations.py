@@ -66,10 +66,10 @@ def test_a_variable_is_declared_once_and_an_old_one_stands_in_the_table_alone():
     rooms = {
         path: text
         for path, text in SOURCES.items()
-        if re.search("/settings/(?!former)|/find.py", path)
+        if re.search("/settings/(?!former|environment)|/find.py", path)
     }
     found = {
-        name: [path for path, text in rooms.items() if re.search(rf'[ (]"{name}"[,)]', text)]
+        name: [path for path, text in rooms.items() if re.search(rf'[ (]"{name}"[,)\n]', text)]
         for name in variables
     }
 
