@@ -177,7 +177,7 @@ async def test_a_search_that_has_used_up_its_time_is_not_kept_longer(left):
 
 async def test_after_a_failure_it_rests_and_then_tries_again():
     clock, fake = Clock(), Fake(RerankerUnavailable("It failed."))
-    step = Rerank(fake, Bounds(rest=30), clock)
+    step = Rerank(fake, Bounds(cooldown=30), clock)
 
     assert (await run(step, HITS))[1].state == "degraded"
     clock.now += 29.5
@@ -194,7 +194,7 @@ async def test_after_a_failure_it_rests_and_then_tries_again():
 @pytest.mark.parametrize(("asked", "rests"), [(5, 30), (90, 90), (1e9, 600)])
 async def test_a_service_that_asks_for_patience_gets_it_within_reason(asked, rests):
     clock, fake = Clock(), Fake(RerankerUnavailable("Busy.", retry_after=asked))
-    step = Rerank(fake, Bounds(rest=30), clock)
+    step = Rerank(fake, Bounds(cooldown=30), clock)
     await run(step, HITS)
 
     clock.now += rests - 1

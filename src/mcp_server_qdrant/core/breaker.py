@@ -42,4 +42,4 @@ class Breaker:
         self._failures += 1
         self.reason = reason
         if at_once or wait is not None or self._failures >= self._limit:
-            self._until = self._clock() + min(max(self.seconds, wait or 0.0), LONGEST)
+            self._until = self._clock() + max(self.seconds, min(wait or 0.0, LONGEST))

@@ -1,4 +1,4 @@
-"""Which legs a search uses, and how much each counts."""
+"""The legs of a search, and the weight of each."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -27,10 +27,7 @@ class DenseShare:
 
 
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
-    """The targets with the legs that the algorithm searches.
-
-    One that has none of them keeps neither, with the reason: it is skipped, and that is said.
-    """
+    """The targets with the legs that the algorithm searches; without any, with the reason."""
     return [_narrowed(target, algorithm) for target in targets]
 
 
@@ -57,18 +54,18 @@ def dense_share(semantic: float | None, keyword: float | None) -> float | None:
         raise RequestError("Weights must not add up to more than 1.")
     if semantic is None and keyword is None:
         return None
-    rest = max(1 - sum(given), 0.0)
-    meaning = rest if semantic is None else semantic
-    words = rest if keyword is None else keyword
+    remainder = max(1 - sum(given), 0.0)
+    meaning = remainder if semantic is None else semantic
+    words = remainder if keyword is None else keyword
     if meaning + words <= 0:
         raise RequestError("One of the weights must be above 0.")
     return meaning / (meaning + words)
 
 
 def fusion_weights(share: float | None) -> tuple[float, float] | None:
-    """The legs' weights (dense, sparse) in the fusion, in all 2; None where nobody asked for any.
+    """The legs' weights (dense, sparse) in the fusion, together 2; None where none were asked for.
 
-    Half and half are 1 and 1, which is the plain fusion.
+    Half and half are 1 and 1, which is the unweighted fusion.
     """
     if share is None:
         return None

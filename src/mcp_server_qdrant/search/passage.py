@@ -14,7 +14,7 @@ Tokens = Callable[[str], Collection[int]]
 
 
 def passage(text: str, idf: Mapping[int, float], tokens: Tokens, length: int = PASSAGE) -> str:
-    """At most `length` characters around the sentences that hold the most of the query.
+    """At most `length` characters around the sentences that have the most of the query.
 
     Each query term counts its idf, once. Where no term occurs, the text's beginning serves.
     Cut ends are marked with an ellipsis, white space is folded.
@@ -49,7 +49,7 @@ def _around(
 
 
 def _place(sentence: str, idf: Mapping[int, float], tokens: Tokens, width: int) -> int:
-    """Where the first query term stands; an unspaced run is read in pieces of `width`."""
+    """The offset of the first query term; an unspaced run is searched in pieces of `width`."""
     for match in re.finditer(r"\S+", sentence):
         word = match.group()
         for start in range(0, len(word), width // 2):

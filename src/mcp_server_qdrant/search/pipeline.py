@@ -40,7 +40,7 @@ SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a search may return, take and do at once; seconds."""
+    """Results, seconds and concurrent requests of a search at most."""
 
     results: int = 10
     factor: int = 3
@@ -275,7 +275,7 @@ class Pipeline:
 
 
 def _countdown(seconds: float) -> Callable[[], float]:
-    """What is left of so many seconds."""
+    """A clock that gives the rest of so many seconds."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     return lambda: end - clock()

@@ -49,7 +49,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many candidates are fetched, how, and until when.
+    """The extent of a search: how many candidates are fetched, how, and until when.
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
     `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are

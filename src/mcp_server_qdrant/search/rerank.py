@@ -1,12 +1,11 @@
-"""A second reading of the best hits, each text beside the query.
+"""The best hits in the order of a second model, which scores each text beside the query.
 
     score = r * product of the factors        r = s, or sigmoid(s) = 1 / (1 + exp(-s)) for logits
 
-where s is what the reranker gives. r stands in for relevance in the score alone: `relevance` stays
-what it was, the number that compares across collections and queries and that a threshold is on.
-Preference and age count as before, and where they are equal the order is the reranker's. Hits
-beyond the pool come after it, in the order they had. Whatever goes wrong, the order stays as it was
-and the outcome says so.
+where s is the reranker's score. r replaces relevance in the score alone: `relevance` stays the
+number that compares across collections and queries, and that a threshold is on. Preference and age
+count as before; where they are equal the order is the reranker's. Hits beyond the pool come after
+it, in the order they had. Whatever fails, the order stays as it was and the outcome says so.
 """
 
 import asyncio
@@ -16,27 +15,27 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
+from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
 
 LEAST_SECONDS = 0.05
-LONGEST_REST = 600.0
 
 
 class Reranker(Protocol):
-    """What scores texts. `logits` says that any number may come, and not only those in [0, 1]."""
+    """A model on this machine, or a service, that scores texts."""
 
     @property
     def name(self) -> str:
-        """The model."""
+        """The model's name."""
 
     @property
     def logits(self) -> bool:
-        """Whether scores are logits always; others are taken for logits where one leaves [0, 1]."""
+        """True: scores are logits. False: they are taken for logits where one leaves [0, 1]."""
 
     @property
     def length(self) -> int:
-        """Characters of a text, and of the query, that it is to read."""
+        """Characters of a text, and of the query, that it is given at most."""
 
     def start(self) -> None:
         """Begin to load."""
@@ -50,18 +49,15 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The best `pool` hits are scored in `seconds`; after a failure none are for `rest` seconds."""
+    """The best `pool` hits are scored in `seconds`; after a failure none for `cooldown` seconds."""
 
     pool: int = 30
     seconds: float = 3.0
-    rest: float = 30.0
+    cooldown: float = 30.0
 
 
 class Rerank:
-    """The step, which remembers a failure for a while. `reranker` None means that none is set up.
-
-    `clock` gives seconds.
-    """
+    """Reranks, but for a while after a failure. `reranker` is None where none is set up."""
 
     def __init__(
         self,
@@ -71,16 +67,14 @@ class Rerank:
     ) -> None:
         self.reranker = reranker
         self.bounds = bounds or Bounds()
-        self._clock = clock
-        self._rests_until = -math.inf
-        self._reason = ""
+        self._breaker = Breaker(self.bounds.cooldown, clock=clock)
 
     async def apply(
         self, hits: Sequence[Hit], query: str, text: Callable[[Hit, int], str], left: float
     ) -> tuple[list[Hit], Reranked]:
-        """The hits in their new order, and what became of it.
+        """The hits in their new order, and the outcome.
 
-        `text` gives what is to be read of a hit in so many characters; `left` seconds remain.
+        `text` gives the text of a hit in so many characters; `left` seconds remain for the search.
         """
         pool, reranker = hits[: self.bounds.pool], self.reranker
         if reranker is None:
@@ -95,15 +89,15 @@ class Rerank:
             scores = checked(given, len(pool))
         except TimeoutError:
             failure = RerankerUnavailable(f"The reranker took longer than {seconds:.2g} s.")
-            if seconds == self.bounds.seconds:  # else it is not to blame
-                self._rest(failure)
+            if seconds == self.bounds.seconds:  # else the search was late, not the reranker
+                self._breaker.failed(str(failure), at_once=True)
         except RerankerUnavailable as error:
             failure = error
             if error.tried:
-                self._rest(error)
+                self._breaker.failed(str(error), at_once=True, wait=error.retry_after)
         else:
-            read = reordered(pool, scores, units(scores, logits=reranker.logits))
-            return [*read, *hits[len(pool) :]], Reranked("applied", reranker.name, len(pool))
+            best = reordered(pool, scores, units(scores, logits=reranker.logits))
+            return [*best, *hits[len(pool) :]], Reranked("applied", reranker.name, len(pool))
         state: RerankState = "degraded" if failure.tried else "skipped"
         return list(hits), Reranked(state, reranker.name, reason=str(failure))
 
@@ -113,24 +107,17 @@ class Rerank:
             await self.reranker.close()
 
     def _not_now(self, count: int, left: float) -> str | None:
-        """Why it is not worth a try."""
-        rest = self._rests_until - self._clock()
+        """The reason why a try is not worth it, if there is one."""
         if count < 2:
             return "There is nothing to reorder."
-        if rest > 0:
-            return f"{self._reason} It is tried again in {math.ceil(rest)} s."
+        if self._breaker.open:
+            again = math.ceil(self._breaker.left)
+            return f"{self._breaker.reason} It is tried again in {again} s."
         return "The search left no time for it." if left < LEAST_SECONDS else None
-
-    def _rest(self, failure: RerankerUnavailable) -> None:
-        rest = max(self.bounds.rest, min(failure.retry_after or 0.0, LONGEST_REST))
-        self._rests_until, self._reason = self._clock() + rest, str(failure)
 
 
 def checked(scores: Sequence[float], count: int) -> Sequence[float]:
-    """The scores, if they are `count` finite numbers and tell one text from another.
-
-    Raises RerankerUnavailable.
-    """
+    """The scores, if they are `count` finite numbers and differ. Raises RerankerUnavailable."""
     if len(scores) != count or not all(map(math.isfinite, scores)):
         raise RerankerUnavailable("The reranker's scores are not one finite number for each text.")
     if len(set(scores)) == 1:
@@ -158,9 +145,9 @@ def reordered(hits: Sequence[Hit], scores: Sequence[float], values: Sequence[flo
 
     Far from 0 the sigmoid maps different logits to one float, hence the first tie-break.
     """
-    read = [
+    scored = [
         hit._replace(reranked=value, score=value * math.prod(factor for _, factor in hit.factors))
         for hit, value in zip(hits, values, strict=True)
     ]
-    order = sorted(range(len(read)), key=lambda place: (-read[place].score, -scores[place]))
-    return [read[place] for place in order]
+    order = sorted(range(len(scored)), key=lambda place: (-scored[place].score, -scores[place]))
+    return [scored[place] for place in order]

@@ -10,9 +10,8 @@ that of all searched collections together. Source: DESIGN 3.3, measured there.
 
 from collections.abc import Iterator, Sequence
 
-from mcp_server_qdrant.core.datatypes import Found, Hit, Terms, by_score
+from mcp_server_qdrant.core.datatypes import K1, Found, Hit, Terms, by_score
 
-K1 = 1.2
 ALPHA = 0.5
 
 
@@ -41,7 +40,7 @@ def relevance(
 def calibrate(found: Sequence[Found], terms: Terms, alpha: float = ALPHA) -> list[Hit]:
     """All candidates as one ranking, best first; ties by collection and id."""
     limit = bound(terms)
-    return by_score(hit for one in found for hit in _hits(one, limit, alpha))
+    return by_score(hit for part in found for hit in _hits(part, limit, alpha))
 
 
 def _hits(found: Found, limit: float, alpha: float) -> Iterator[Hit]:

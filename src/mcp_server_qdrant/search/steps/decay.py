@@ -7,9 +7,10 @@ so that age alone never costs more than w. Source: DESIGN 6; decay 0.01 a day is
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Hit, Payload, by_score
@@ -38,39 +39,37 @@ def decay(hits: Sequence[Hit], recency: Recency, now: datetime) -> list[Hit]:
     """
     if recency.weight <= 0:
         return list(hits)
-    steps = list(_steps(recency.fields))
-    return by_score(_aged(hit, steps, recency, now) for hit in hits)
 
+    def aged(hit: Hit) -> Hit:
+        when = timestamp(hit.payload, recency.fields)
+        return hit if when is None else hit.rescored("recency", factor(when, recency, now))
 
-def _aged(hit: Hit, steps: Iterable[Sequence[str]], recency: Recency, now: datetime) -> Hit:
-    when = _first(hit.payload, steps)
-    return hit if when is None else hit.rescored("recency", factor(when, recency, now))
+    return by_score(map(aged, hits))
 
 
 def factor(when: datetime, recency: Recency, now: datetime) -> float:
-    """What the age at `now` leaves of a score, in [1 - weight, 1]."""
+    """The part of a score that is left at the age that `when` has now; in [1 - weight, 1]."""
     days = max((now - when).total_seconds(), 0.0) / SECONDS_A_DAY
     return 1 - recency.weight + recency.weight * math.exp(-recency.decay * days)
 
 
-def timestamp(payload: Payload | None, fields: Iterable[str]) -> datetime | None:
+def timestamp(payload: Payload | None, fields: tuple[str, ...]) -> datetime | None:
     """The first time found under `fields`."""
-    return _first(payload, _steps(fields))
-
-
-def _steps(fields: Iterable[str]) -> Iterator[Sequence[str]]:
-    """The ways into a payload where a time may be, in their order."""
-    for field in fields:
-        yield field.split(".")
-        if "." not in field:
-            yield "metadata", field
-
-
-def _first(payload: Any, ways: Iterable[Sequence[str]]) -> datetime | None:
-    for way in ways:
-        value = payload
-        for step in way:
-            value = value.get(step) if isinstance(value, dict) else None
+    for path in _paths(fields):
+        value: Any = payload
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
         if value is not None and (when := moment(value)) is not None:
             return when
     return None
+
+
+@cache
+def _paths(fields: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The paths into a payload where a time may be, in their order."""
+    paths: list[tuple[str, ...]] = []
+    for field in fields:
+        paths.append(tuple(field.split(".")))
+        if "." not in field:
+            paths.append(("metadata", field))
+    return paths

@@ -1,4 +1,4 @@
-"""Hits whose title or text reads like the query rank a little higher.
+"""Hits whose title or text is spelled like the query rank a little higher.
 
     factor = 1 + min(w, 0.2) * (alike - 70) / 30        where alike is at least 70, else 1
 
@@ -35,19 +35,19 @@ def fuzzy(
 
     Hits that no factor could lift among the best `shown` are left as they are.
     """
-    asked = ordered(query, QUERY)
-    if weight <= 0 or len(asked) < SHORTEST + 2:
+    words = ordered(query, QUERY)
+    if weight <= 0 or len(words) < SHORTEST + 2:
         return list(hits)
     cut = hits[shown - 1].score if 0 < shown <= len(hits) else 0.0
     reach = next((n for n, hit in enumerate(hits) if hit.score * factor(100, weight) < cut), POOL)
     pool = min(reach, POOL)
-    compared = [_compared(hit, asked, weight, document(hit)) for hit in hits[:pool]]
+    compared = [_compared(hit, words, weight, document(hit)) for hit in hits[:pool]]
     return by_score([*compared, *hits[pool:]])
 
 
-def _compared(hit: Hit, asked: str, weight: float, document: Document) -> Hit:
+def _compared(hit: Hit, query: str, weight: float, document: Document) -> Hit:
     texts = (document.title or "", document.text)
-    similarity = max(alike(asked, ordered(text, TEXT)) for text in texts)
+    similarity = max(alike(query, ordered(text, TEXT)) for text in texts)
     return hit.rescored("fuzzy", factor(similarity, weight)) if similarity >= LEAST else hit
 
 
@@ -56,13 +56,13 @@ def ordered(text: str, length: int) -> str:
     return f" {' '.join(sorted(utils.default_process(text[:TEXT])[:length].split()))} "
 
 
-def alike(asked: str, text: str) -> float:
-    """How much an ordered text holds what is like an ordered query: 70 to 100, or 0."""
-    if 2 * len(text) < len(asked):
+def alike(query: str, text: str) -> float:
+    """The likeness of an ordered query to a piece of an ordered text: 70 to 100, or 0."""
+    if 2 * len(text) < len(query):
         return 0.0
-    return fuzz.partial_ratio(asked, text, score_cutoff=LEAST)
+    return fuzz.partial_ratio(query, text, score_cutoff=LEAST)
 
 
 def factor(similarity: float, weight: float) -> float:
-    """What a similarity of at least 70 gives, in [1, 1.2]."""
+    """The factor of a similarity of at least 70, in [1, 1.2]."""
     return 1 + min(weight, MOST) * (similarity - LEAST) / (100 - LEAST)

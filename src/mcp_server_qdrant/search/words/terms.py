@@ -171,7 +171,7 @@ def global_idf(
 
 
 def document_frequency(documents: int, idf: float) -> float:
-    """How many of `documents` contain a term with this idf; 0 where it has none."""
+    """The number of the `documents` that contain a term with this idf; 0 where it has none."""
     return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
 
 
@@ -187,7 +187,7 @@ def widened(
 
         share * similarity^2 * min(idf(t'), idf(t))       share = 1 where t is unknown, else 0.3
 
-    so that it never outweighs the word that was asked for. The ceiling, which a document can reach
+    so that it never outweighs the word of the query. The ceiling, which a document can reach
     with the words that there are, is the sum of idf(t), or of the best weight of those like t
     where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
     """
