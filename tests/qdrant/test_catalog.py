@@ -461,7 +461,7 @@ async def test_what_is_stored_counts_at_once():
         await foreign(engine, "c", {}, vectors={NAME: COSINE})
         catalog = catalog_of(engine)
         await catalog.resolve(["c"])
-        catalog.grew("c", 3)
+        catalog.count_stored("c", 3)
 
         assert (await catalog.target("c")).points == 3
         assert (await catalog.target("c")).documents == 3

@@ -94,7 +94,7 @@ class Store:
             if foreign is None:
                 return done
             await self.points.delete_points(collection, [foreign.id])
-            self.catalog.grew(collection, -1)
+            self.catalog.count_stored(collection, -1)
             return replace(done, updated=True, kept=(*kept, *done.kept))
 
     async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
@@ -150,7 +150,7 @@ class Store:
             await self.points.expect_pending(collection)
         await Replacement(self.points, self.catalog).write(target, chunks, points, before)
         replaced = before.chunks if before else 0
-        self.catalog.grew(collection, len(points) - replaced)
+        self.catalog.count_stored(collection, len(points) - replaced)
         self.written(collection, [encoded_text(chunk) for chunk in chunks])
         if pending:
             self.catalog.forget(collection)  # it may have got the index of pending points

@@ -82,12 +82,12 @@ class Bulk:
 
     async def names(self) -> list[str]:
         """All collections, copies that upgrades made among them."""
-        return sorted(one.name for one in (await self._client.get_collections()).collections)
+        return sorted(found.name for found in (await self._client.get_collections()).collections)
 
     async def aliases(self) -> dict[str, str]:
         """Alias -> collection."""
         found = await self._client.get_aliases()
-        return {one.alias_name: one.collection_name for one in found.aliases}
+        return {alias.alias_name: alias.collection_name for alias in found.aliases}
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
         """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
@@ -99,8 +99,8 @@ class Bulk:
         """The collection's parameters. Raises UnknownCollection."""
         info = await self._client.get_collection(name)
         indexes = {
-            field: one.params if one.params is not None else one.data_type
-            for field, one in info.payload_schema.items()
+            field: index.params if index.params is not None else index.data_type
+            for field, index in info.payload_schema.items()
         }
         params = info.config.params
         return Shape(

@@ -254,7 +254,7 @@ class Catalog:
             self._gained(name)
         return target
 
-    def grew(self, name: str, points: int) -> None:
+    def count_stored(self, name: str, points: int) -> None:
         """Count points just stored here, so that the next search weighs them, at no cost."""
         entry = self._entries.get(name)
         if entry is not None:

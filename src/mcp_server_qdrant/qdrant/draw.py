@@ -149,7 +149,7 @@ class _Drawing:
         self._leg = leg
         self._fields = content_fields
         self.ids: list[PointId] = []
-        self._told: list[tuple[str, str]] = []
+        self._texts: list[tuple[str, str]] = []
         self._vectors = [np.zeros((0, leg.size), np.float32)]
         self._without = 0
 
@@ -168,7 +168,7 @@ class _Drawing:
                 continue
             vectors.append(vector)
             self.ids.append(record.id)
-            self._told.append(_told(document))
+            self._texts.append(_title_and_snippet(document))
         if vectors:
             self._vectors.append(np.asarray(vectors, np.float32))
 
@@ -176,8 +176,8 @@ class _Drawing:
         """All pages as one."""
         return Drawn(
             ids=tuple(self.ids),
-            titles=tuple(title for title, _ in self._told),
-            snippets=tuple(snippet for _, snippet in self._told),
+            titles=tuple(title for title, _ in self._texts),
+            snippets=tuple(snippet for _, snippet in self._texts),
             vectors=np.concatenate(self._vectors),
             without=self._without,
         )
@@ -193,7 +193,7 @@ def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
     return held
 
 
-def _told(document: Document) -> tuple[str, str]:
+def _title_and_snippet(document: Document) -> tuple[str, str]:
     """A point's title (or how its text begins) and how its text begins, each on one line."""
     text = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
     title = " ".join((document.title or "").split())

@@ -137,7 +137,7 @@ def _fault(raw: Mapping[str, Any], error: ValidationError) -> str:
         return f"{unknown[0][:SHOWN]!r} is not one of must, should, must_not, min_should"
     if error.error_count() > MAX_FAULTS:
         return "most of it is no condition Qdrant knows"
-    places = (_place(raw, one["loc"]) for one in error.errors(include_url=False))
+    places = (_place(raw, fault["loc"]) for fault in error.errors(include_url=False))
     deepest = max(places, key=len)
     return f"{'.'.join(map(str, deepest))[:SHOWN]} is not a condition Qdrant knows"
 

@@ -56,12 +56,12 @@ class Leftovers:
         `met` may be leftovers too. A write that may still be under way is left alone.
         """
         found = await self._look(collection)
-        seen = await self._points.by_id(collection, [one.id for one in met])
+        seen = await self._points.by_id(collection, [part.id for part in met])
         now = await self._points.current(seen)
-        stale = [one for one, there in zip(seen, now, strict=True) if there is not one]
+        stale = [part for part, there in zip(seen, now, strict=True) if there is not part]
         due = self.due([*found.drafts, *found.replaced, *stale])
-        late = [one for one in due if one.writing is not None]
-        replaced = [one for one in due if one.writing is None]
+        late = [part for part in due if part.writing is not None]
+        replaced = [part for part in due if part.writing is None]
         if late:
             await self._points.delete_drafts(collection, _ids(late))
         if replaced:
@@ -73,24 +73,24 @@ class Leftovers:
     def due(self, leftovers: Iterable[Document]) -> list[Document]:
         """The leftovers that nobody is still writing."""
         before = self._clock() - PATIENCE
-        return [one for one in leftovers if one.writing is None or one.writing < before]
+        return [part for part in leftovers if part.writing is None or part.writing < before]
 
     async def _look(self, collection: str) -> Found:
         marked = await self._points.writing(collection)
         if not marked:
             return Found((), (), ())
         now = await self._points.current(marked)
-        heads = [one for one in marked if one.head is None]
+        heads = [part for part in marked if part.head is None]
         replaced = [
             part
             for head in heads
             for part in await self._points.further(head)
             if part.writing is None and not part.current(head)
         ]
-        kept = [one for one, there in zip(marked, now, strict=True) if there is one]
-        drafts = [one for one, there in zip(marked, now, strict=True) if there is not one]
+        kept = [part for part, there in zip(marked, now, strict=True) if there is part]
+        drafts = [part for part, there in zip(marked, now, strict=True) if there is not part]
         return Found(drafts, replaced, kept)
 
 
 def _ids(found: Iterable[Document]) -> list[PointId]:
-    return list(dict.fromkeys(one.id for one in found))
+    return list(dict.fromkeys(part.id for part in found))

@@ -107,7 +107,7 @@ class Lookup:
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self._points.by_id(collection, list(asked), bare=bare)
         current = await self._points.current(found)
-        by_id = {one.id: now for one, now in zip(found, current, strict=True) if now is not None}
+        by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
         named = {}
         for wanted in ids:
             point = points[wanted]

@@ -26,7 +26,7 @@ CURRENT = "current"  # in `doc` of a further part as the embedded engine answers
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
-_TOLD = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
+_DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
 def read(
@@ -56,7 +56,7 @@ def read(
         text=payload[key] if key else _without_text(payload),
         title=title_of(payload),
         source=_string(places, "source") or _string(places, "url"),
-        metadata=metadata if isinstance(metadata, dict) else _rest(payload, key),
+        metadata=metadata if isinstance(metadata, dict) else _unused(payload, key),
         tags=_tags(places),
         created_at=_string(places, "created_at"),
         updated_at=_string(places, "updated_at"),
@@ -156,9 +156,9 @@ def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
 
     What is looked for under a key may lie in the metadata too.
     """
-    told = (*_TOLD, *(path for path in more if "." not in path))
-    inside = (f"metadata.{key}" for key in told)
-    return tuple(dict.fromkeys((*content_fields, "doc", *told, *more, *inside)))
+    described = (*_DESCRIBING, *(path for path in more if "." not in path))
+    inside = (f"metadata.{key}" for key in described)
+    return tuple(dict.fromkeys((*content_fields, "doc", *described, *more, *inside)))
 
 
 def title_of(payload: Payload | None) -> str | None:
@@ -180,7 +180,7 @@ def _without_text(payload: Payload) -> str:
     return f"(no text here; payload keys: {keys}. QDRANT_CONTENT_FIELDS may name the one to show)"
 
 
-def _rest(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
+def _unused(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
     rest = {k: v for k, v in payload.items() if k != used and k not in OURS}
     if payload.get("metadata") is not None:
         rest["metadata"] = payload["metadata"]

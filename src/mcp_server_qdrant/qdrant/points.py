@@ -145,39 +145,41 @@ class Points:
         shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
         records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
-        return [one._replace(metadata=None, unread=True) for one in found] if bare else found
+        return [part._replace(metadata=None, unread=True) for part in found] if bare else found
 
     async def first(self, collection: str, document: str) -> Document | None:
         """The first part of a document that we stored: it tells which parts are to it."""
         found = await self.by_id(collection, [self.identify(collection, document, 0)])
         return found[0] if found else None
 
-    async def parts(self, one: Document, first: int, last: int) -> list[Document]:
-        """The parts `first` to `last` (both counted) of the version that `one` is of, in order.
+    async def parts(self, document: Document, first: int, last: int) -> list[Document]:
+        """The parts `first` to `last` (both counted) of the document's version, in order.
 
-        Without their metadata, which is that of `one`.
+        Without their metadata, which is the document's.
         """
-        found = await self.by_id(one.collection, self.part_ids(one, first, last), bare=True)
-        same = [part for part in found if part.version == one.version]
+        found = await self.by_id(
+            document.collection, self.part_ids(document, first, last), bare=True
+        )
+        same = [part for part in found if part.version == document.version]
         return sorted(same, key=lambda part: part.chunk)
 
-    def part_ids(self, one: Document, first: int, last: int) -> list[str]:
-        """The ids of the parts `first` to `last` (both counted) of the version of `one`."""
-        return [sibling_id(one, number, self.identify) for number in range(first, last + 1)]
+    def part_ids(self, document: Document, first: int, last: int) -> list[str]:
+        """The ids of the parts `first` to `last` (both counted) of the document's version."""
+        return [sibling_id(document, number, self.identify) for number in range(first, last + 1)]
 
     async def current(self, found: Sequence[Document]) -> list[Document | None]:
         """For each, itself if it belongs to its document as that is now, else its first part.
 
         None where that is gone, or was never there: a write was cut short, or is under way.
         """
-        heads: dict[PointId, Document | None] = {one.head: None for one in found if one.head}
+        heads: dict[PointId, Document | None] = {part.head: None for part in found if part.head}
         if not heads:
             return list(found)
         present = await self.by_id(found[0].collection, list(heads))
-        heads |= {one.id: one for one in present}
+        heads |= {head.id: head for head in present}
         return [
-            one if one.head is None or one.current(heads[one.head]) else heads[one.head]
-            for one in found
+            part if part.head is None or part.current(heads[part.head]) else heads[part.head]
+            for part in found
         ]
 
     async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
@@ -256,7 +258,7 @@ class Points:
         further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
         where = models.Filter(must=[_equal(DOCUMENT_KEY, head.document), further])
         found = await self.matching(head.collection, where)
-        return [one for one in found if one.head == head.id]
+        return [part for part in found if part.head == head.id]
 
     async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
         """All points that match; of their payload only which document they are of."""

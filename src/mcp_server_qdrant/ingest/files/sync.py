@@ -250,7 +250,7 @@ class _Run:
         """All of a file is stored: what its earlier contents had more is removed."""
         stored = job.known
         added = len(stored.points.keys() - (job.old.points.keys() if job.old else ()))
-        self._store.catalog.grew(self._request.collection, added)
+        self._store.catalog.count_stored(self._request.collection, added)
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
@@ -287,7 +287,7 @@ class _Run:
         ]
         if points:
             await self._files.drop(self._request.collection, points, known.hashes)
-            self._store.catalog.grew(self._request.collection, -len(points))
+            self._store.catalog.count_stored(self._request.collection, -len(points))
             self._store.written(self._request.collection, ())
 
 

@@ -210,7 +210,7 @@ class TenantClient:
         changed: dict[str, Any] = {"filter": made[id(where)]}
         if request.prefetch:
             several = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch]
-            changed["prefetch"] = [await self._confined(name, one, made) for one in several]
+            changed["prefetch"] = [await self._confined(name, leg, made) for leg in several]
         if isinstance(request.query, models.SparseVector):
             changed["params"] = await self._weighing(name, request.using, request.params)
         return request.model_copy(update=changed)
@@ -247,7 +247,11 @@ class TenantClient:
             return {point: self._tenant.shown(payload) for point, payload in value.items()}
         if question == "candidates":
             *found, payloads, damage = value
-            return (*found, payloads and [self._tenant.shown(one) for one in payloads], damage)
+            return (
+                *found,
+                payloads and [self._tenant.shown(payload) for payload in payloads],
+                damage,
+            )
         return value
 
     async def retrieve(
