@@ -5,7 +5,7 @@ import contextlib
 import gc
 import importlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
@@ -21,7 +21,6 @@ from mcp_server_qdrant.http.load import Standing
 from mcp_server_qdrant.http.page.app import app
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
-from mcp_server_qdrant.tools.boundary import ClosedTool
 from mcp_server_qdrant.tools.fields import FieldParameter
 from mcp_server_qdrant.tools.toolset import Options, make_tools
 
@@ -172,6 +171,7 @@ def make_server(
     opening = Opening(open_services, watch.telemetry if watch else None)
 
     tools = make_tools(opening.services, options_of(settings))
+    scopes = {tool.name: tool.scope for tool in tools}
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -183,13 +183,13 @@ def make_server(
         middleware=[
             *([watch.telemetry.observe] if watch else []),
             _beginning(opening, calls or Calls()),
-            *([_for_caller(tools, watch)] if asking else []),
+            *([ForCaller(scopes, watch.load.standing if watch else Standing())] if asking else []),
         ],
         extensions=[app()],
     )
     resources.register(mcp, opening.services)
     if watch is not None:
-        watch.register(mcp, opening.begin, [tool.name for tool in tools])
+        watch.register(mcp, opening.begin, scopes)
     if extend is not None:
         extend(mcp, opening.services)
     return mcp
@@ -212,11 +212,6 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             opening.begin()
 
     return begin_after_first_message
-
-
-def _for_caller(tools: Sequence[ClosedTool], watch: "Watch | None") -> ForCaller:
-    standing = watch.load.standing if watch else Standing()
-    return ForCaller({tool.name: tool.scope for tool in tools}, standing)
 
 
 def options_of(settings: Settings) -> Options:

@@ -40,7 +40,7 @@ async def _serve(settings: Settings) -> None:
     mcp = make_server(settings, calls=calls)
     mcp.streamable_http_app()  # only then does the SDK hand out the server that it wraps
     server = mcp.session_manager.app
-    stdin: Any = SoundLines(anyio.wrap_file(_input()), calls)
+    stdin: Any = sound_lines(anyio.wrap_file(_input()), calls)
     async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
@@ -66,23 +66,16 @@ def _input() -> TextIO:
     return source
 
 
-class SoundLines:
-    """Lines of JSON without lone surrogates.
+async def sound_lines(lines: AsyncIterable[str], calls: Calls) -> AsyncIterator[str]:
+    """Lines of JSON without lone surrogates, and at their end a wait for the calls under way.
 
-    The SDK's parser refuses them and drops the message: the caller would wait for ever. Marked,
-    they reach the tool, which refuses them with a sentence.
+    The SDK's parser refuses surrogates and drops the message: the caller would wait for ever.
+    Marked, they reach the tool, which refuses them with a sentence.
     """
-
-    def __init__(self, lines: AsyncIterable[str], calls: Calls) -> None:
-        self._lines = lines
-        self._calls = calls
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """The lines, mended where needed."""
-        async for line in self._lines:
-            yield mend(line) if "\\ud" in line or "\\uD" in line else line
-        await asyncio.sleep(LAST_LINE_SECONDS)
-        await self._calls.finish(LAST_ANSWER_SECONDS)
+    async for line in lines:
+        yield mend(line) if "\\ud" in line or "\\uD" in line else line
+    await asyncio.sleep(LAST_LINE_SECONDS)
+    await calls.finish(LAST_ANSWER_SECONDS)
 
 
 def mend(line: str) -> str:

@@ -75,7 +75,7 @@ class Guard:
         return None
 
     def _allowed_origin(self, origin: str, host: str) -> bool:
-        """Whether a page may call: a listed one, one of this server itself, one of this machine."""
+        """True of a page that is listed, of this server itself, or of this machine."""
         if not ORIGIN.fullmatch(origin):
             return False
         if {"*", origin.lower()} & self._origins:
@@ -84,7 +84,7 @@ class Guard:
 
 
 def allowed_host(given: str, allowed: Iterable[str]) -> bool:
-    """Whether a Host header is an IP address, localhost, or listed, with its port or without."""
+    """True of a Host that is an IP address, localhost, or listed, with its port or without."""
     name, port = split_host(given)
     if name is None:
         return False
@@ -95,7 +95,7 @@ def allowed_host(given: str, allowed: Iterable[str]) -> bool:
 
 
 def same_site(origin: str, host: str) -> bool:
-    """Whether a page is of this very server, or both page and server are of this machine."""
+    """True where a page is of this very server, or both page and server are of this machine."""
     try:
         page = urlsplit(origin)
         page_host = page.hostname
@@ -122,7 +122,7 @@ def split_host(given: str) -> tuple[str | None, str]:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host is this machine, for this machine alone."""
+    """True where a host is this machine, for this machine alone."""
     address = _address(name)
     return name == "localhost" or (address is not None and address.is_loopback)
 

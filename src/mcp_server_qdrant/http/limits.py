@@ -28,30 +28,19 @@ SMALL_BYTES, SMALL_SECONDS = 65_536, 2.0
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 
-_ANSWERS: dict[Refusal, tuple[int, str]] = {
-    "draining": (503, "The server is shutting down; try again, another one may answer."),
-    "busy": (429, "Others keep the server busy with all the requests it takes; try again shortly."),
-    "own_calls": (
-        429,
-        "You have as many requests under way as one caller may; try again when some are done.",
-    ),
-    "streams": (
-        429,
-        "Others keep open as many event streams as the server may have; try again shortly.",
-    ),
-    "own_streams": (429, "You keep open as many event streams as one caller may; close some."),
-    "sessions": (
-        429,
-        "Others keep open as many sessions as the server may have; try again later.",
-    ),
-    "own_sessions": (
-        429,
-        "You keep open as many sessions as one caller may; end some with DELETE, or wait until "
-        "unused ones have ended.",
-    ),
-    "too_large": (413, "The request is larger than the server takes; send less at once."),
-    "too_slow": (408, "The request did not arrive in time."),
+SENTENCES: dict[Refusal, str] = {
+    "draining": "The server is shutting down; try again, another one may answer.",
+    "busy": "Others keep the server busy with all the requests it takes; try again shortly.",
+    "own_calls": "You have as many requests under way as one caller may; wait for one to end.",
+    "streams": "Others keep open as many event streams as the server may have; try again shortly.",
+    "own_streams": "You keep open as many event streams as one caller may; close some.",
+    "sessions": "Others keep open as many sessions as the server may have; try again later.",
+    "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
+    "wait until unused ones have ended.",
+    "too_large": "The request is larger than the server takes; send less at once.",
+    "too_slow": "The request did not arrive in time.",
 }
+STATUSES: dict[Refusal, int] = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
 
 Serve = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 
@@ -155,14 +144,14 @@ async def _uncounted(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -
 
 
 def _is_stream(scope: Scope) -> bool:
-    """Whether the answer is a stream that stays open, and no call waits for its end."""
+    """True where the answer is a stream that stays open, and no call waits for its end."""
     if scope["method"] == "GET":
         return scope["path"] in STREAM_PATHS
     return LISTEN in scope["headers"]
 
 
 def _opens_session(scope: Scope) -> bool:
-    """Whether the request can only open a new session, where this server keeps sessions."""
+    """True where the request can only open a new session, where this server keeps sessions."""
     headers = Headers(scope=scope)
     fresh = scope["method"] == "POST" and scope["path"] == MCP and not headers.get(SESSION)
     return fresh and headers.get(VERSION, "") < SESSIONLESS
@@ -244,7 +233,7 @@ def _replay(body: Message, receive: Receive) -> Receive:
 
 
 def _may_answer(scope: Scope) -> bool:
-    """Whether it can be a client's small message within its session that asks for nothing.
+    """True where it can be a client's small message within its session that asks nothing.
 
     It answers what a call under way has asked, or takes a call back: refused, no call would end.
     """
@@ -268,7 +257,7 @@ def _declared(scope: Scope) -> int:
 
 def refusal(reason: Refusal) -> JSONResponse:
     """The status of the reason and one sentence, in the shape MCP clients know."""
-    status, sentence = _ANSWERS[reason]
-    error = {"code": SERVER_ERROR, "message": sentence}
+    status = STATUSES.get(reason, 429)
+    error = {"code": SERVER_ERROR, "message": SENTENCES[reason]}
     headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else None
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

@@ -235,5 +235,5 @@ class Load:
 
 
 def _is_last(message: Message) -> bool:
-    """Whether the answer ends with this message."""
+    """True where the answer ends with this message."""
     return message["type"] == "http.response.body" and not message.get("more_body")

@@ -61,7 +61,7 @@ class Watch:
             mcp.custom_route(path, methods=["GET"])(handler)
 
     def _of_a_tenant(self) -> bool:
-        """Whether the caller is one of several tenants, or may not administer."""
+        """True where the caller is one of several tenants, or may not administer."""
         who = caller()
         if self._claim is None or who is None:
             return False

@@ -125,7 +125,7 @@ async def test_keys_that_were_got_go_on_while_the_issuer_is_away(line, clock, ca
 
     assert len(line.asked) == 2
     assert len(caplog.messages) == 1
-    assert "those got before go on" in caplog.text
+    assert "those fetched before go on" in caplog.text
     assert "secret" not in caplog.text
 
 

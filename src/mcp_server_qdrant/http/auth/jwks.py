@@ -88,22 +88,24 @@ class Keys:
         return self._under_way
 
     async def _fetch(self) -> None:
-        client = httpx.AsyncClient(
-            transport=self._transport,
-            timeout=FETCH_SECONDS,
-            headers={"Accept": "application/json"},
-        )
         try:
-            async with asyncio.timeout(FETCH_SECONDS), client:
+            async with asyncio.timeout(FETCH_SECONDS), self._client() as client:
                 keys = await self._get(client)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
-            cached = "those got before go on" if self._keys else "there are none"
+            cached = "those fetched before go on" if self._keys else "there are none"
             reason = error if isinstance(error, _Unusable) else type(error).__name__
             logger.warning("The issuer's keys could not be fetched (%s): %s.", reason, cached)
         else:
             self._keys, self._fetched = keys, self._clock()
         finally:
             self._under_way = None
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=self._transport,
+            timeout=FETCH_SECONDS,
+            headers={"Accept": "application/json"},
+        )
 
     async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)

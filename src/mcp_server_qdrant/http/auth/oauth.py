@@ -98,7 +98,7 @@ class AccessTokens:
         return granted(name.removeprefix(prefix) for name in named)
 
 
-def _access_token(kind: Any) -> bool:
-    """Whether a header's `typ` is that of an access token, or says nothing."""
-    said = str(kind or "jwt").lower()
-    return said == "jwt" or said.endswith("at+jwt")
+def _access_token(typ: Any) -> bool:
+    """True where a header's `typ` is that of an access token, or missing."""
+    kind = str(typ or "jwt").lower()
+    return kind == "jwt" or kind.endswith("at+jwt")

@@ -52,7 +52,7 @@ class Entry(BaseModel):
         return Caller(self.name, granted(self.scopes), self.claims)
 
     def ended(self, now: datetime) -> bool:
-        """Whether its time is over; without a zone it is UTC."""
+        """True once its time is over; without a zone it is UTC."""
         end = self.expires
         return end is not None and now >= (end if end.tzinfo else end.replace(tzinfo=UTC))
 
@@ -150,7 +150,7 @@ class NamedTokens:
 
     @property
     def _lapsed(self) -> bool:
-        """Whether the file was not sound for so long that the tokens of before are none now."""
+        """True where the file is not sound for too long: the tokens read before count no more."""
         since = self._broken
         return since is not None and self._now() - since >= timedelta(seconds=STALE_SECONDS)
 

@@ -76,20 +76,20 @@ class Desk:
                     return []
             return sorted({value for _, value in pairs})
 
-        names = [one["name"] for one in found["collections"]]
+        names = [collection["name"] for collection in found["collections"]]
         each = await asyncio.gather(*map(of, names))
         return {"tags": {name: tags for name, tags in zip(names, each, strict=True) if tags}}
 
-    async def search(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """One search as qdrant-find does it, with why each result ranks there."""
-        return await self._timed(self.arguments(asked) | {"explain": True})
+        return await self._timed(self.arguments(body) | {"explain": True})
 
-    async def compare(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def compare(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The same search by every algorithm.
 
         One search goes before, so that none pays for what the others then find in the caches.
         """
-        arguments = self.arguments(asked)
+        arguments = self.arguments(body)
         await self._tried(arguments)
         runs = [await self._tried(arguments | {"algorithm": name}) for name in ALGORITHMS]
         if all("error" in run for run in runs):
@@ -98,20 +98,20 @@ class Desk:
         rows = zip(ALGORITHMS, runs, strict=True)
         return {"algorithms": [compared(name, run, reference) for name, run in rows]}
 
-    async def map(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def map(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
 
         `search` is what `search` takes; `places` asks only where its hits lie, without the points.
         """
-        _known(asked, {"collections", "points", "search", "places"})
+        _known(body, {"collections", "points", "search", "places"})
         request = MapRequest(
-            collections=_names(asked.get("collections")),
-            limit=_points(asked.get("points")),
-            search=await self._request(asked["search"]) if asked.get("search") else None,
+            collections=_names(body.get("collections")),
+            limit=_points(body.get("points")),
+            search=await self._request(body["search"]) if body.get("search") else None,
         )
         projector = (await self._services()).projector
         drawn: dict[str, Any] = await projector.encoded(await projector.view(request), AXES)
-        if asked.get("places"):
+        if body.get("places"):
             for panel in drawn["panels"]:
                 panel["groups"] = [
                     {key: group[key] for key in ("collection", "total", "count")}
@@ -119,34 +119,34 @@ class Desk:
                 ]
         return drawn
 
-    async def _request(self, asked: Any) -> SearchRequest:
-        if not isinstance(asked, dict):
+    async def _request(self, body: Any) -> SearchRequest:
+        if not isinstance(body, dict):
             raise RequestError("search must be an object.")
         noted: list[SearchRequest] = []
         reset = _NOTED.set(noted)
         try:
-            await self._run("qdrant-find", self.arguments(asked))
+            await self._run("qdrant-find", self.arguments(body))
         finally:
             _NOTED.reset(reset)
         return noted[0]
 
-    async def text(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def text(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The whole text of one point, with its metadata, source and neighbouring parts."""
-        _known(asked, {"id", "collection", "neighbours"})
+        _known(body, {"id", "collection", "neighbours"})
         arguments = {
-            "ids": [asked.get("id")],
-            "collection_name": asked.get("collection"),
-            "neighbours": asked.get("neighbours"),
+            "ids": [body.get("id")],
+            "collection_name": body.get("collection"),
+            "neighbours": body.get("neighbours"),
         }
         return await self._run("qdrant-get", arguments)
 
-    def arguments(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A search of the page as arguments of qdrant-find."""
-        taken = set(self._tools["qdrant-find"].parameters["properties"]) - NOT_ASKED
-        _known(asked, taken | {"tags"})
-        arguments = {name: value for name, value in asked.items() if name != "tags"}
-        if asked.get("tags"):
-            arguments["query_filter"] = tagged(asked["tags"])
+        offered = set(self._tools["qdrant-find"].parameters["properties"]) - NOT_ASKED
+        _known(body, offered | {"tags"})
+        arguments = {name: value for name, value in body.items() if name != "tags"}
+        if body.get("tags"):
+            arguments["query_filter"] = tagged(body["tags"])
         return arguments
 
     async def _timed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class Desk:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
         result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", None))
         if result.is_error:
-            said = (part.text for part in result.content if isinstance(part, TextContent))
-            raise RequestError(" ".join(said))
+            texts = (part.text for part in result.content if isinstance(part, TextContent))
+            raise RequestError(" ".join(texts))
         return dict(result.structured_content or {})
 
 
@@ -185,8 +185,8 @@ def _points(points: Any) -> int:
     return points
 
 
-def _known(asked: Mapping[str, Any], names: set[str]) -> None:
-    if unknown := sorted(set(asked) - names):
+def _known(body: Mapping[str, Any], names: set[str]) -> None:
+    if unknown := sorted(set(body) - names):
         raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
@@ -198,7 +198,7 @@ def tagged(tags: Any) -> dict[str, Any]:
 
 
 def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]]) -> dict[str, Any]:
-    """One row: how many results, how relevant on average, how long, how many hybrid has too."""
+    """One row: results, mean relevance, time, and the share that hybrid has too."""
     results = run["results"]
     count = len(results)
     return {
@@ -208,12 +208,12 @@ def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]])
         "ms": run["ms"],
         "overlap": round(len(_keys(run) & reference) / count, 3) if count else None,
         "hits": [
-            {key: one.get(key) for key in ("id", "collection", "title", "relevance")}
-            for one in results
+            {key: hit.get(key) for key in ("id", "collection", "title", "relevance")}
+            for hit in results
         ],
         "error": run.get("error"),
     }
 
 
 def _keys(run: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(one["collection"], one["id"]) for one in run["results"]}
+    return {(hit["collection"], hit["id"]) for hit in run["results"]}

@@ -88,7 +88,7 @@ def _call(answer: Answer) -> Endpoint:
         if fault := refusal(request):
             return _error(*fault)
         try:
-            return _json(200, await answer(await _asked(request)))
+            return _json(200, await answer(await _body(request)))
         except RequestError as error:
             return _error(422, str(error))
         except BackendError as error:
@@ -107,7 +107,7 @@ def refusal(request: Request) -> tuple[int, str] | None:
     return None
 
 
-async def _asked(request: Request) -> Mapping[str, Any]:
+async def _body(request: Request) -> Mapping[str, Any]:
     """The body. Raises RequestError where it is not a JSON object, or too long."""
     body = bytearray()
     async for part in request.stream():
@@ -115,12 +115,12 @@ async def _asked(request: Request) -> Mapping[str, Any]:
         if len(body) > MAX_BODY:
             raise RequestError("The request is too long: ask for less.")
     try:
-        asked = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         raise RequestError("The request is not JSON.") from None
-    if not isinstance(asked, dict):
+    if not isinstance(fields, dict):
         raise RequestError("The request is not a JSON object.")
-    return asked
+    return fields
 
 
 def _error(status: int, sentence: str) -> Response:
