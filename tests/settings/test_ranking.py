@@ -15,7 +15,7 @@ def test_by_default_nothing_is_reranked_or_spread(loaded):
     settings = loaded()
 
     assert (settings.diversity, settings.rerank) == (0.0, False)
-    assert settings.rerank_limits == RerankLimits(pool=30, seconds=3, rest=30)
+    assert settings.rerank_limits == RerankLimits(pool=30, seconds=3, cooldown=30)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_by_default_nothing_is_reranked_or_spread(loaded):
         ({"RERANK_LIMITS": "pool=1"}, "RERANK_LIMITS: pool: must be between 2 and 200."),
         ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: seconds: must be more than 0."),
         ({"RERANK_LIMITS": "seconds=inf"}, "RERANK_LIMITS: seconds: must be more than 0."),
-        ({"RERANK_LIMITS": "rest=nan"}, "RERANK_LIMITS: rest: must be more than 0."),
+        ({"RERANK_LIMITS": "cooldown=nan"}, "RERANK_LIMITS: cooldown: must be more than 0."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},

@@ -19,7 +19,7 @@ class RerankLimits(Group):
 
     pool: int = Field(30, ge=2, le=200, description="results that are reranked")
     seconds: Positive = Field(3.0, description="until the order stays as it is")
-    rest: Positive = Field(30.0, description="seconds without reranking after a failure")
+    cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")
 
 
 def _by_size(value: Any) -> Any:
