@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import Services, assemble, wire
-from mcp_server_qdrant.app.tenants import KEPT, Tenants
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
 from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
@@ -52,7 +52,7 @@ class House:
 
     def of(self, tenant: str) -> Services:
         with by(tenant):
-            return self.tenants.mine()
+            return self.tenants.of_caller()
 
 
 @pytest.fixture(params=["memory", "edge"])
@@ -95,7 +95,7 @@ async def test_what_others_insert_changes_nothing_in_my_results(house):
 
     afterwards = [await find(red, query, "notes", limit=20) for query in queries]
     with by("red"):
-        anew = house.anew().mine()
+        anew = house.anew().of_caller()
     fresh = [await find(anew, query, "notes", limit=20) for query in queries]
     for pages in (afterwards, fresh):
         assert ids(pages) == ids(before)
@@ -323,7 +323,7 @@ async def test_the_claim_has_the_name_that_the_settings_say():
     async with memory_engine() as engine:
         tenants = House(engine, FakeEncoder(), tenant_claim="https://x.example/org").tenants
         with by("red", **{"https://x.example/org": "blue"}):
-            assert tenants.mine().store is not None
+            assert tenants.of_caller().store is not None
         assert list(tenants._known) == ["blue"]
 
 
@@ -333,14 +333,14 @@ async def test_without_a_caller_the_tenant_is_that_of_the_settings():
         await remember(house.of("red"), "notes", "red's text")
         await remember(house.of("blue"), "notes", "blue's text")
 
-        assert texts(await find(house.tenants.mine(), "text")) == ["red's text"]
+        assert texts(await find(house.tenants.of_caller(), "text")) == ["red's text"]
 
 
 async def test_without_caller_and_setting_every_call_is_refused():
     async with memory_engine() as engine:
         house = House(engine, FakeEncoder())
         with pytest.raises(RequestError, match="Tenants are kept apart here"):
-            house.tenants.mine()
+            house.tenants.of_caller()
         with pytest.raises(ConfigError, match="set TENANT_ID too"):
             wire(make_settings(tenant_field="tenant"), engine, registry(FakeEncoder()))
 

@@ -3,7 +3,8 @@
 import pytest
 
 from mcp_server_qdrant.app.local_models import open_host
-from mcp_server_qdrant.app.services import _dense_share, _reranker
+from mcp_server_qdrant.app.models import open_reranker
+from mcp_server_qdrant.app.services import _dense_share
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
@@ -64,11 +65,11 @@ def test_the_key_is_masked(loaded):
 )
 def test_what_reranks_follows_from_the_settings(values, kind, name):
     settings = make_settings(**values)
-    reranker = _reranker(settings, open_host(settings))
+    reranker = open_reranker(settings, open_host(settings))
 
     assert type(reranker) is kind
     assert reranker.name == name
-    assert _reranker(make_settings(rerank_provider="none"), open_host(settings)) is None
+    assert open_reranker(make_settings(rerank_provider="none"), open_host(settings)) is None
 
 
 def steps(settings) -> list[float]:

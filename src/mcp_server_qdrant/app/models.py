@@ -1,4 +1,4 @@
-"""From the settings to the encoders, and to the metadata of new collections."""
+"""From the settings to encoders and rerankers, and to the metadata of new collections."""
 
 from dataclasses import fields
 from functools import partial
@@ -13,14 +13,19 @@ from mcp_server_qdrant.encoders.choice import (
 )
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
+from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
+from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.openai import Bounds
+from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.qdrant.inference import key_header
 from mcp_server_qdrant.qdrant.points import Blueprint
 from mcp_server_qdrant.qdrant.remote import Cluster
+from mcp_server_qdrant.search.rerank import Bounds as RerankBounds
+from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 
 # Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
@@ -128,6 +133,31 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
     return Prefixes(
         settings.prefix(settings.embedding_options.query_prefix, known.query),
         settings.prefix(settings.embedding_options.passage_prefix, known.passage),
+    )
+
+
+def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
+    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
+    reranker = open_reranker(settings, host or open_host(settings))
+    if reranker and settings.rerank:
+        reranker.start()
+    return Rerank(reranker, RerankBounds(**settings.rerank_limits.model_dump()))
+
+
+def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
+    """The reranker as configured; None where there is to be none."""
+    provider, key = settings.rerank_provider, settings.rerank_api_key
+    if provider == "none":
+        return None
+    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
+        model = settings.rerank_model or DEFAULT_RERANKER
+        spec = local_model(settings, model, settings.rerank_model_path, "rerank")
+        return HostedReranker(host, spec)
+    return HttpReranker(
+        settings.rerank_url,
+        speech=provider,
+        model=settings.rerank_model,
+        api_key=key.get_secret_value() if key else None,
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.app.tenants import Tenants
     from mcp_server_qdrant.http.watch import Watch
 
-    Opened = Services | Tenants[Services]
+    Opened = Services | Tenants
     Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]]], None]
 
 NAME = "mcp-server-qdrant"
@@ -74,7 +74,7 @@ class Opening:
 
     async def services(self) -> "Services":
         """The open services of the caller's tenant. Raises why there are none."""
-        return (await asyncio.shield(self.begin())).mine()
+        return (await asyncio.shield(self.begin())).of_caller()
 
     async def _close(self) -> None:
         task, self._task = self._task, None
@@ -120,19 +120,19 @@ class Calls:
             await asyncio.wait_for(self._idle.wait(), seconds)
 
 
-def import_services() -> Any:
+def import_services() -> None:
     """Import the services, with as little of qdrant-client's dependencies as possible."""
     import_qdrant_client()
-    return importlib.import_module("mcp_server_qdrant.app.services")
+    importlib.import_module("mcp_server_qdrant.app.tenants")
 
 
 async def open_lazily(settings: Settings) -> "Services":
     """The services of a command."""
-    services: Services = await _opened(settings, "open_services")
+    services: Services = await _opened(settings, callers=False)
     return services
 
 
-async def _opened(settings: Settings, how: str) -> Any:
+async def _opened(settings: Settings, *, callers: bool = True) -> Any:
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
     All that was loaded until now is kept out of garbage collection, which would otherwise walk
@@ -146,8 +146,11 @@ async def _opened(settings: Settings, how: str) -> Any:
         # The host starts, and loads the model, while this process imports.
         loading = asyncio.create_task(hosts.load_default(settings, host))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())
-        module = await asyncio.to_thread(import_services)
-        return await getattr(module, how)(settings, host)
+        await asyncio.to_thread(import_services)
+        from mcp_server_qdrant.app import services, tenants
+
+        opening = tenants.open_for_callers if callers else services.open_services
+        return await opening(settings, host)
     finally:
         gc.freeze()
         gc.enable()
@@ -167,7 +170,7 @@ def make_server(
     `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
-    open_services = open_services or (lambda: _opened(settings, "open_for_callers"))
+    open_services = open_services or (lambda: _opened(settings))
     opening = Opening(open_services, watch.telemetry if watch else None)
 
     tools = make_tools(opening.services, options_of(settings))

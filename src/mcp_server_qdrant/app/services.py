@@ -11,20 +11,16 @@ from functools import partial
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.check import CheckedLookup, CheckedPipeline
-from mcp_server_qdrant.app.local_models import local_model, open_host
-from mcp_server_qdrant.app.models import blueprint, cluster, inference_headers, open_encoders
-from mcp_server_qdrant.app.shared import Shared
-from mcp_server_qdrant.app.tenants import Tenants, View, tenant_of_call
-from mcp_server_qdrant.app.upkeep import import_local_mode
+from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.shared import Shared, View
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
-from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL, HostedReranker
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files import walk
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
@@ -32,7 +28,6 @@ from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.lookup import Lookup
@@ -42,7 +37,6 @@ from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline
 from mcp_server_qdrant.search.query import Rules
-from mcp_server_qdrant.search.rerank import Bounds, Rerank
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
@@ -72,8 +66,8 @@ class Services:
     background: Background
     shared: Shared
 
-    def mine(self) -> "Services":
-        """What the caller may use: all of it."""
+    def of_caller(self) -> "Services":
+        """The services that the caller may use: these."""
         return self
 
     def record(self, recorder: Recorder) -> None:
@@ -81,7 +75,7 @@ class Services:
         self.pipeline.recorder = recorder
 
     def work(self) -> dict[str, int]:
-        """What was written since the start, by kind, and what is kept in step."""
+        """Counts of writes since the start, by kind, and of the folders kept in step."""
         return {**self.shared.work(), **self.background.counts()}
 
     def faults(self) -> list[str]:
@@ -89,8 +83,8 @@ class Services:
         parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
 
-    async def rest(self) -> None:
-        """Stop what goes on in the background."""
+    async def stop(self) -> None:
+        """Stop the work in the background."""
         await self.background.close()
         await self.projector.close()
         await self.pipeline.tags.close()
@@ -99,7 +93,8 @@ class Services:
 
     async def close(self) -> None:
         """Let engine and models go."""
-        await self.shared.close([self])
+        await self.stop()
+        await self.shared.close()
 
 
 async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
@@ -108,62 +103,27 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
     _check_named(settings)
-    return wire(settings, await _client(settings), open_encoders(settings, host))
+    return wire(settings, await open_engine(settings), open_encoders(settings, host))
 
 
-async def open_for_callers(
-    settings: Settings, host: ModelHost | None = None
-) -> "Services | Tenants[Services]":
-    """The same for a server, whose callers may be of several tenants."""
-    return assemble(settings, await _client(settings), open_encoders(settings, host))
-
-
-async def _client(settings: Settings) -> AsyncQdrantBase:
-    key = settings.qdrant_api_key
-    client = await open_client(
-        url=settings.qdrant_url,
-        api_key=key.get_secret_value() if key else None,
-        prefer_grpc=settings.cluster.grpc,
-        local_path=settings.local_path,
-        timeout=settings.qdrant_timeout,
-        inference=inference_headers(settings),
-        cluster=cluster(settings),
-    )
+async def open_engine(settings: Settings) -> AsyncQdrantBase:
+    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
+    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
     return client
 
 
-def assemble(
-    settings: Settings, client: AsyncQdrantBase, encoders: Registry
-) -> Services | Tenants[Services]:
-    """The services over an open engine, for each tenant its own where tenants are kept apart."""
-    if not settings.tenant_field:
-        return wire(settings, client, encoders)
-    shared = _shared(settings, client, encoders)
-    return Tenants(
-        partial(tenant_of_call, settings),
-        lambda name: services_of(shared, name),
-        shared,
-        settings.tenant_id,
-    )
-
-
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine, of the one tenant that the settings name, if any."""
     _check_named(settings)
-    shared = _shared(settings, client, encoders)
+    shared = Shared(settings, client, encoders)
     return services_of(shared, settings.tenant_id if settings.tenant_field else None)
 
 
 def _check_named(settings: Settings) -> None:
     if settings.tenant_field and settings.tenant_id is None:
-        raise ConfigError("Whose points are meant? TENANT_FIELD is set: set TENANT_ID too.")
-
-
-def _shared(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Shared:
-    rerank = _rerank(settings, encoders.host or open_host(settings))
-    return Shared(settings, client, encoders, rerank)
+        raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
 
 
 def services_of(shared: Shared, tenant: str | None) -> Services:
@@ -213,7 +173,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
 
 
 def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
-    """What finds by id; its answers checked where the operator says so."""
+    """Finds by id; its answers are checked where the operator says so."""
     points = shared.points(view, view.reader)
     if shared.check is None or view.tenant is None:
         return Lookup(catalog, points)
@@ -244,7 +204,7 @@ def _written(
     collection: str,
     texts: Sequence[str],
 ) -> None:
-    """What a search remembers of a collection follows what was written to it."""
+    """Bring up to date what searches remember of a collection."""
     projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
@@ -252,7 +212,7 @@ def _written(
 
 
 def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
-    """And what was deleted is forgotten."""
+    """Forget what searches remember of deleted texts."""
     projector.changed(collection)
     pipeline.terms.forget(collection)
     pipeline.tags.changed(collection)
@@ -300,34 +260,6 @@ def _pipeline(
             title_factor=TITLE_FACTOR,
         ),
         shared.rerank,
-    )
-
-
-def _rerank(settings: Settings, host: ModelHost) -> Rerank:
-    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = _reranker(settings, host)
-    if reranker and settings.rerank:
-        reranker.start()
-    return Rerank(
-        reranker,
-        Bounds(**settings.rerank_limits.model_dump()),
-    )
-
-
-def _reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
-    provider, key = settings.rerank_provider, settings.rerank_api_key
-    if provider == "none":
-        return None
-    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
-        model = settings.rerank_model or DEFAULT_MODEL
-        return HostedReranker(
-            host, local_model(settings, model, settings.rerank_model_path, "rerank")
-        )
-    return HttpReranker(
-        settings.rerank_url,
-        speech=provider,
-        model=settings.rerank_model,
-        api_key=key.get_secret_value() if key else None,
     )
 
 

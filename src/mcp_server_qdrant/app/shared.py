@@ -1,15 +1,16 @@
-"""What all services over one engine share: the engine, the models, the filling of points."""
+"""The parts that all services over one engine share: engine, models, the filling of points."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from mcp_server_qdrant.app.check import HitCheck
-from mcp_server_qdrant.app.models import open_choice
-from mcp_server_qdrant.app.tenants import View, view_of
+from mcp_server_qdrant.app.models import open_choice, open_rerank
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.notation import Identify, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
@@ -21,33 +22,47 @@ from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.points import Points, Tally
 from mcp_server_qdrant.qdrant.query import Queries
-from mcp_server_qdrant.qdrant.tenant.reads import Corpus
+from mcp_server_qdrant.qdrant.tenant.guard import Tenant
+from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
+from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
 from mcp_server_qdrant.qdrant.trips import EdgeQueries
 from mcp_server_qdrant.settings.environment import Settings
 
 
-class Resting(Protocol):
-    """What does things in the background."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of the engine that one set of services works with; by default all of it.
 
-    async def rest(self) -> None:
-        """Stop."""
+    `reader` is for searches, `writer` for storing and deleting; `words` names the vocabularies on
+    disk, `indexes` are payload fields that new collections index, `hidden` those that no caller may
+    filter by.
+    """
+
+    reader: Any
+    writer: Any
+    encoders: Registry
+    identify: Identify = point_id
+    words: str = ""
+    indexes: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    tenant: str | None = None
 
 
 class Shared:
-    """What all services over one engine have in common; nothing of it remembers contents."""
+    """Common parts of all services over one engine; none of them remembers contents."""
 
-    def __init__(self, settings: Settings, client: Any, encoders: Registry, rerank: Any) -> None:
+    def __init__(self, settings: Settings, client: Any, encoders: Registry) -> None:
         encoders.default.start()
         self.settings = settings
         self.client = client
         self.encoders = encoders
         self.bm25 = Bm25Encoder(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
-        self.rerank = rerank
+        self.rerank = open_rerank(settings, encoders.host)
         self.check = _check(settings)
         self._tally = Tally()
         remote = settings.qdrant_url not in (None, ":memory:")
-        self.corpus = Corpus(partial(_version, client) if remote else None)
+        self._corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client, client, encoders)
         self.everything = self._catalog_of(self._all)
         self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
@@ -61,7 +76,7 @@ class Shared:
         self.filling = None if settings.qdrant_read_only else fill()
 
     def work(self) -> dict[str, int]:
-        """What was written since the start, by kind."""
+        """Counts of writes since the start, by kind."""
         return {"points_written": self._tally.written, "vectors_filled": self._tally.filled}
 
     def pending(self) -> None:
@@ -91,7 +106,6 @@ class Shared:
             self._backfill.met(due)
 
     def _upgraded(self, name: str) -> None:
-        """A collection turned out to have been upgraded."""
         self._backfill.upgraded(name)
 
     async def _refill(self, name: str) -> None:
@@ -120,17 +134,27 @@ class Shared:
         return EdgeQueries(view.reader, view.hidden, read)
 
     def view(self, tenant: str | None) -> View:
-        """What a tenant works with; where none are kept apart, everyone with everything."""
+        """The view of a tenant, which leads to nobody else's points; of everything where None."""
         if tenant is None:
             if self.settings.tenant_field:
                 raise ConfigError("Tenants are kept apart: nobody gets everything.")
             return self._all
-        return view_of(tenant, self.settings, self.client, self.encoders, self.corpus)
+        assert self.settings.tenant_field is not None
+        kept = Tenant(tenant, self.settings.tenant_field, self.settings.tenant_shared_field)
+        seen: dict[str, tuple[float, bool]] = {}  # the reader sees at once what the writer stores
+        return View(
+            reader=TenantClient(self.client, kept, self._corpus, seen),
+            writer=TenantWriter(self.client, kept, self._corpus, seen),
+            encoders=self.encoders.for_owner(tenant),
+            identify=point_ids_of(tenant),
+            words=f"\0{tenant}",
+            indexes=kept.indexes,
+            hidden=kept.hidden,
+            tenant=tenant,
+        )
 
-    async def close(self, several: Sequence[Resting]) -> None:
-        """Let engine and models go, and these services before them."""
-        for services in several:
-            await services.rest()
+    async def close(self) -> None:
+        """Let engine and models go."""
         await self.tasks.close()
         await self.everything.close()
         await self.rerank.close()

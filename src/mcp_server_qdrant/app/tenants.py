@@ -1,89 +1,38 @@
-"""Whose call it is, and what of the engine that tenant gets."""
+"""The services of each tenant, and whose call it is."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
 
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, open_engine, services_of, wire
+from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import Identify, point_id, point_ids_of
 from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant
-from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
-from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
+from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
 
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
 LONGEST_NAME = 255
 
 
-class One(Protocol):
-    """The services of one tenant."""
-
-    def record(self, recorder: Recorder) -> None:
-        """Tell it how searches go."""
-
-    def work(self) -> dict[str, int]:
-        """What was written since the start, by kind."""
+async def open_for_callers(
+    settings: Settings, host: ModelHost | None = None
+) -> "Services | Tenants":
+    """The services of a server, whose callers may be of several tenants; as `open_services`."""
+    return assemble(settings, await open_engine(settings), open_encoders(settings, host))
 
 
-S = TypeVar("S", bound=One)
-
-
-class Common(Protocol):
-    """What all of them share."""
-
-    @property
-    def everything(self) -> Any:
-        """All collections, shown to nobody."""
-
-    @property
-    def encoders(self) -> Any:
-        """The embedding models."""
-
-    def work(self) -> dict[str, int]:
-        """What was written since the start, by kind."""
-
-    async def close(self, several: Sequence[Any]) -> None:
-        """Let go of it and of these services."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What one set of services works with; by default all of the engine.
-
-    `reader` for searches, `writer` for what stores and deletes; `words` names the vocabularies on
-    disk, `indexes` are payload fields that new collections index, `hidden` those that no caller may
-    filter by.
-    """
-
-    reader: Any
-    writer: Any
-    encoders: Registry
-    identify: Identify = point_id
-    words: str = ""
-    indexes: Mapping[str, Any] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
-    tenant: str | None = None
-
-
-def view_of(name: str, settings: Settings, client: Any, encoders: Registry, corpus: Corpus) -> View:
-    """The view of one tenant: nothing of it leads to another's points."""
-    assert settings.tenant_field is not None
-    tenant = Tenant(name, settings.tenant_field, settings.tenant_shared_field)
-    seen: dict[str, tuple[float, bool]] = {}  # what one stores the other sees at once
-    return View(
-        reader=TenantClient(client, tenant, corpus, seen),
-        writer=TenantWriter(client, tenant, corpus, seen),
-        encoders=encoders.for_owner(name),
-        identify=point_ids_of(name),
-        words=f"\0{name}",
-        indexes=tenant.indexes,
-        hidden=tenant.hidden,
-        tenant=name,
-    )
+def assemble(
+    settings: Settings, client: AsyncQdrantBase, encoders: Registry
+) -> "Services | Tenants":
+    """The services over an open engine, for each tenant its own where tenants are kept apart."""
+    if not settings.tenant_field:
+        return wire(settings, client, encoders)
+    return Tenants(Shared(settings, client, encoders))
 
 
 def tenant_of_call(settings: Settings) -> str:
@@ -96,61 +45,50 @@ def tenant_of_call(settings: Settings) -> str:
             )
         return settings.tenant_id
     claim = settings.tenant_claim or settings.tenant_field
-    said = who.claims.get(claim or "")
-    if not isinstance(said, str) or not said.strip() or len(said) > LONGEST_NAME:
+    name = who.claims.get(claim or "")
+    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
         raise RequestError(f"This token names no tenant: it needs the claim {claim!r}, a text.")
-    return said
+    return name
 
 
-class Tenants(Generic[S]):
-    """The services of each tenant, those used last remembered, and always those of `fixed`.
+class Tenants:
+    """The services of each tenant: of those used last, and always of TENANT_ID.
 
-    All that services remember (names, counts, words, tags) is of one tenant, as they are.
+    All that services remember (names, counts, words, tags) is one tenant's, as they are.
     """
 
-    def __init__(
-        self,
-        who: Callable[[], str],
-        make: Callable[[str], S],
-        common: Common,
-        fixed: str | None = None,
-    ) -> None:
-        self._who = who
-        self._make = make
-        self._common = common
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._recorder: Recorder | None = None
-        self._known: OrderedDict[str, S] = OrderedDict()
-        self._fixed = None if fixed is None else (fixed, make(fixed))  # it may sync folders
+        self._known: OrderedDict[str, Services] = OrderedDict()
+        self._fixed_name = shared.settings.tenant_id
+        # It may sync folders, and so is never forgotten.
+        self._fixed = services_of(shared, self._fixed_name) if self._fixed_name else None
 
-    def mine(self) -> S:
+    def of_caller(self) -> Services:
         """Those of the call under way. Raises RequestError where it has no tenant."""
-        return self.of(self._who())
-
-    def of(self, name: str) -> S:
-        """Those of a tenant."""
-        if self._fixed is not None and self._fixed[0] == name:
-            return self._fixed[1]
-        services = self._known.pop(name, None) or self._made(name)
+        name = tenant_of_call(self._shared.settings)
+        if self._fixed is not None and self._fixed_name == name:
+            return self._fixed
+        services = self._known.pop(name, None)
+        if services is None:
+            services = services_of(self._shared, name)
+            if self._recorder is not None:
+                services.record(self._recorder)
         self._known[name] = services
         if len(self._known) > KEPT:
-            self._known.popitem(last=False)  # what it is doing it finishes
-        return services
-
-    def _made(self, name: str) -> S:
-        services = self._make(name)
-        if self._recorder is not None:
-            services.record(self._recorder)
+            self._known.popitem(last=False)  # it finishes its work under way
         return services
 
     @property
-    def catalog(self) -> Any:
+    def catalog(self) -> Catalog:
         """All collections, to see whether the engine answers."""
-        return self._common.everything
+        return self._shared.everything
 
     @property
-    def encoders(self) -> Any:
+    def encoders(self) -> Registry:
         """The embedding models."""
-        return self._common.encoders
+        return self._shared.encoders
 
     def record(self, recorder: Recorder) -> None:
         """Tell `recorder` how searches go, whoever's."""
@@ -159,13 +97,14 @@ class Tenants(Generic[S]):
             services.record(recorder)
 
     def work(self) -> dict[str, int]:
-        """What was written since the start, by kind, for all tenants."""
-        return self._common.work() if self._fixed is None else self._fixed[1].work()
-
-    def _all(self) -> list[S]:
-        fixed = [] if self._fixed is None else [self._fixed[1]]
-        return [*fixed, *self._known.values()]
+        """Counts of writes since the start, by kind, for all tenants."""
+        return self._shared.work() if self._fixed is None else self._fixed.work()
 
     async def close(self) -> None:
         """Let engine and models go."""
-        await self._common.close(self._all())
+        for services in self._all():
+            await services.stop()
+        await self._shared.close()
+
+    def _all(self) -> list[Services]:
+        return [*([self._fixed] if self._fixed else []), *self._known.values()]

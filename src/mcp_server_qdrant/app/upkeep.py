@@ -1,4 +1,4 @@
-"""Composition root of upkeep: importing, upgrading and copying whole collections."""
+"""Engines opened for upkeep: importing, upgrading and copying whole collections."""
 
 import contextlib
 import logging
@@ -21,16 +21,17 @@ from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
+from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.settings.environment import Settings
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
-SHARDS = "shards"  # what the embedded engine has in its folder, and local mode has not
+SHARDS = "shards"  # in folders of the embedded engine alone
 
 logger = logging.getLogger(__name__)
 
 
 async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None:
-    """What the official server left in the engine's folder becomes the engine's, once."""
+    """Import collections of the official server in the engine's folder, once."""
     bulk = Bulk(client, settings.qdrant_content_fields)
     upgrades = upgrades_of(settings, bulk)
 
@@ -69,7 +70,9 @@ async def engine(
 
     Raises ConfigError, RequestError, EngineUnavailable.
     """
-    client = await (_own(settings) if where is None else _other(where, settings, new=new))
+    patience = max(PATIENCE, settings.qdrant_timeout)
+    opening = own_client(settings, patience) if where is None else _other(where, settings, new=new)
+    client = await opening
     try:
         if where is None and settings.qdrant_url is None:
             await import_local_mode(settings, client)
@@ -93,7 +96,7 @@ async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | 
 
 
 def kind(where: str) -> str:
-    """What is there: `url`, `ours` (a folder of the embedded engine), `local mode`, `nothing`."""
+    """The kind of a place: `url`, `ours` (of the embedded engine), `local mode`, `nothing`."""
     if "://" in where:
         return "url"
     if (Path(where) / SHARDS).is_dir():
@@ -101,15 +104,19 @@ def kind(where: str) -> str:
     return "local mode" if is_local_mode(Path(where)) else "nothing"
 
 
-async def _own(settings: Settings) -> AsyncQdrantBase:
+async def own_client(
+    settings: Settings, timeout: float, cluster: Cluster | None = None
+) -> AsyncQdrantBase:
+    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
     key = settings.qdrant_api_key
     return await open_client(
         url=settings.qdrant_url,
         api_key=key.get_secret_value() if key else None,
         prefer_grpc=settings.cluster.grpc,
         local_path=settings.local_path,
-        timeout=max(PATIENCE, settings.qdrant_timeout),
+        timeout=timeout,
         inference=inference_headers(settings),
+        cluster=cluster,
     )
 
 
