@@ -71,6 +71,7 @@ ONLY_BY = {
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
     "search/explain.py": ("search/present.py",),
+    "search/rerank.py": ("search/pipeline.py", "app/models.py"),
     "search/*": ("search/pipeline.py", "app/services.py"),
 }
 OWNERS = {  # third party -> the files that may import it

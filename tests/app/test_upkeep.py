@@ -54,9 +54,7 @@ async def test_points_are_the_same_and_the_old_files_untouched(tmp_path, caplog)
         with caplog.at_level(logging.WARNING):
             await import_local_mode(settings_of(tmp_path), engine)
         found = await points(engine)
-        services = wire(
-            settings_of(tmp_path, qdrant_read_only=True), engine, registry(FakeEncoder())
-        )
+        services = reader(tmp_path, engine.client)  # only the engine itself can be searched
         page = await find(services, "n37", "notes", explain=True)
         (info,) = await services.catalog.describe()
         await services.close()

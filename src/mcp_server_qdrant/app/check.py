@@ -21,8 +21,6 @@ from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.search.pipeline import Pipeline
 
-LARGEST = 1_000_000
-
 Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
 
 
@@ -30,14 +28,7 @@ class HitCheck:
     """Asks which hits may be shown; `seconds` for the whole answer."""
 
     def __init__(self, url: str, key: str | None, seconds: float = 2.0) -> None:
-        self._endpoint = Endpoint(
-            url,
-            name="The check",
-            setting="TENANT_CHECK_URL",
-            suffixes=("",),
-            api_key=key,
-            largest=LARGEST,
-        )
+        self._endpoint = Endpoint(url, name="The check", setting="TENANT_CHECK_URL", api_key=key)
         self._seconds = seconds
 
     async def allowed(self, tenant: str, hits: Sequence[Shown]) -> set[Shown]:
@@ -52,25 +43,16 @@ class HitCheck:
         }
         try:
             answer = await self._endpoint.post(body, self._seconds)
-        except HttpFault as error:
+            verdicts = json.loads(answer.body)["allow"] if answer.ok else None
+        except (HttpFault, ValueError, LookupError, TypeError, RecursionError) as error:
             raise CheckUnavailable from error
-        verdicts = _verdicts(answer.body) if answer.ok else None
-        if verdicts is None or len(verdicts) != len(hits):
+        if not isinstance(verdicts, list) or [*map(type, verdicts)] != [bool] * len(hits):
             raise CheckUnavailable
         return {hit for hit, allow in zip(hits, verdicts, strict=True) if allow}
 
     async def close(self) -> None:
         """Let the connections go."""
         await self._endpoint.close()
-
-
-def _verdicts(body: bytes) -> list[bool] | None:
-    try:
-        said = json.loads(body)["allow"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    sound = isinstance(said, list) and all(isinstance(one, bool) for one in said)
-    return said if sound else None
 
 
 class CheckedPipeline(Pipeline):
@@ -85,16 +67,16 @@ class CheckedPipeline(Pipeline):
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request; without results where they could not be checked."""
         page = await super().search(request)
-        hits = {_shown(one.document) for one in page.results}
-        also = {(c, p, None) for one in page.results for c, p in one.also}
+        hits = {_shown(hit.document) for hit in page.results}
+        also = {(c, p, None) for hit in page.results for c, p in hit.also}
         try:
             allowed = await self._check.allowed(self._tenant, [*hits, *also])
         except CheckUnavailable as error:
             return replace(page, results=(), notes=(str(error),))
         kept = [
-            replace(one, also=tuple((c, p) for c, p in one.also if (c, p, None) in allowed))
-            for one in page.results
-            if _shown(one.document) in allowed
+            replace(hit, also=tuple((c, p) for c, p in hit.also if (c, p, None) in allowed))
+            for hit in page.results
+            if _shown(hit.document) in allowed
         ]
         return replace(page, results=kept)
 
@@ -111,8 +93,8 @@ class CheckedLookup(Lookup):
     async def get(self, ids: Sequence[str], **how: Any) -> tuple[list[Document], list[str]]:
         """See the base class. Raises CheckUnavailable."""
         found, failures = await super().get(ids, **how)
-        allowed = await self._check.allowed(self._tenant, [_shown(one) for one in found])
-        return [one for one in found if _shown(one) in allowed], failures
+        allowed = await self._check.allowed(self._tenant, [_shown(each) for each in found])
+        return [each for each in found if _shown(each) in allowed], failures
 
 
 def _shown(document: Document) -> Shown:

@@ -162,7 +162,7 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
 
 
 def cluster(settings: Settings) -> Cluster:
-    """How a server or cluster is asked, and the parameters of its new collections."""
+    """Bounds of requests to a server or cluster, and the parameters of its new collections."""
     return Cluster(
         timeout=settings.qdrant_timeout,
         share=SHARE,

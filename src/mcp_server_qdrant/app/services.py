@@ -187,8 +187,8 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
     """
     paced = Sync(store, files, Pace(settings.embedding_options.background).of)
     folders = [
-        Folder(one.path, one.collection, one.name, walk.Selection(*one.selection))
-        for one in settings.sync_sources
+        Folder(source.path, source.collection, source.name, walk.Selection(*source.selection))
+        for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]
     alone = settings.qdrant_url == ":memory:"

@@ -1,8 +1,7 @@
 """The services of each tenant, and whose call it is."""
 
 from collections import OrderedDict
-
-from qdrant_client.async_client_base import AsyncQdrantBase
+from typing import Any
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, open_engine, services_of, wire
@@ -26,9 +25,7 @@ async def open_for_callers(
     return assemble(settings, await open_engine(settings), open_encoders(settings, host))
 
 
-def assemble(
-    settings: Settings, client: AsyncQdrantBase, encoders: Registry
-) -> "Services | Tenants":
+def assemble(settings: Settings, client: Any, encoders: Registry) -> "Services | Tenants":
     """The services over an open engine, for each tenant its own where tenants are kept apart."""
     if not settings.tenant_field:
         return wire(settings, client, encoders)

@@ -75,7 +75,7 @@ class Bm25Encoder:
         return _sparse(self._model.embed_document(_prepared(text)))
 
     def terms(self, text: str) -> dict[int, str]:
-        """Which word of the text, as written, makes each term of its query vector."""
+        """The word of the text, as written, that makes each term of its query vector."""
         found: dict[int, str] = {}
         for piece in _prepared(text).split():
             own = set(self._model.embed_query(piece).indices)

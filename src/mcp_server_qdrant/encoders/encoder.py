@@ -1,4 +1,4 @@
-"""What every dense encoder can do, wherever its model runs."""
+"""The interface of dense encoders, wherever their models run."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

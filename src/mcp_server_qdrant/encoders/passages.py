@@ -48,7 +48,7 @@ class PassageCache:
         """The vector of each text in the space of one model, None where it is not known."""
         keys = [key(space, text) for text in texts]
         known = await self._run(lambda file: self._read(file, keys)) or {}
-        return [known.get(one) for one in keys]
+        return [known.get(each) for each in keys]
 
     async def put(self, space: str, vectors: Mapping[str, Sequence[float]]) -> None:
         """Keep the vectors of these texts; values are rounded to float32."""
@@ -71,10 +71,10 @@ class PassageCache:
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
             query = f"SELECT key, vector, used FROM passages WHERE key IN ({marks})"  # noqa: S608
-            for one, vector, used in file.execute(query, part):
-                found[one] = array("f", vector).tolist()
+            for name, vector, used in file.execute(query, part):
+                found[name] = array("f", vector).tolist()
                 if used < now - FRESH:
-                    stale.append((now, one))
+                    stale.append((now, name))
         if stale:
             with suppress(sqlite3.OperationalError):  # another process is writing: next time
                 file.executemany("UPDATE passages SET used = ? WHERE key = ?", stale)
@@ -85,7 +85,7 @@ class PassageCache:
         for part in _parts(rows):  # one transaction each: a large one makes a large journal
             file.executemany(
                 "INSERT OR REPLACE INTO passages (key, used, vector) VALUES (?, ?, ?)",
-                [(one, now, vector) for one, vector in part],
+                [(name, now, vector) for name, vector in part],
             )
             while _bytes(file) > self._limit and _evict(file):
                 pass
@@ -94,7 +94,7 @@ class PassageCache:
 
 
 def key(space: str, text: str) -> bytes:
-    """What a text is found by in the space of one model."""
+    """The key of a text in the space of one model."""
     whole = f"{space}\0{text}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(whole, digest_size=20).digest()
 

@@ -71,5 +71,5 @@ def split_provider(model: str, own: str) -> tuple[str, str]:
 
 
 def named(provider: object) -> bool:
-    """Whether a model's name or a collection's metadata may name this provider."""
+    """True where a model's name or a collection's metadata may name this provider."""
     return provider in PROVIDERS and provider != NONE

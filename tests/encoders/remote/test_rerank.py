@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import ConfigError, RerankerUnavailable
-from mcp_server_qdrant.encoders.remote.http import retry_after
-from mcp_server_qdrant.encoders.remote.rerank import LARGEST, HttpReranker, scores
+from mcp_server_qdrant.encoders.remote.http import LARGEST, retry_after
+from mcp_server_qdrant.encoders.remote.rerank import HttpReranker, scores
 from tests.rerank_stub import Stub, as_json, cohere, jina, served, tei
 
 KEY = "s3cr3t-key"

@@ -286,8 +286,6 @@ class HostedEncoder(HostedModel, Encoder):
             raise
 
     async def _if_ready(self, operation: str, *arguments: Any) -> Any:
-        if self.state != "ready":
-            return None
         with contextlib.suppress(EncoderUnavailable):
             return await self._call(operation, *arguments)
         return None

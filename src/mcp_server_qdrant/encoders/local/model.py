@@ -89,9 +89,9 @@ class LocalModel(Generic[T]):
             raise EncoderUnavailable(sentence) from error
 
     def listed(self) -> dict[str, Any]:
-        """What fastembed says of the model. Raises EncoderUnavailable where it has none such."""
+        """The model as fastembed describes it. Raises EncoderUnavailable where it has none."""
         known: dict[str, dict[str, Any]] = {
-            one["model"].lower(): one for one in self.kind().list_supported_models()
+            entry["model"].lower(): entry for entry in self.kind().list_supported_models()
         }
         if (found := known.get(self.name.lower())) is not None:
             return found

@@ -1,4 +1,4 @@
-"""Which text a model reads next: queries before batches of documents."""
+"""The order of texts that models read: queries before batches of documents."""
 
 import contextlib
 import threading

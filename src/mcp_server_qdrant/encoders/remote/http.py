@@ -29,6 +29,7 @@ SENTENCES: dict[Kind, str] = {
 }
 FAULTY: dict[int, Kind] = {401: "refused", 403: "refused", 404: "missing", 429: "busy"}
 CONNECT_SECONDS = 5.0
+LARGEST = 1_000_000  # bytes of an answer
 QUIET = ("httpx", "httpcore")
 
 
@@ -56,7 +57,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the request was done."""
+        """Success of the request."""
         return self.status == httpx.codes.OK
 
 
@@ -74,9 +75,9 @@ class Endpoint:
         *,
         name: str,
         setting: str,
-        suffixes: tuple[str, ...],
-        api_key: str | None,
-        largest: int,
+        suffixes: tuple[str, ...] = ("",),
+        api_key: str | None = None,
+        largest: int = LARGEST,
     ) -> None:
         try:
             whole = httpx.URL(url)
@@ -130,7 +131,7 @@ class Endpoint:
 
     def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
-            # They log whole URLs and headers, and a key may be in the query of this one.
+            # They log whole URLs and headers, and there may be a key in the query.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
             self._client = httpx.AsyncClient(follow_redirects=False)

@@ -104,7 +104,7 @@ class OpenAIEncoder(Encoder):
 
     @override
     async def ready(self, timeout: float) -> bool:
-        """Whether the service answers, asked now unless its last answer was a good one."""
+        """True where the service answers; it is asked unless its last answer was a good one."""
         if self._breaker.open or (self._answered and self.reason is None):
             return not self._breaker.open
         try:

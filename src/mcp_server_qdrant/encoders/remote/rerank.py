@@ -23,7 +23,6 @@ DEFAULT_MODELS: dict[Speech, str] = {
     "cohere": "rerank-v3.5",
     "jina": "jina-reranker-v2-base-multilingual",
 }
-LARGEST = 1_000_000  # bytes of an answer
 UNSOUND = "The reranker's answer does not hold one score for each text."
 NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 
@@ -31,7 +30,7 @@ NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 class HttpReranker:
     """One endpoint. A `speech` of None is detected: by the host's name, else by its answers.
 
-    `url` may end in `/rerank` or be what goes before it; Cohere and Jina have one of their own. A
+    `url` may end in `/rerank` or lack that; Cohere and Jina have a default. A
     name and password in it become basic authentication, unless there is a key. Raises ConfigError.
     """
 
@@ -52,7 +51,6 @@ class HttpReranker:
             setting="RERANK_URL",
             suffixes=("/rerank", "/reranking"),
             api_key=api_key,
-            largest=LARGEST,
         )
         self._speech = speech or _by_host(self._endpoint.url.host)
         self._model = model or (DEFAULT_MODELS.get(self._speech) if self._speech else None)
