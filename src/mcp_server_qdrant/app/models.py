@@ -141,8 +141,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    limits = settings.rerank_limits
-    return Rerank(reranker, RerankBounds(limits.pool, limits.seconds, limits.rest))
+    return Rerank(reranker, RerankBounds(**settings.rerank_limits.model_dump()))
 
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
