@@ -12,7 +12,7 @@ def bar(report: Report, now: float) -> str:
     """The progress on one line, with a bar, the rate and the time left."""
     if report.encoding_since is None:
         return f"{report.phase} …"
-    done = share(report)
+    done = report.share
     filled = int(done * WIDTH)
     drawn = f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
     return f"{report.phase} {drawn} {status(report, now)}"
@@ -28,16 +28,11 @@ def line(report: Report, now: float) -> str:
 def status(report: Report, now: float) -> str:
     """The same in numbers."""
     stored = len(report.new) + len(report.changed)
-    parts = [f"{share(report):4.0%}", f"{stored:,} files", f"{report.texts:,} texts"]
+    parts = [f"{report.share:4.0%}", f"{stored:,} files", f"{report.texts:,} texts"]
     if speed := rate(report, now):
         parts.append(f"{speed:,.1f} texts/s")
         parts.append(f"{clock(left(report, now))} left")
     return " · ".join(parts)
-
-
-def share(report: Report) -> float:
-    """The share of the work that is done, by the size of the files, 0 to 1."""
-    return min(report.size / report.sizes, 1.0) if report.sizes > 0 else 0.0
 
 
 def rate(report: Report, now: float) -> float:
@@ -49,7 +44,7 @@ def rate(report: Report, now: float) -> float:
 
 def left(report: Report, now: float) -> float:
     """Seconds to go, if it goes on as until now."""
-    done = share(report)
+    done = report.share
     since = report.encoding_since
     return (now - since) * (1 - done) / done if done and since is not None else 0.0
 

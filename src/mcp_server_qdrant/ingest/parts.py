@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -20,79 +21,70 @@ from mcp_server_qdrant.qdrant.points import Points
 UPSERT = 64
 
 
+@dataclass(frozen=True, slots=True)
 class Replacement:
-    """Puts a text in the place of its earlier version."""
+    """Puts a text in the place of its earlier version.
 
-    def __init__(self, points: Points, catalog: Catalog) -> None:
-        self._points = points
-        self._catalog = catalog
+    `parts` are written as `points`; `before` is the first part of the version until now.
+    """
 
-    async def write(
-        self,
-        target: Target,
-        parts: Sequence[Document],
-        points: Sequence[StoredPoint],
-        before: Document | None,
-    ) -> None:
-        """Write the points of the parts; `before` is the first part of the version until now.
+    engine: Points
+    catalog: Catalog
+    target: Target
+    parts: Sequence[Document]
+    points: Sequence[StoredPoint]
+    before: Document | None
 
-        Cut short, nothing has changed for a reader, or all has.
-        """
-        first, *further = points
+    async def write(self) -> None:
+        """Write the points. Cut short, nothing has changed for a reader, or all has."""
         try:
-            await self._write(target, further)
-            await self._points.upsert(target, [first])
+            await self._write_further()
+            await self.engine.upsert(self.target, self.points[:1])
         finally:
-            if parts[0].writing is not None:
-                await asyncio.shield(self._tidy(target, parts, points, before))
+            if self.parts[0].writing is not None:
+                await asyncio.shield(self._tidy())
 
-    async def _write(self, target: Target, further: Sequence[StoredPoint]) -> None:
-        for start in range(0, len(further), UPSERT):
-            await self._points.upsert(target, further[start : start + UPSERT])
+    async def _write_further(self) -> None:
+        for start in range(1, len(self.points), UPSERT):
+            await self.engine.upsert(self.target, self.points[start : start + UPSERT])
 
-    async def _tidy(
-        self,
-        target: Target,
-        parts: Sequence[Document],
-        points: Sequence[StoredPoint],
-        before: Document | None,
-    ) -> None:
+    async def _tidy(self) -> None:
         """Remove the earlier version, or this one where it is not the present one.
 
         No reader sees either; what fails here is done by whoever meets it. Another server may
         replace the text meanwhile: only parts that were seen while this version was the present
         one are removed, and none that is being written.
         """
-        head, *further = parts
+        head, *further = self.parts
         name, ids = head.collection, [part.id for part in further]
         with contextlib.suppress(QdrantMcpError):
             if not await self._present(head):
-                await self._points.delete_points(name, ids)
+                await self.engine.delete_points(name, ids)
                 return
-            old = await self._earlier(head, before)
+            old = await self._earlier(head)
             if old and await self._present(head):
-                await self._points.delete_superseded(name, old)
-            await self._points.settle(name, [head.id, *ids])
+                await self.engine.delete_superseded(name, old)
+            await self.engine.settle(name, [head.id, *ids])
             if not await self._present(head):
-                await self._points.delete_superseded(name, ids)
-            elif await self._points.count(name, ids) < len(ids):  # taken for leftovers
-                await self._write(target, points[1:])
-                await self._points.settle(name, ids)
+                await self.engine.delete_superseded(name, ids)
+            elif await self.engine.count(name, ids) < len(ids):  # taken for leftovers
+                await self._write_further()
+                await self.engine.settle(name, ids)
 
     async def _present(self, head: Document) -> bool:
-        now = await self._points.first(head.collection, head.document or "")
+        now = await self.engine.first(head.collection, head.document or "")
         return now is not None and now.version == head.version
 
-    async def _earlier(self, head: Document, before: Document | None) -> list[PointId]:
+    async def _earlier(self, head: Document) -> list[PointId]:
         """The parts that earlier versions left."""
-        if self._catalog.has_document_index(head.collection) or (
-            before and before.writing is not None
-        ):
-            known = await self._points.further(head)
+        before = self.before
+        ours = self.catalog.has_document_index(head.collection)
+        if ours or (before and before.writing is not None):
+            known = await self.engine.further(head)
             return [one.id for one in known if one.writing is None and not one.current(head)]
         if before is None or before.version == head.version:
             return []
-        return list[PointId](self._points.part_ids(before, 1, before.chunks - 1))
+        return list[PointId](self.engine.part_ids(before, 1, before.chunks - 1))
 
 
 def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:

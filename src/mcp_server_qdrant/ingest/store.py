@@ -148,7 +148,7 @@ class Store:
         points, pending = await self._encode(target, chunks, encoder, progress)
         if pending:
             await self.points.expect_pending(collection)
-        await Replacement(self.points, self.catalog).write(target, chunks, points, before)
+        await Replacement(self.points, self.catalog, target, chunks, points, before).write()
         replaced = before.chunks if before else 0
         self.catalog.count_stored(collection, len(points) - replaced)
         self.written(collection, [encoded_text(chunk) for chunk in chunks])

@@ -112,8 +112,7 @@ class State:
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
         if self.running is not None and self.running.sizes > 0:
-            share = self.running.size / self.running.sizes
-            return f"syncing {name}, {min(share, 1):.0%}"
+            return f"syncing {name}, {self.running.share:.0%}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
         missing = f", {self._missing()}" if self.failures else ""

@@ -79,6 +79,11 @@ class Report:
     seconds: float = 0.0
     known: Known = field(default_factory=dict)
 
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, by the size of the files, 0 to 1."""
+        return min(self.size / self.sizes, 1.0) if self.sizes > 0 else 0.0
+
 
 @dataclass(eq=False)
 class Sync:

@@ -2,7 +2,6 @@
 
 import codecs
 import re
-from collections import Counter
 from html.parser import HTMLParser
 from pathlib import PurePosixPath
 
@@ -42,11 +41,10 @@ def read(path: str, data: bytes) -> Contents:
     page = _Page()
     page.feed(decode(data, declared(data)))
     page.close()
-    marks = page.marks
-    title = " ".join(page.title.split()) or next((mark.name for mark in marks), "")
-    kept = tuple(mark for mark in marks if (mark.level, mark.name) != (1, title))
+    title = " ".join("".join(page.title).split()) or next((mark.name for mark in page.marks), "")
+    kept = tuple(mark for mark in page.marks if (mark.level, mark.name) != (1, title))
     title = title or PurePosixPath(path).stem
-    return Contents([Loaded(page.text, title, marks=kept, markdown=True)])
+    return Contents([Loaded("".join(page.parts), title, marks=kept, markdown=True)])
 
 
 class _Page(HTMLParser):
@@ -55,34 +53,26 @@ class _Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.marks: list[Mark] = []
-        self._parts: list[str] = []
+        self.parts: list[str] = []
+        self.title: list[str] = []
         self._length = 0
-        self._title: list[str] = []
-        self._unseen: list[str] = []
-        self._unseen_of: Counter[str] = Counter()
         self._in_time = Patience(SECONDS)
+        self._unseen: str | None = None  # the outermost element that is not seen
+        self._depth = 0  # of elements like it within each other
         self._preformatted = 0
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None  # level, start, first part
 
-    @property
-    def text(self) -> str:
-        return "".join(self._parts)
-
-    @property
-    def title(self) -> str:
-        return "".join(self._title)
-
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         self._in_time.check()
         if tag in UNSEEN:
-            self._unseen.append(tag)
-            self._unseen_of[tag] += 1
+            self._unseen = self._unseen or tag
+            self._depth += tag == self._unseen
         elif tag == "title" and not self._unseen:
             self._in_title = True
         elif tag in HEADINGS:
             self._break("\n\n")
-            self._heading = (HEADINGS[tag], self._length, len(self._parts))
+            self._heading = (HEADINGS[tag], self._length, len(self.parts))
             self._add("#" * HEADINGS[tag] + " ")
         elif tag == "pre":
             self._break("\n\n")
@@ -96,34 +86,29 @@ class _Page(HTMLParser):
             self._break("\n\n" if tag in BLOCKS else "\n")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in UNSEEN:
-            while self._unseen_of[tag]:  # what was never closed inside ends with it
-                inner = self._unseen.pop()
-                self._unseen_of[inner] -= 1
-                if inner == tag:
-                    break
+        if tag == self._unseen:
+            self._depth -= 1
+            self._unseen = tag if self._depth else None
         elif tag == "title":
             self._in_title = False
         elif tag in HEADINGS:
             self._end_heading()
             self._break("\n\n")
-        elif tag == "pre":
-            self._preformatted = max(self._preformatted - 1, 0)
-            self._break("\n\n")
-        elif tag in BLOCKS:
+        elif tag == "pre" or tag in BLOCKS:
+            self._preformatted = max(self._preformatted - (tag == "pre"), 0)
             self._break("\n\n")
 
     def handle_data(self, data: str) -> None:
         self._in_time.check()
         if self._in_title:
-            self._title.append(data)
+            self.title.append(data)
         elif self._unseen:
             return
         elif self._preformatted:
             self._add(data)
         else:
             folded = SPACE.sub(" ", data)
-            at_start = not self._parts or self._parts[-1][-1:] in (" ", "\n")
+            at_start = not self.parts or self.parts[-1][-1:] in (" ", "\n")
             self._add(folded.lstrip(" ") if at_start else folded)
 
     def _end_heading(self) -> None:
@@ -131,19 +116,18 @@ class _Page(HTMLParser):
             return
         level, start, first = self._heading
         self._heading = None
-        name = " ".join("".join(self._parts[first + 1 :]).split())
-        if name:
+        if name := " ".join("".join(self.parts[first + 1 :]).split()):
             self.marks.append(Mark(start, level, name))
 
     def _break(self, ends: str) -> None:
         """End what came before with these line ends, and no more of them."""
-        if self._parts:
-            last = self._parts[-1]
+        if self.parts:
+            last = self.parts[-1]
             have = len(last) - len(last.rstrip("\n"))
-            if have < len(ends) and not (have and len(self._parts) > 1 and ends == "\n"):
+            if have < len(ends) and not (have and len(self.parts) > 1 and ends == "\n"):
                 self._add(ends[have:])
 
     def _add(self, text: str) -> None:
         if text and not self._unseen:
-            self._parts.append(text)
+            self.parts.append(text)
             self._length += len(text)
