@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,51 @@ if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
+# Tests that start a process, beside those marked so: by folder, by the real model or by engine.
+PROCESS_FOLDERS = tuple(ROOT / "tests" / name for name in ("browser", "e2e", "live"))
+PROCESS_FIXTURES = {"model_dir", "model_cache", "put_model"}
+PROCESS_ENGINES = {"edge", "embedded"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out the tests that start processes")
     parser.addoption(
         "--thorough", action="store_true", help="kill processes in 20 rounds instead of 5"
     )
+
+
+def starts_processes(item: pytest.Item) -> bool:
+    """Whether a test starts an engine host, a model host, a server or a browser."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return (
+        item.get_closest_marker("process") is not None
+        or any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
+        or not PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        or any(isinstance(value, str) and value in PROCESS_ENGINES for value in parameters)
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("fast"):
+        slow = [item for item in items if starts_processes(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not starts_processes(item)]
+
+
+@cache
+def refuse_processes() -> None:
+    """From now on a test that starts a process fails: it lacks the mark."""
+
+    def hook(event: str, _: tuple[object, ...]) -> None:
+        if event == "subprocess.Popen":
+            raise RuntimeError("a test that starts a process needs pytest.mark.process")
+
+    sys.addaudithook(hook)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.getoption("fast"):
+        refuse_processes()
 
 
 @pytest.fixture(scope="session")
