@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,10 +22,14 @@ if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
-# Tests that start a process, beside those marked so: by folder, by the real model or by engine.
+# What --fast leaves out from the start: processes are what these are about, or the real model.
+# Any other test that is about to start one is skipped at that moment.
 PROCESS_FOLDERS = tuple(ROOT / "tests" / name for name in ("browser", "e2e", "live"))
 PROCESS_FIXTURES = {"model_dir", "model_cache", "put_model"}
-PROCESS_ENGINES = {"edge", "embedded"}
+
+
+class ProcessRefused(Exception):
+    """A test of --fast was about to start a process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,36 +39,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def starts_processes(item: pytest.Item) -> bool:
-    """Whether a test starts an engine host, a model host, a server or a browser."""
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return (
-        item.get_closest_marker("process") is not None
-        or any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
-        or not PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-        or any(isinstance(value, str) and value in PROCESS_ENGINES for value in parameters)
-    )
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def is_fast(item: pytest.Item) -> bool:
+        in_folder = any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
+        return not in_folder and PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
     if config.getoption("fast"):
-        slow = [item for item in items if starts_processes(item)]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not starts_processes(item)]
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = filter(is_fast, items)
+
+
+refused: list[str] = []
 
 
 @cache
 def refuse_processes() -> None:
-    """From now on a test that starts a process fails: it lacks the mark."""
+    """From now on no process is started."""
 
     def hook(event: str, _: tuple[object, ...]) -> None:
         if event == "subprocess.Popen":
-            raise RuntimeError("a test that starts a process needs pytest.mark.process")
+            refused.append(event)
+            raise ProcessRefused
 
     sys.addaudithook(hook)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    raised = call.excinfo is not None and isinstance(call.excinfo.value, ProcessRefused)
+    if report.failed and (raised or refused):
+        report.outcome = "skipped"
+        report.longrepr = (__file__, 1, "starts a process (--fast)")
+    return report
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    refused.clear()
     if item.config.getoption("fast"):
         refuse_processes()
 
