@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from mcp_server_qdrant.settings.environment import Settings, environment_names, load
 
@@ -16,6 +18,12 @@ ROOT = Path(__file__).parent.parent
 
 # A runner in the background of a shell ignores SIGINT, and so would what is started from here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A busy machine is slow to make examples, and that is no fault of theirs.
+hypothesis_settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("patient")
 
 # The engine host runs in another directory, where a relative path would lead elsewhere.
 if path := os.environ.get("PYTHONPATH"):
@@ -95,6 +103,12 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.setenv("QDRANT_CACHE_PATH", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def patient_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words on disk are waited for: a search goes on without them after a tenth of a second."""
+    monkeypatch.setattr("mcp_server_qdrant.search.words.lexicon.LOAD_SECONDS", 20.0)
 
 
 @pytest.fixture

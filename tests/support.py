@@ -110,13 +110,13 @@ async def memory_engine() -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
-async def either_engine(kind: str, folder: Path) -> AsyncIterator[Engine]:
+async def either_engine(kind: str, folder: Path, *, timeout: float = 60) -> AsyncIterator[Engine]:
     """The embedded engine ("edge") in a folder that tests may share, or the local mode; empty."""
     if kind == "memory":
         async with memory_engine() as engine:
             yield engine
         return
-    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+    client = await EdgeClient.open(folder, timeout=timeout, options=EdgeOptions(idle_seconds=1))
     try:
         for found in (await client.get_collections()).collections:
             await client.delete_collection(found.name)

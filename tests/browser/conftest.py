@@ -25,6 +25,7 @@ DEMO = Path(__file__).parent.parent.parent / "demo"
 COLLECTIONS = ("homelab", "meetings", "recipes")
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+PATIENCE = 90_000  # milliseconds
 WANTED = "no browser: apt-get install chromium (as root), and pip install playwright"
 
 
@@ -65,7 +66,7 @@ class Served:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=90)
 
 
 def free_port() -> int:
@@ -143,6 +144,7 @@ def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
 
     def open_(address: str | None = None, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": WIDE, "accept_downloads": True} | options)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.faults = []
         page.on("console", lambda said: _note(page, said.type == "error", said.text))

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_server_qdrant.tools.project import APP
 from tests.browser.app_host import Host, Server
+from tests.browser.conftest import PATIENCE
 from tests.support import corpus
 
 WIDE, NARROW = {"width": 900, "height": 900}, {"width": 360, "height": 800}
@@ -37,7 +38,9 @@ def host(browser: Any, server: Server) -> Iterator[Any]:
     opened: list[Host] = []
 
     def open_(view: Any = WIDE, **context: Any) -> Host:
-        page = browser.new_context(viewport=view).new_page()
+        context_of_page = browser.new_context(viewport=view)
+        context_of_page.set_default_timeout(PATIENCE)
+        page = context_of_page.new_page()
         host = Host(page, server, {"serverTools": {}, "openLinks": {}}, context)
         opened.append(host)
         host.open(server.read(APP).text)

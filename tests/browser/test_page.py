@@ -323,7 +323,7 @@ def test_a_server_that_is_gone_is_one_sentence_and_the_page_recovers(start, serv
     assert titles(page)[0] == FIRST
     shot(page, "error")
     served.start()
-    page.locator(".hit h3", has_text="Backups: restic").wait_for(timeout=30_000)
+    page.locator(".hit h3", has_text="Backups: restic").wait_for()
     assert not alert.is_visible()
     page.faults.clear()  # that the server was away stands in the browser's log
 
@@ -506,7 +506,7 @@ def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, mode
         assert address.startswith("http://127.0.0.1:")
         page = browser.new_page()
         page.goto(address)
-        page.wait_for_selector("canvas", timeout=30_000)
+        page.wait_for_selector("canvas")
         page.close()
     finally:
         process.terminate()
@@ -537,7 +537,7 @@ def test_without_any_collection_it_says_how_to_begin(browser, model_dir, tmp_pat
     try:
         page = browser.new_page()
         page.goto(f"{empty.address}/viz")
-        page.get_by_text("No collections yet").wait_for(timeout=30_000)
+        page.get_by_text("No collections yet").wait_for()
         shot(page, "empty")
         page.close()
     finally:

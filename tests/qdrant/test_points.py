@@ -221,7 +221,7 @@ async def versions(*written: tuple[str | None, int, int | None], indexed: bool):
     """
     async with AsyncExitStack() as stack:
         if indexed:
-            folder = stack.enter_context(TemporaryDirectory())
+            folder = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
             client = await EdgeClient.open(Path(folder), timeout=20)
             stack.push_async_callback(client.close)
             engine = Engine(client)

@@ -48,7 +48,7 @@ def connect(service: Service, timeout: float) -> tuple[Any, int]:
             started = None
             if code == FULL:
                 raise _not_started(service, "the disk is full")
-            failures += code != LOCKED
+            failures += code not in (0, LOCKED)  # 0: it ended before this slow client came
             if failures > 2:
                 raise service.unavailable("could not be started; see its log.")
         time.sleep(0.01)

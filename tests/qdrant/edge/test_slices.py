@@ -244,7 +244,7 @@ RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
 async def test_a_filter_over_a_heavy_payload_keeps_no_other_caller_waiting(tmp_path):
-    async with either_engine("edge", tmp_path) as engine:
+    async with either_engine("edge", tmp_path, timeout=200) as engine:
         await foreign(engine, "notes", {1: HEAVY}, vectors=COSINE, values=lambda _: dense("a"))
         where = models.Filter.model_validate(MANY)
         with calling(RED):

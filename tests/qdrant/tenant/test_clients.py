@@ -102,12 +102,15 @@ async def test_only_collections_with_a_readable_point_are_there(engine):
         await view.get_collection("blues")
 
 
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect")  # in the local mode
 async def test_a_collection_counts_the_readable_points_alone(engine):
+    await engine.create_payload_index("both", "n", models.PayloadSchemaType.INTEGER)
     info = await reader(engine).get_collection("both")
 
     assert info.points_count == len(MINE)
     assert info.indexed_vectors_count is None
     assert info.segments_count == 1
+    assert isinstance(engine, EdgeClient) == bool(info.payload_schema)
     assert all(index.points == 0 for index in info.payload_schema.values())
 
 
