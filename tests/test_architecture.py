@@ -27,7 +27,7 @@ LAYERS: Layers = (
     {"settings": ("core",), "hosting": ("core",)},
     {"qdrant": ("core", "hosting"), "encoders": ("core", "hosting")},
     {"search": ("core",), **dict.fromkeys(("ingest", "projection", "evaluation"), BEHIND)},
-    {"tools": ("core",), "http/auth": ("core",)},
+    {"tools": ("core", "qdrant", "search", "ingest", "projection"), "http/auth": ("core",)},
     {"http/page": ("core", "tools")},
     {"http": ("core", "settings", "http/auth", "http/page")},
     {"app": ("core", "settings", "hosting", *PARTS, "tools", "http", "http/page")},
@@ -49,6 +49,10 @@ NARROWER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("core/gather.py", "core/tasks.py"), ("core/errors.py",)),
     "core/telemetry.py": ("core/datatypes.py",),
     "core/writes.py": ("core/datatypes.py", "core/models.py"),
+    # Only to name the classes that they are given: nothing of it is imported at run time.
+    "tools/services.py": ("qdrant", "search", "ingest", "projection"),
+    "tools/delete.py": ("core", "tools", "ingest/delete.py"),
+    "tools/*": ("core", "tools"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest/chunk.py"),
     "app/upkeep.py": ("core", "settings", "encoders", "ingest", "qdrant", "app"),
     "app/start.py": ("core", "settings", "encoders/providers.py", "app"),
@@ -65,7 +69,7 @@ SHARED_BY_SEARCH = (
 )
 ONLY_BY = {
     "core/logs.py": ("cli/*",),
-    "search/pipeline.py": ("app/*",),
+    "search/pipeline.py": ("app/*", "tools/services.py"),
     **dict.fromkeys((f"search/{name}.py" for name in SHARED_BY_SEARCH), ("search/*", "app/*")),
     "search/steps/tags.py": ("search/ranking.py", "search/words/tags.py"),
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),

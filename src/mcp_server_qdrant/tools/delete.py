@@ -1,7 +1,7 @@
 """qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
@@ -14,6 +14,10 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, line
 from mcp_server_qdrant.tools.boundary import AsyncTool, answer
+from mcp_server_qdrant.tools.services import Open
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.delete import Matching, Named
 
 MAX_IDS = 50
 LINE = 80
@@ -30,58 +34,6 @@ Name = Word | None
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
-class Named(Protocol):
-    """The documents of some ids."""
-
-    @property
-    def documents(self) -> Sequence[Document]:
-        """Of each document one part."""
-
-    @property
-    def missing(self) -> Sequence[str]:
-        """The ids that are nowhere."""
-
-
-class Matching(Protocol):
-    """What a filter matches."""
-
-    @property
-    def collection(self) -> str:
-        """Where."""
-
-    @property
-    def count(self) -> int:
-        """Exactly so many points."""
-
-    @property
-    def examples(self) -> Sequence[Document]:
-        """A few of them."""
-
-
-class Deletion(Protocol):
-    """What deletes."""
-
-    async def named(self, ids: Sequence[str], collection: str | None) -> Any:
-        """The documents of these ids: a Named."""
-
-    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Any) -> None:
-        """Those, if they are still as they were seen."""
-
-    async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
-        """What a filter matches."""
-
-    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
-        """That, if it is exactly so many points."""
-
-
-class Services(Protocol):
-    """What the tool calls."""
-
-    @property
-    def deletion(self) -> Deletion:
-        """Delete."""
-
-
 class Consent(BaseModel):
     """What a person is asked."""
 
@@ -91,22 +43,20 @@ class Consent(BaseModel):
 class Deleting:
     """One call: what it would delete, the question about that, and the deed."""
 
-    def __init__(self, services: Callable[[], Awaitable[Services]], default: str | None) -> None:
+    def __init__(self, services: Open, default: str | None) -> None:
         self._services = services
         self._default = default
 
-    async def named(self, ids: Ids, collection_name: Name) -> Named | QdrantMcpError | None:
+    async def named(self, ids: Ids, collection_name: Name) -> Any:
         """The documents of the ids; an error is raised by the tool, not on the way to it."""
         if ids is None:
             return None
         try:
-            return await (await self._services()).deletion.named(ids, collection_name)  # type: ignore[no-any-return]
+            return await (await self._services()).deletion.named(ids, collection_name)
         except QdrantMcpError as error:
             return error
 
-    async def matched(
-        self, query_filter: Filter, collection_name: Name
-    ) -> Matching | QdrantMcpError | None:
+    async def matched(self, query_filter: Filter, collection_name: Name) -> Any:
         """What the filter matches now; an error as above."""
         if query_filter is None:
             return None
@@ -144,7 +94,7 @@ class Deleting:
         return answer(f"Deleted {_points(done)} of {called(found.collection)}.", {"deleted": done})
 
 
-def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None) -> AsyncTool:
+def delete_tool(services: Open, default: str | None) -> AsyncTool:
     """The tool by ids or by filter."""
     deleting = Deleting(services, default)
 
@@ -177,7 +127,7 @@ def delete_tool(services: Callable[[], Awaitable[Services]], default: str | None
     return delete
 
 
-def delete_ids_tool(services: Callable[[], Awaitable[Services]]) -> AsyncTool:
+def delete_ids_tool(services: Open) -> AsyncTool:
     """The tool by ids only."""
     deleting = Deleting(services, None)
 
@@ -250,7 +200,7 @@ def _place(collection: str | None, default: str | None) -> str:
     raise RequestError("collection_name is required: a filter deletes from one collection.")
 
 
-def _gone(done: Named) -> CallToolResult:
+def _gone(done: "Named") -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
@@ -263,11 +213,11 @@ def _gone(done: Named) -> CallToolResult:
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
 
-def _missing(done: Named) -> str:
+def _missing(done: "Named") -> str:
     return ", ".join(repr(line(one)) for one in done.missing)
 
 
-def _matching(found: Matching) -> CallToolResult:
+def _matching(found: "Matching") -> CallToolResult:
     """Nothing is deleted: there is nothing, or its number is asked for."""
     place = called(found.collection)
     if not found.count:
@@ -280,7 +230,7 @@ def _matching(found: Matching) -> CallToolResult:
     return answer("\n".join(lines), _structured(found))
 
 
-def _structured(found: Matching) -> dict[str, Any]:
+def _structured(found: "Matching") -> dict[str, Any]:
     examples = [{"id": str(one.id), "text": _name(one)} for one in found.examples]
     return {"deleted": 0, "count": found.count, "examples": examples}
 

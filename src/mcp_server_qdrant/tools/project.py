@@ -1,8 +1,8 @@
 """The tool qdrant-project: a map of collections, as numbers, as an image, and as an app."""
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
@@ -22,6 +22,7 @@ from mcp_server_qdrant.core.maps import (
 )
 from mcp_server_qdrant.tools import project_text as tool_project_text
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
+from mcp_server_qdrant.tools.services import Open
 
 APP = "ui://qdrant/map.html"
 NEAREST = 3
@@ -30,27 +31,6 @@ PROJECT = "Map of collections (PCA): which lie near, what is far out, where a qu
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Flag = Annotated[bool | None, Field()]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
-
-
-class Projector(Protocol):
-    """What makes maps."""
-
-    async def view(self, request: MapRequest) -> View:
-        """The map, and the search on it."""
-
-    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
-        """It as JSON for a browser."""
-
-    async def picture(self, view: View) -> bytes:
-        """It as a PNG."""
-
-
-class Services(Protocol):
-    """What the tool calls."""
-
-    @property
-    def projector(self) -> Projector:
-        """Maps."""
 
 
 class ProjectOutput(BaseModel):
@@ -65,7 +45,7 @@ class ProjectOutput(BaseModel):
 class ProjectTool:
     """The tool, over services that are ready once the engine is open."""
 
-    def __init__(self, services: Callable[[], Awaitable[Services]]) -> None:
+    def __init__(self, services: Open) -> None:
         self._services = services
 
     async def project(
@@ -97,7 +77,7 @@ class ProjectTool:
         return made
 
 
-def make_project(services: Callable[[], Awaitable[Services]]) -> ClosedTool:
+def make_project(services: Open) -> ClosedTool:
     """The tool to register, bound to its app."""
     tool = ClosedTool.of(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
     tool.meta = {"ui": {"resourceUri": APP}}

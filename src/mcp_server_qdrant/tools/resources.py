@@ -1,7 +1,6 @@
 """What clients may read without a tool: the collections, and a prompt that shows how to search."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server import MCPServer
@@ -18,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import escaped
 from mcp_server_qdrant.tools.output import collection
-from mcp_server_qdrant.tools.toolset import Services
+from mcp_server_qdrant.tools.services import Open
 
 LIST = "qdrant://collections"
 ONE = "qdrant://collections/{name}"
@@ -42,7 +41,7 @@ SEARCH_PROMPT = """Answer this from my collections: {question}
 5. Answer with the titles and ids you used, and say what you did not find."""
 
 
-def register(mcp: MCPServer[Any], services: Callable[[], Awaitable[Services]]) -> None:
+def register(mcp: MCPServer[Any], services: Open) -> None:
     """Add the resources, the prompt and the completion of collection names."""
     what = _Collections(services)
     mcp.resource(LIST, title="Collections", mime_type="application/json")(what.all)
@@ -59,7 +58,7 @@ def search_well(question: str) -> str:
 class _Collections:
     """The collections as resources."""
 
-    def __init__(self, services: Callable[[], Awaitable[Services]]) -> None:
+    def __init__(self, services: Open) -> None:
         self._services = services
 
     async def all(self) -> str:

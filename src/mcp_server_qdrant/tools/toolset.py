@@ -1,133 +1,39 @@
 """What the client sees: names, descriptions, parameters and results of the tools."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import (
-    CollectionInfo,
-    Document,
     NewDocument,
-    SearchPage,
 )
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Text, Word, Words, one_or_many
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest, former_names
 from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, every, impossible, moment
-from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
 from mcp_server_qdrant.tools.delete import (
     DELETE,
     DELETE_BY_IDS,
-    Deletion,
     delete_ids_tool,
     delete_tool,
 )
 from mcp_server_qdrant.tools.fields import FieldParameter, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.project import Projector, make_project
+from mcp_server_qdrant.tools.project import make_project
+from mcp_server_qdrant.tools.services import Open, Services
 
 MAX_TEXT = 2_000_000
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
-
-
-class Pipeline(Protocol):
-    """What searches."""
-
-    async def search(self, request: SearchRequest) -> SearchPage:
-        """The answer to one request."""
-
-
-class Store(Protocol):
-    """What remembers."""
-
-    async def store(
-        self,
-        new: NewDocument,
-        collection: str,
-        *,
-        create: bool = False,
-        progress: Callable[[int, int], Awaitable[None]],
-    ) -> Stored:
-        """Write one text, telling how many of its parts are encoded, of how many."""
-
-
-class Lookup(Protocol):
-    """What finds by id."""
-
-    async def get(
-        self,
-        ids: Sequence[str],
-        *,
-        neighbours: int = 0,
-        collection: str | None = None,
-        room: int | None = None,
-    ) -> tuple[list[Document], list[str]]:
-        """The documents of these ids, and which collections failed."""
-
-
-class Catalog(Protocol):
-    """What knows the collections."""
-
-    async def names(self) -> Sequence[str]:
-        """All visible names."""
-
-    async def describe(self) -> list[CollectionInfo]:
-        """All visible collections."""
-
-
-class Background(Protocol):
-    """What keeps collections in step with folders."""
-
-    def status(self) -> Mapping[str, str]:
-        """Collection -> how that goes."""
-
-    def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
-        """Collection -> the files that were given up, each with the reason."""
-
-
-class Services(Protocol):
-    """What the tools call; ready once the engine is open."""
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Search."""
-
-    @property
-    def store(self) -> Store:
-        """Write."""
-
-    @property
-    def lookup(self) -> Lookup:
-        """By id."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """What there is."""
-
-    @property
-    def deletion(self) -> Deletion:
-        """Delete."""
-
-    @property
-    def background(self) -> Background:
-        """What keeps collections in step with folders."""
-
-    @property
-    def projector(self) -> Projector:
-        """Maps."""
-
-    def faults(self) -> Sequence[str]:
-        """Sentences on what else died in the background."""
 
 
 Where = Annotated[Word | None, Field(description="A new name makes a collection")]
@@ -144,9 +50,7 @@ Neighbours = Annotated[
 class Tools:
     """The tools over one server's services."""
 
-    def __init__(
-        self, services: Callable[[], Awaitable[Services]], default_collection: str | None
-    ) -> None:
+    def __init__(self, services: Open, default_collection: str | None) -> None:
         self._services = services
         self._default = default_collection
 
@@ -298,7 +202,7 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
         )
 
 
-def make_tools(services: Callable[[], Awaitable[Services]], options: Options) -> list[ClosedTool]:
+def make_tools(services: Open, options: Options) -> list[ClosedTool]:
     """The tools to register, in the order in which clients list them."""
     tools = Tools(services, options.default_collection)
     find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)

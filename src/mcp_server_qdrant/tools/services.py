@@ -1,0 +1,51 @@
+"""Everything that the tools call, open once the engine is."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # at run time these are imported after the handshake, in a thread
+    from mcp_server_qdrant.ingest.delete import Deletion
+    from mcp_server_qdrant.ingest.files.background import Background
+    from mcp_server_qdrant.ingest.store import Store
+    from mcp_server_qdrant.projection.map import Projector
+    from mcp_server_qdrant.qdrant.catalog import Catalog
+    from mcp_server_qdrant.qdrant.lookup import Lookup
+    from mcp_server_qdrant.search.pipeline import Pipeline
+
+
+class Services(Protocol):
+    """The services of one caller."""
+
+    @property
+    def pipeline(self) -> "Pipeline":
+        """Search."""
+
+    @property
+    def store(self) -> "Store":
+        """Write."""
+
+    @property
+    def lookup(self) -> "Lookup":
+        """Read by id."""
+
+    @property
+    def catalog(self) -> "Catalog":
+        """The collections."""
+
+    @property
+    def deletion(self) -> "Deletion":
+        """Delete."""
+
+    @property
+    def background(self) -> "Background":
+        """The sync of folders."""
+
+    @property
+    def projector(self) -> "Projector":
+        """Maps."""
+
+    def faults(self) -> Sequence[str]:
+        """A sentence on each other thing that failed in the background."""
+
+
+Open = Callable[[], Awaitable[Services]]
