@@ -1,4 +1,4 @@
-"""Who is calling: set once per call at the edge, read below the tool layer."""
+"""The caller: set once per call at the edge, read below the tool layer."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
 def caller() -> Caller | None:
-    """Who makes the call under way; None where nobody had to say so (stdio, AUTH_MODE=none)."""
+    """The caller of the current call; None without authentication (stdio, AUTH_MODE=none)."""
     return _CALLER.get()
 
 

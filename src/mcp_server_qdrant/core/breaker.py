@@ -30,7 +30,7 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether calls are to be left out."""
+        """True while no calls should be made."""
         return self.left > 0
 
     def succeeded(self) -> None:

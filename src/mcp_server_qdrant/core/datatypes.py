@@ -1,4 +1,4 @@
-"""What travels through the server. Everything here is frozen; a stage returns changed copies.
+"""The data that moves through the server. All of it is frozen; a stage returns changed copies.
 
 What a search makes by the hundred is a named tuple: made in a quarter of a dataclass's time.
 """
@@ -73,7 +73,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class LegQuery:
-    """What one collection is asked: None for a leg that is not searched.
+    """The query of one collection: None for a leg that is not searched.
 
     `tags` (payload key, value) add a leg over the points that carry one of them. `weights` are
     those of the legs (dense, sparse, tags) in the fusion; None: all alike.
@@ -150,7 +150,7 @@ Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, floa
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How one collection fared in a search."""
+    """The outcome of a search in one collection."""
 
     collection: str
     state: State
@@ -216,7 +216,7 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What made a hit's place: its legs (None: not searched), their shares, each step's factor.
+    """The reasons for a hit's rank: its legs (None: not searched), shares, factors of the steps.
 
     `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
     places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
@@ -276,7 +276,7 @@ class Document(NamedTuple):
         return " > ".join(filter(None, (self.title, self.section))) or None
 
     def current(self, head: "Document | None") -> bool:
-        """Whether this further part is of the version that its document has now.
+        """True if this further part belongs to the present version of its document.
 
         That is the one of the first part: whoever replaces it replaces the whole text at once.
         Without a first part, what was whole once is shown, and what never was is not.
@@ -300,7 +300,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """What became of reranking: the best `pool` hits scored by `model`, or in a sentence why not.
+    """The outcome of reranking: the best `pool` hits scored by `model`, or a reason why not.
 
     "skipped" means that it was not tried, "degraded" that it was and failed.
     """

@@ -1,4 +1,4 @@
-"""How long the work under way may still take: said where it is asked for, read by the engine."""
+"""The deadline of the current work: set where it is requested, read by the engine."""
 
 import contextlib
 import time

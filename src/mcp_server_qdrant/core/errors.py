@@ -38,7 +38,7 @@ class QdrantMcpError(Exception):
 
 
 def unsure(error: QdrantMcpError) -> QdrantMcpError:
-    """The same failure of a write whose outcome nobody knows."""
+    """The error with a note that the outcome of the write is unknown."""
     return type(error)(f"{error} {UNSURE}")
 
 

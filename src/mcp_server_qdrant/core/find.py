@@ -31,7 +31,7 @@ def _capped(value: Any) -> Any:
 
 
 class Preferences(BaseModel):
-    """How results are ranked unless a call says otherwise: parameters and settings at once."""
+    """The ranking unless a call says otherwise: parameters that are settings too."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -119,7 +119,7 @@ def declared() -> dict[str, FieldInfo]:
 
 
 def offered(info: FieldInfo) -> Offered | None:
-    """What a preference says to agents; None for other parameters."""
+    """The description of a preference for agents; None for other parameters."""
     return next((one for one in info.metadata if isinstance(one, Offered)), None)
 
 

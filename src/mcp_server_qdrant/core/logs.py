@@ -33,14 +33,14 @@ class TextLines(logging.Formatter):
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
         """One line."""
-        told = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        return super().formatMessage(record) + told
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        return super().formatMessage(record) + fields
 
 
 class JsonLines(logging.Formatter):
     """One JSON object a line: time, level, logger, message, request id, fields, error.
 
-    Of an error its kind and where it was raised are told: what it says may quote a text.
+    Of an error only its class and stack are logged: its message may quote a stored text.
     """
 
     @override
@@ -61,7 +61,7 @@ class JsonLines(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What a line says beside its message: `extra={"fields": {...}}`, and whose request it is."""
+    """The fields of a line: those of `extra={"fields": {...}}`, and the request id."""
     fields: dict[str, object] = getattr(record, "fields", {})
     request = request_id()
     return fields if request is None else {**fields, "request_id": request}

@@ -1,4 +1,4 @@
-"""What travels of a map: panels of points, groups, where a query fell. Frozen.
+"""The data of a map: panels of points, groups, the place of a query. All of it is frozen.
 
 Arrays are numpy's, float32; nothing here imports numpy. No vector of the engine leaves in these.
 """
@@ -21,7 +21,7 @@ Position = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class MapRequest:
-    """What to draw: the collections as qdrant-find takes them, `limit` points in all.
+    """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
 
     `search` is carried out by the very pipeline of qdrant-find, and its hits are placed; it says
     itself which collections it searches.
@@ -98,7 +98,7 @@ class Panel:
 
     @property
     def count(self) -> int:
-        """How many points are drawn."""
+        """The number of points that are drawn."""
         return sum(len(group.ids) for group in self.groups)
 
 
@@ -130,7 +130,7 @@ class PlacedHit:
 
 @dataclass(frozen=True, slots=True)
 class PlacedQuery:
-    """Where the query fell in one panel.
+    """The place of the query in one panel.
 
     `near` maps the collections there to the cosine of the query to their middle, nearest first.
     """

@@ -1,4 +1,4 @@
-"""What travels of embedding models; a part of `datatypes`."""
+"""The data of embedding models; a part of `datatypes`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Dense = Sequence[float] | Inferred
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """Which model encodes the queries of a collection; `fault` says in a sentence why none does.
+    """The model that encodes the queries of a collection; `fault` says why there is none.
 
     `certain` where the collection or a setting says so, and it is not merely the default.
     """

@@ -1,4 +1,4 @@
-"""How names, ids, times and parts of payloads are written."""
+"""The notation of names, ids, times and parts of payloads."""
 
 import json
 import math
@@ -95,18 +95,18 @@ def part_id(first: str, version: str, chunk: int) -> str:
 
 
 def part_number(first: int, version: str, chunk: int) -> int:
-    """The same of ids as the numbers that they are."""
+    """The number of a further part's id, from that of the first."""
     noise = int.from_bytes(blake2b(f"{version}\0{chunk}".encode(), digest_size=16).digest())
     return first ^ (noise & ~_FIXED_BITS | _FROM_5_TO_8)
 
 
 def is_part_id(point: PointId | None) -> bool:
-    """Whether this is the id of a further part, of whatever version."""
+    """True for the id of a further part, of any version."""
     return isinstance(point, str) and is_part_number(uuid_number(point))
 
 
 def is_part_number(number: int) -> bool:
-    """The same of an id as the number that it is."""
+    """True for the number of such an id."""
     return number >> 76 & 0xF == 8 and number >> 62 & 0b11 == 0b10
 
 
@@ -116,7 +116,7 @@ def uuid_number(text: str) -> int:
 
 
 def uuid_text(number: int) -> str:
-    """And back."""
+    """A number as the text of a UUID."""
     text = f"{number:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -129,7 +129,7 @@ def sibling_id(one: Document, chunk: int, identify: Identify = point_id) -> str:
 
 
 def point_ids_of(tenant: str) -> Identify:
-    """The same within one tenant: two that store one text, or use one id, have two points."""
+    """`point_id` within one tenant: a text or an id of two tenants makes two points."""
     return partial(point_id, namespace=uuid.uuid5(NAMESPACE, tenant))
 
 
@@ -162,7 +162,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def impossible(value: Any) -> bool:
-    """Whether a value that stands where a time belongs looks like one, and there is none such."""
+    """True for a value that looks like a time but is none that exists."""
     dated = isinstance(value, str) and _DATED.fullmatch(value) is not None
     return (dated or isinstance(value, date | int | float)) and moment(value) is None
 

@@ -1,4 +1,4 @@
-"""Whether a file says what its owner wrote: who may write one chooses addresses and callers."""
+"""The check that nobody else may write a file: its author chooses addresses and callers."""
 
 import os
 import stat

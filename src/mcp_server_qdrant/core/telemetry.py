@@ -1,4 +1,4 @@
-"""What is measured of a call while it is under way; nothing is until a server asks for it."""
+"""Measurements of a call in progress; there are none until a server asks for them."""
 
 import contextlib
 import re
@@ -18,13 +18,13 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class Recorder(Protocol):
-    """What is told how a search goes."""
+    """A record of the phases and outcomes of searches."""
 
     def phase(self, name: Phase) -> AbstractContextManager[object]:
         """Everything inside is this phase of the search."""
 
     def fared(self, statuses: Iterable[Status]) -> None:
-        """How each collection of a search fared."""
+        """Record the outcome of a search in each collection."""
 
 
 class Unrecorded:
@@ -63,8 +63,8 @@ def within_call(call: Call) -> Iterator[None]:
         _CALL.reset(token)
 
 
-def blame(outcome: Outcome) -> None:
-    """Say how the call under way ends, if anybody wants to know."""
+def record_outcome(outcome: Outcome) -> None:
+    """Record the outcome of the current call, if calls are measured."""
     call = _CALL.get()
     if call is not None:
         call.outcome = outcome

@@ -1,4 +1,4 @@
-"""What travels when a text is stored."""
+"""The data of a text that is stored."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ TITLE_FACTOR = 3
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What storing did.
+    """The result of storing a text.
 
     `pending` points wait for their dense vector; `without_vector` says why there will be none;
     `kept` names what an update left as it was, `replaced` counts the parts it replaced.

@@ -1,4 +1,4 @@
-"""What is compared: algorithms, and values of the parameters of a search."""
+"""Configurations to compare: algorithms, and values of the parameters of a search."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

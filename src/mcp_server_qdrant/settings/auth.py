@@ -47,7 +47,7 @@ Site = Annotated[Url, AfterValidator(_with_host)]
 
 
 class AuthSettings(BaseModel):
-    """Who may connect, from where, and what for."""
+    """Authentication, and the hosts and pages that may connect."""
 
     auth_mode: Literal["none", "token", "oauth"] | None = variable(
         "AUTH_MODE",

@@ -12,7 +12,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Cluster(Group):
-    """How collections are created and read on a server; None leaves it to the server."""
+    """Requests to a server, and parameters of new collections; None leaves them to the server."""
 
     grpc: bool = Field(False, description="speak gRPC")
     shards: int | None = Field(None, ge=1, description="shards of a new collection")
@@ -34,10 +34,10 @@ class Cluster(Group):
 
 
 class ClusterSettings(BaseModel):
-    """What only a server has; the embedded engine has nothing of it."""
+    """The settings of a server; the embedded engine has none of them."""
 
     cluster: Annotated[Cluster, NoDecode, BeforeValidator(pairs)] = variable(
         "QDRANT_CLUSTER",
         Cluster(),
-        "How a Qdrant server is asked, and how collections are created there.",
+        "Requests to a Qdrant server, and parameters of its new collections.",
     )

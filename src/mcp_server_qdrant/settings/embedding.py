@@ -16,7 +16,7 @@ NO_PREFIX = "none"
 
 
 class EmbeddingOptions(Group):
-    """How texts are embedded: prefixes, how much at once, for how long, what is kept."""
+    """Options of embedding: prefixes, sizes, times, caches."""
 
     query_prefix: str | None = Field(
         None, description="text before queries; `none` for nothing; else what the model needs"
@@ -58,7 +58,7 @@ def _mapping(value: Any) -> Any:
 
 
 class EmbeddingSettings(BaseModel):
-    """What makes the vectors of queries and texts."""
+    """The source of the vectors of queries and texts."""
 
     embedding_provider: str = variable(
         "EMBEDDING_PROVIDER",
@@ -103,19 +103,19 @@ class EmbeddingSettings(BaseModel):
         "globs, models may be `openai:model`.",
     )
     embedding_options: Annotated[EmbeddingOptions, NoDecode, BeforeValidator(pairs)] = variable(
-        "EMBEDDING_OPTIONS", EmbeddingOptions(), "How texts are embedded."
+        "EMBEDDING_OPTIONS", EmbeddingOptions(), "Options of embedding."
     )
 
     @model_validator(mode="after")
     def _named_model(self) -> Self:
-        asked = self.chosen_provider == "openai" and self.service_url != OPENAI_URL
-        if asked and "embedding_model" not in self.model_fields_set:
+        service = self.chosen_provider == "openai" and self.service_url != OPENAI_URL
+        if service and "embedding_model" not in self.model_fields_set:
             raise ValueError("EMBEDDING_MODEL must name the model that the embedding service has")
         return self
 
     @property
     def chosen_provider(self) -> str:
-        """What makes the vectors, `auto` decided."""
+        """The provider, with `auto` resolved."""
         if self.embedding_provider != "auto":
             return self.embedding_provider
         return "openai" if self.openai_api_key or self.embedding_service_url else "fastembed"
@@ -129,7 +129,7 @@ class EmbeddingSettings(BaseModel):
 
     @property
     def service_url(self) -> str:
-        """Where an OpenAI-compatible service is; `auto` prefers OpenAI if there is a key for it."""
+        """URL of the OpenAI-compatible service; `auto` prefers OpenAI if there is a key for it."""
         openai = self.openai_base_url or OPENAI_URL
         if self.embedding_provider == "auto" and self.openai_api_key:
             return openai
@@ -137,7 +137,7 @@ class EmbeddingSettings(BaseModel):
 
     @property
     def service_key(self) -> str | None:
-        """What is sent there. OpenAI's key goes to OpenAI alone, or where its base URL leads."""
+        """The key for that URL. OpenAI's key goes only to OpenAI, or to its base URL."""
         own, openai = self.embedding_api_key, self.openai_api_key
         if self.service_url == self.embedding_service_url:
             key = own
@@ -146,7 +146,7 @@ class EmbeddingSettings(BaseModel):
         return key.get_secret_value() if key else None
 
     def serves(self, provider: str) -> bool:
-        """Whether a provider was asked for: for all collections, or for one by its name."""
+        """True if a provider is configured: for all collections, or for one by name."""
         named = any(model.startswith(f"{provider}:") for _, model in self.collection_models)
         return named or self.chosen_provider == provider
 

@@ -49,7 +49,7 @@ def _language(value: str) -> str:
 
 
 class EngineSettings(BaseModel):
-    """Which engine, which of its collections, and how much a search returns."""
+    """The engine, its collections, and the limits of a search."""
 
     # engine
     qdrant_url: Annotated[str, AfterValidator(_server_url)] | None = variable(
@@ -130,10 +130,10 @@ class EngineSettings(BaseModel):
 
     @property
     def local_path(self) -> Path:
-        """Where the embedded engine keeps its collections."""
+        """Folder of the embedded engine's collections."""
         return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)
 
     @property
     def cache_path(self) -> Path:
-        """Where collections' vocabularies are kept."""
+        """Folder of vocabularies and cached vectors."""
         return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)

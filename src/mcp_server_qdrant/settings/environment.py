@@ -112,14 +112,14 @@ class Settings(
 
 
 def model_environment() -> str:
-    """What else of the environment bears on how a local model is found and run."""
-    told = {
+    """Other variables that affect how a local model is found and run, as JSON."""
+    found = {
         name: value
         for name, value in os.environ.items()
         if name.upper().startswith(("HF_", "HUGGINGFACE_", "OMP_", "ORT_", "SSL_CERT_"))
         or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
     }
-    return json.dumps(told, sort_keys=True)
+    return json.dumps(found, sort_keys=True)
 
 
 def _path_variables() -> set[str]:

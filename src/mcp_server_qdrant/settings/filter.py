@@ -50,7 +50,7 @@ def _json_list(value: Any) -> Any:
 
 
 class FilterSettings(BaseModel):
-    """What callers may filter by."""
+    """Filters that callers may use."""
 
     qdrant_allow_arbitrary_filter: bool | None = variable(
         "QDRANT_ALLOW_ARBITRARY_FILTER",

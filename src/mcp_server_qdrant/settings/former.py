@@ -97,7 +97,7 @@ def _join(found: dict[str, str | None], name: str, key: str, value: str) -> None
     try:
         group = pairs(found.get(name.lower()) or "")
     except ValueError:
-        return  # its own fault is told
+        return  # the group's own validator reports it
     if isinstance(group, dict):
         found[name.lower()] = json.dumps({key: value} | group)
 

@@ -10,7 +10,7 @@ from mcp_server_qdrant.settings.values import Group, pairs
 
 
 class HttpLimits(Group):
-    """How much a server over HTTP accepts, and how it ends."""
+    """Limits of a server over HTTP."""
 
     body: int = Field(4_194_304, ge=1, description="bytes of a request, beyond which it gets 413")
     calls: int = Field(64, ge=1, description="requests at a time, beyond which: 429")
@@ -33,7 +33,7 @@ def _upper(value: Any) -> Any:
 
 
 class HttpSettings(BaseModel):
-    """Where a server over HTTP listens, what it accepts, and what is logged."""
+    """Address, limits and logs of a server over HTTP."""
 
     host: str = variable(
         "FASTMCP_HOST", "127.0.0.1", "Address to listen on over HTTP.", "FASTMCP_SERVER_HOST"

@@ -28,7 +28,7 @@ def keys_sent(
 
 
 def _destinations(settings: EmbeddingSettings) -> Iterator[tuple[str, str]]:
-    """Which key goes to which address, both as fields."""
+    """Pairs of a key and the address that gets it, both as fields."""
     yield "qdrant_api_key", "qdrant_url"
     yield "rerank_api_key", "rerank_url"
     yield "tenant_check_key", "tenant_check_url"
@@ -37,6 +37,6 @@ def _destinations(settings: EmbeddingSettings) -> Iterator[tuple[str, str]]:
     if settings.serves("openai"):
         own = settings.service_url == settings.embedding_service_url
         for key in ("embedding_api_key", "openai_api_key"):
-            held = getattr(settings, key)
-            if held and held.get_secret_value() == settings.service_key:
+            secret = getattr(settings, key)
+            if secret and secret.get_secret_value() == settings.service_key:
                 yield key, "embedding_service_url" if own else "openai_base_url"

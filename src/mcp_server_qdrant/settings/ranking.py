@@ -15,7 +15,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class RerankLimits(Group):
-    """How much is reranked, and for how long."""
+    """Limits of reranking."""
 
     pool: int = Field(30, ge=2, le=200, description="results that are reranked")
     seconds: Positive = Field(3.0, description="until the order stays as it is")
@@ -38,7 +38,7 @@ def _by_size(value: Any) -> Any:
 
 
 class RankingSettings(BaseModel):
-    """What the operator alone says about the ranking."""
+    """The ranking, as far as only the operator sets it."""
 
     hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], NoDecode, BeforeValidator(_by_size)] = (
         variable(

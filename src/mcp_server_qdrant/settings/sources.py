@@ -1,4 +1,4 @@
-"""Where settings come from besides the environment, and paths in them: a part of `Settings`.
+"""The settings file, and paths in settings: a part of `Settings`.
 
 A client starts the server in the folder that it has open, which may be a stranger's. So nothing is
 read there unasked, and no path in a setting depends on it.
@@ -56,13 +56,13 @@ def paths_below(
 
     Names are in lower case in `values`.
     """
-    told = dict(values)
+    resolved = dict(values)
     for name in paths:
-        if held := values.get(name.lower()):
-            told[name.lower()] = _below(folder, held)
-    if held := values.get("sync_sources"):
-        told["sync_sources"] = _sources_below(folder, held)
-    return told
+        if path := values.get(name.lower()):
+            resolved[name.lower()] = _below(folder, path)
+    if sources := values.get("sync_sources"):
+        resolved["sync_sources"] = _sources_below(folder, sources)
+    return resolved
 
 
 def _below(folder: Path, path: str) -> str:
@@ -70,17 +70,17 @@ def _below(folder: Path, path: str) -> str:
 
 
 def _sources_below(folder: Path, text: str) -> str:
-    """What cannot be read is left to its validator."""
+    """The sources with whole paths; what cannot be read is left to its validator."""
     try:
-        held = json.loads(text)
+        sources = json.loads(text)
     except ValueError:
         return text
-    if isinstance(held, dict):
-        held = [{"path": path, "collection": name} for path, name in held.items()]
-    for one in held if isinstance(held, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("path"), str):
-            one["path"] = _below(folder, one["path"])
-    return json.dumps(held)
+    if isinstance(sources, dict):
+        sources = [{"path": path, "collection": name} for path, name in sources.items()]
+    for source in sources if isinstance(sources, list) else ():
+        if isinstance(source, dict) and isinstance(source.get("path"), str):
+            source["path"] = _below(folder, source["path"])
+    return json.dumps(sources)
 
 
 def settings_file(named: Path | None) -> Path | None:
@@ -112,7 +112,7 @@ def check_certificates(environment: Mapping[str, str]) -> None:
 
 
 def left_alone(file: Path | None, names: Collection[str]) -> str | None:
-    """What to say of settings in the .env where the server started, unless that is the `file`.
+    """A warning about settings in a .env where the server started, unless that is the `file`.
 
     The names of its variables are looked at, their values are not.
     """
@@ -124,8 +124,8 @@ def left_alone(file: Path | None, names: Collection[str]) -> str | None:
             text = opened.read(LOOKED_AT)
     except OSError:
         return None
-    held = {name.decode().upper() for name in ASSIGNMENT.findall(text)}
-    if held.isdisjoint(names):
+    assigned = {name.decode().upper() for name in ASSIGNMENT.findall(text)}
+    if assigned.isdisjoint(names):
         return None
     shown = printable(path)
     return (

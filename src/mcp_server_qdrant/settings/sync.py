@@ -51,7 +51,7 @@ def _json(value: Any) -> Any:
 
 
 class SyncSettings(BaseModel):
-    """Which folders the server keeps in step with collections."""
+    """Folders that the server keeps in step with collections."""
 
     sync_sources: Annotated[tuple[SyncSource, ...], NoDecode, BeforeValidator(_json)] = variable(
         "SYNC_SOURCES",

@@ -33,7 +33,7 @@ FreeField = Annotated[str, AfterValidator(_free_field)]
 
 
 class TenancySettings(BaseModel):
-    """Who may see which points."""
+    """Tenants, and the check of results."""
 
     tenant_field: FreeField | None = variable(
         "TENANT_FIELD",

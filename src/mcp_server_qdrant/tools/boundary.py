@@ -1,4 +1,4 @@
-"""Where a tool meets the client: the one place where errors become tool errors."""
+"""The boundary between tools and clients: the one place where errors become tool errors."""
 
 import functools
 import logging
@@ -14,7 +14,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.access import ADMIN, READ, WRITE, caller
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import blame
+from mcp_server_qdrant.core.telemetry import record_outcome
 from mcp_server_qdrant.tools.schema import compact, explain
 
 logger = logging.getLogger(__name__)
@@ -46,10 +46,10 @@ def guarded(tool: AsyncTool) -> AsyncTool:
         try:
             return await tool(*args, **kwargs)
         except QdrantMcpError as error:
-            blame("rejected" if isinstance(error, RequestError) else "failed")
+            record_outcome("rejected" if isinstance(error, RequestError) else "failed")
             return failure(str(error))
         except Exception:
-            blame("crashed")
+            record_outcome("crashed")
             logger.exception("A tool failed unexpectedly")
             return failure("The server failed unexpectedly; its log says how. Try again.")
 
@@ -70,7 +70,7 @@ class ClosedTool(Tool):
 
     @property
     def scope(self) -> str:
-        """What its caller must be allowed, by what it says it does; saying nothing: all."""
+        """The scope that its caller needs, from its annotations; without any: admin."""
         hints = self.annotations or ToolAnnotations()
         if hints.read_only_hint:
             return READ

@@ -35,7 +35,7 @@ Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
 class Consent(BaseModel):
-    """What a person is asked."""
+    """The answer of a person who is asked."""
 
     delete: bool = Field(description="Delete them for good")
 
@@ -57,7 +57,7 @@ class Deleting:
             return error
 
     async def matched(self, query_filter: Filter, collection_name: Name) -> Any:
-        """What the filter matches now; an error as above."""
+        """The points that the filter matches now; an error as above."""
         if query_filter is None:
             return None
         try:
@@ -154,7 +154,7 @@ def to_ask(question: str | None, ctx: Context[Any]) -> Elicit[Consent] | None:
 
 
 def can_ask(ctx: Context[Any]) -> bool:
-    """Whether the client puts questions to a person, and can be reached with one."""
+    """True if the client can ask a person, and can be reached with a question."""
     capabilities = ctx.client_capabilities
     asks = capabilities.elicitation if capabilities is not None else None
     if asks is None or (asks.form is None and asks.url is not None):
@@ -164,7 +164,7 @@ def can_ask(ctx: Context[Any]) -> bool:
 
 
 def about_documents(found: Any) -> str | None:
-    """What the person reads of the documents of some ids; None where there are none."""
+    """The question about the documents of some ids; None if there are none."""
     if found is None or isinstance(found, QdrantMcpError) or not found.documents:
         return None
     count = len(found.documents)
@@ -173,7 +173,7 @@ def about_documents(found: Any) -> str | None:
 
 
 def about_points(found: Any, confirm_count: int | None) -> str | None:
-    """The same of what a filter matches; None where that is nothing, or not `confirm_count`."""
+    """The question about the points of a filter; None if there are none, or not `confirm_count`."""
     if found is None or isinstance(found, QdrantMcpError) or not found.count:
         return None
     if confirm_count not in (None, found.count):
@@ -184,12 +184,12 @@ def about_points(found: Any, confirm_count: int | None) -> str | None:
 
 
 def _asked(said: Any) -> bool:
-    """Whether a person was asked; the outcome is None inside where nobody was."""
+    """True if a person was asked; else the outcome holds None."""
     return not isinstance(said, AcceptedElicitation) or said.data is not None
 
 
 def _declined(said: Any) -> bool:
-    """Whether a person was asked and did not agree, in whatever way."""
+    """True if a person was asked and did not agree, in any way."""
     agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
     return _asked(said) and not agreed
 
@@ -242,8 +242,8 @@ def _described(one: Document) -> str:
 
 def _name(one: Document) -> str:
     """Its title and how its text begins: the parts of a document share their title."""
-    told = f"{one.title}: {one.text}" if one.title else one.text
-    return line(told, LINE)
+    described = f"{one.title}: {one.text}" if one.title else one.text
+    return line(described, LINE)
 
 
 def _points(count: int) -> str:

@@ -31,7 +31,7 @@ class Found(BaseModel):
 
 
 class FindOutput(BaseModel):
-    """What qdrant-find returns: results best first, and each collection's state."""
+    """The result of qdrant-find: results best first, and each collection's state."""
 
     results: list[Found]
     collections: dict[str, str]
@@ -108,9 +108,9 @@ def document(one: Document) -> dict[str, Any]:
 def collection(
     info: CollectionInfo, sync: str | None = None, dead: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """One collection as structured content, and how it is kept in step with folders.
+    """One collection as structured content, and the state of its folders.
 
-    `dead` are files that were given up, with the reason; 100 of them are told.
+    `dead` are files that were given up, with the reason; at most 100 are shown.
     """
     values = {
         "name": info.name,

@@ -34,7 +34,7 @@ WithPoints = Annotated[bool | None, Field(description="Every point, to draw them
 
 
 class ProjectOutput(BaseModel):
-    """What qdrant-project returns."""
+    """The result of qdrant-project."""
 
     panels: list[Any]
     hits: list[Any]

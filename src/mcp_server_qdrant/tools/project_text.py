@@ -41,7 +41,7 @@ def _head(panel: Panel, axes: int) -> str:
 
 
 def picture(panel: Panel, axes: int) -> str:
-    """How far the axes can be trusted, in words."""
+    """The quality of the axes, in words."""
     share = sum(panel.explained[:axes])
     if share <= 0:
         return "All its points are alike, and lie in one place."

@@ -1,4 +1,4 @@
-"""What clients may read without a tool: the collections, and a prompt that shows how to search."""
+"""The resources and the prompt: the collections, and how to search them well."""
 
 import json
 from typing import Any
@@ -43,15 +43,15 @@ SEARCH_PROMPT = """Answer this from my collections: {question}
 
 def register(mcp: MCPServer[Any], services: Open) -> None:
     """Add the resources, the prompt and the completion of collection names."""
-    what = _Collections(services)
-    mcp.resource(LIST, title="Collections", mime_type="application/json")(what.all)
-    mcp.resource(ONE, title="Collection", mime_type="application/json")(what.one)
+    collections = _Collections(services)
+    mcp.resource(LIST, title="Collections", mime_type="application/json")(collections.all)
+    mcp.resource(ONE, title="Collection", mime_type="application/json")(collections.one)
     mcp.prompt(name="search-well", title="Search my collections")(search_well)
-    mcp.completion()(what.complete)  # type: ignore[no-untyped-call]
+    mcp.completion()(collections.complete)  # type: ignore[no-untyped-call]
 
 
 def search_well(question: str) -> str:
-    """How to search many collections well."""
+    """A guide to searching many collections."""
     return SEARCH_PROMPT.format(question=question)
 
 
@@ -99,5 +99,5 @@ class _Collections:
             raise ResourceError(str(error)) from error
 
 
-def _json(told: Any) -> str:
-    return escaped(json.dumps(told, ensure_ascii=False))
+def _json(value: Any) -> str:
+    return escaped(json.dumps(value, ensure_ascii=False))

@@ -13,7 +13,7 @@ _SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
 
 
 def compact(schema: Any) -> Any:
-    """The schema without what a model need not read: titles, null alternatives, empty defaults.
+    """The schema without titles, null alternatives and empty defaults, which no model needs.
 
     Null and omitted mean the same to every tool, and are still accepted.
     """
@@ -33,12 +33,12 @@ def compact(schema: Any) -> Any:
 
 
 def _without_null(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    rest = [compact(choice) for choice in choices if choice != {"type": "null"}]
-    return rest[0] if len(rest) == 1 else {"anyOf": rest}
+    others = [compact(choice) for choice in choices if choice != {"type": "null"}]
+    return others[0] if len(others) == 1 else {"anyOf": others}
 
 
 def explain(error: ValidationError, known: Sequence[str]) -> str:
-    """What is wrong with a call's arguments, one sentence each, without what was sent."""
+    """The faults of a call's arguments, one sentence each, without the values."""
     return " ".join(
         dict.fromkeys(_sentence(one, known) for one in error.errors(include_url=False)[:3])
     )

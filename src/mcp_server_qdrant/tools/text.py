@@ -1,7 +1,7 @@
-"""What an agent reads: compact text for each tool's result.
+"""The text of each tool's result, compact, for agents.
 
-What is stored never reads as ours: a text has `>` before each of its lines, a title, tag or name
-is on one line behind what we say of it, and none of our lines begins like that.
+Stored text never looks like the server's own: a text has `>` before each of its lines, which none
+of the server's lines has; a title, tag or name is on one line behind a label of the server.
 """
 
 import json
@@ -38,7 +38,7 @@ def page(found: SearchPage, mode: Mode) -> str:
 
 
 def noted(said: Iterable[str]) -> list[str]:
-    """What the caller should know, a line each."""
+    """Notes, one per line."""
     return [f"Note: {line(note, None)}" for note in said]
 
 
@@ -48,7 +48,7 @@ def quoted(text: str) -> list[str]:
 
 
 def reranked(outcome: Reranked) -> str:
-    """What became of reranking, on one line."""
+    """The outcome of reranking, on one line."""
     if outcome.state == "applied":
         return f"Reranked: the best {outcome.pool}, by {outcome.model}."
     return f"Not reranked: {line(outcome.reason or '', None)}"
@@ -67,14 +67,14 @@ def result(number: int, one: Result, mode: Mode) -> str:
 
 
 def also(places: Sequence[tuple[str, PointId]]) -> str:
-    """Where else the same passage is."""
+    """The other places of the same passage."""
     named = ", ".join(f"{called(name)} (id {called(point)})" for name, point in places[:NAMED])
     more = len(places) - NAMED
     return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
 
 
 def why(why: Why, relevance: float) -> str:
-    """What made a result's place, on one line."""
+    """The reasons for a result's rank, on one line."""
     places = dict(why.ranks)
     legs = [
         f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}"
@@ -101,13 +101,13 @@ def _place(rank: int | None) -> str:
 
 
 def heading(document: Document) -> str:
-    """Where a text is, its id, which part of how many it is, and last its title."""
+    """Collection, id, part and title of a text."""
     title = f" · {line(document.heading)}" if document.heading else ""
     return f"{called(document.collection)} (id {called(document.id)}){part(document)}{title}"
 
 
 def part(document: Document) -> str:
-    """Which chunk of how many, where there are several."""
+    """The number of the part and of all parts, if there are several."""
     if document.chunks == 1:
         return ""
     first = document.chunk + 1
@@ -117,11 +117,11 @@ def part(document: Document) -> str:
 
 def details(document: Document) -> list[str]:
     """Metadata, tags, source and dates, as far as there are any; each thing once."""
-    told = (document.title, document.source, document.created_at, list(document.tags))
+    shown = (document.title, document.source, document.created_at, list(document.tags))
     more = {
         key: value
         for key, value in (document.metadata or {}).items()
-        if key not in REPEATED or value not in told
+        if key not in REPEATED or value not in shown
     }
     pairs = {
         "metadata": compact(more) if more else None,
@@ -190,12 +190,12 @@ def asked_by(document: Document) -> str:
 
 
 def begins(document: Document) -> bool:
-    """Whether these are the first of its chunks, joined."""
+    """True if these are the first of its chunks, joined."""
     return document.chunk == 0 and document.last is not None
 
 
 def torn(shown: Sequence[Document]) -> list[str]:
-    """Which texts are not whole, and how to mend them."""
+    """The texts that are not complete, and how to repair them."""
     return [
         f"id {called(one.document or one.id)} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
@@ -205,7 +205,7 @@ def torn(shown: Sequence[Document]) -> list[str]:
 
 
 def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
-    """How to go on behind texts that are the beginning, or the middle, of a document."""
+    """How to read on after texts that are not the end of their document."""
     notes = []
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
@@ -219,7 +219,7 @@ def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
 
 
 def unseen(failures: Sequence[str]) -> list[str]:
-    """Where could not be looked."""
+    """The collections that could not be read."""
     return [f"not looked in {failure}" for failure in failures]
 
 
@@ -239,7 +239,7 @@ def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[
 
 
 def stored(done: Stored) -> str:
-    """What storing did, in one line."""
+    """The result of storing, on one line."""
     verb = "Updated" if done.updated else "Remembered"
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""

@@ -1,4 +1,4 @@
-"""What the client sees: names, descriptions, parameters and results of the tools."""
+"""The tools: names, descriptions, parameters and results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ class Tools:
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self) -> CallToolResult:
-        """What can be searched."""
+        """The collections that can be searched."""
         services = await self._services()
         background = services.background
         syncs, dead = background.status(), background.dead_letters()
@@ -179,7 +179,7 @@ COLLECTIONS = "List the collections that can be searched."
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings change about the tools."""
+    """The settings of the tools."""
 
     default_collection: str | None = None
     read_only: bool = False
