@@ -1,14 +1,16 @@
-"""What must not reach the engine, refused in one sentence.
+"""Checks of every write and query: Qdrant Edge itself validates nothing.
 
-Qdrant Edge validates nothing, logs an update before applying it and replays the log at load:
-one bad point can make a whole collection unloadable. Points here are plain:
-`(id, vector or None, payload or None)`.
+It logs an update before applying it and replays the log at load: one bad point can make a whole
+collection unloadable. Each refusal is one sentence. Points here are plain:
+`(id, vector or None, payload or None)`. The client checks payloads while it makes them plain; the
+host checks everything that depends on the collection.
 """
 
 import math
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -19,65 +21,60 @@ MAX_DEPTH = 96  # 120 levels still load, 124 do not
 MAX_ID = 2**64 - 1
 MAX_INDEX = 2**32 - 1
 MAX_SIZE = 65_536
-_LARGEST_FLOAT = 3.4e38
+_NO_FILE_NAME = re.compile(r'[\x00-\x1f/\\:*?"<>|\ud800-\udfff]')
 
 Schema = Mapping[str, Any]
 
 
 def plain_payload(value: Any, depth: int = 0) -> Any:
-    """The payload as JSON data: dates become ISO 8601 texts; what JSON cannot hold is refused."""
+    """The payload as JSON data: dates become ISO 8601 texts.
+
+    InvalidPoint for NaN and infinity, lone surrogates, deep nesting and what JSON cannot hold.
+    """
     if value is None or isinstance(value, str | bool | int | float):
-        return value.value if isinstance(value, Enum) else value
+        return _plain_scalar(value)
     if depth >= MAX_DEPTH:
         raise InvalidPoint(f"The payload is nested deeper than {MAX_DEPTH} levels.")
     if isinstance(value, Mapping):
-        return {_plain_key(key): plain_payload(item, depth + 1) for key, item in value.items()}
+        return {_key(key): plain_payload(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain_payload(item, depth + 1) for item in value]
-    if isinstance(value, datetime | date):
+    if isinstance(value, Enum):
+        return plain_payload(value.value, depth)
+    if isinstance(value, date):  # a datetime is one too
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
-    if isinstance(value, Enum):
-        return plain_payload(value.value, depth)
     if hasattr(value, "tolist"):  # numpy
         return plain_payload(value.tolist(), depth)
     raise InvalidPoint(f"The payload holds a {type(value).__name__}, which JSON cannot hold.")
 
 
-def _plain_key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise InvalidPoint(f"A payload key must be a text, not {key!r}.")
-    return key
-
-
-def check_payload(value: Any, depth: int = 0) -> None:
-    """Refuse NaN and infinity, lone surrogates, deep nesting and whatever is not JSON."""
-    kind = type(value)
-    if kind is str:
-        _check_text(value)
-    elif kind is float:
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidPoint("The payload holds NaN or infinity, which JSON cannot hold.")
-    elif kind is dict or kind is list:
-        if depth >= MAX_DEPTH:
-            raise InvalidPoint(f"The payload is nested deeper than {MAX_DEPTH} levels.")
-        for item in value:
-            check_payload(item, depth + 1)
-        if kind is dict:
-            for item in value.values():
-                check_payload(item, depth + 1)
-    elif kind is not int and kind is not bool and value is not None:
-        raise InvalidPoint(f"The payload holds a {kind.__name__}, which JSON cannot hold.")
+        return float(value)
+    return value
 
 
-def _check_text(text: str) -> None:
-    if text.isascii():
-        return
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidPoint("A payload text holds half a surrogate pair.") from None
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise InvalidPoint(f"A payload key must be a text, not {key!r}.")
+    return _text(key)
+
+
+def _text(text: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InvalidPoint("A payload text holds half a surrogate pair.") from None
+    return str(text)
 
 
 def check_id(point_id: Any) -> None:
@@ -105,15 +102,11 @@ def check_ids(point_ids: Iterable[Any]) -> None:
 
 
 def check_points(points: Iterable[tuple[Any, Any, Any]], schema: Schema) -> None:
-    """Refuse the batch if one point's id, vectors or payload is wrong."""
-    for point_id, vector, payload in points:
+    """Refuse the batch if one point's id or vectors are wrong."""
+    for point_id, vector, _ in points:
         check_id(point_id)
         if vector is not None:
             check_vectors(vector, schema)
-        if payload is not None:
-            if type(payload) is not dict:
-                raise InvalidPoint("A payload is an object with text keys.")
-            check_payload(payload)
 
 
 def check_vectors(vector: Any, schema: Schema) -> None:
@@ -121,9 +114,9 @@ def check_vectors(vector: Any, schema: Schema) -> None:
     named = vector if isinstance(vector, dict) else {"": vector}
     for name, value in named.items():
         if name in schema["vectors"]:
-            check_dense(value, name, schema["vectors"][name])
+            _check_dense(value, name, schema["vectors"][name])
         elif name in schema["sparse_vectors"]:
-            check_sparse(value, name)
+            _check_sparse(value, name)
         else:
             raise InvalidPoint(unknown_vector(name, schema))
 
@@ -135,15 +128,12 @@ def unknown_vector(name: str, schema: Schema) -> str:
     return f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
 
 
-def check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
-    """Refuse a dense vector (or, for a multivector, its rows) of wrong size or content."""
-    if params.get("multivector_config"):
-        if not isinstance(value, list) or not value:
-            raise InvalidPoint(f"The vector {name!r} takes a list of vectors.")
-        for row in value:
-            _check_row(row, name, params["size"])
-        return
-    _check_row(value, name, params["size"])
+def _check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
+    rows = value if params.get("multivector_config") else [value]
+    if not isinstance(rows, list) or not rows:
+        raise InvalidPoint(f"The vector {name!r} takes a list of vectors.")
+    for row in rows:
+        _check_row(row, name, params["size"])
 
 
 def _check_row(row: Any, name: str, size: int) -> None:
@@ -156,7 +146,7 @@ def _check_row(row: Any, name: str, size: int) -> None:
 
 
 def _finite(numbers: Sequence[float]) -> bool:
-    """Whether all are numbers that single precision can hold."""
+    """True for numbers that single precision can hold."""
     try:
         # Overflow to infinity, like NaN, survives the sum.
         return math.isfinite(sum(array("f", numbers)))
@@ -164,8 +154,7 @@ def _finite(numbers: Sequence[float]) -> bool:
         return False
 
 
-def check_sparse(value: Any, name: str) -> None:
-    """Refuse a sparse vector whose indices and values do not pair up one to one."""
+def _check_sparse(value: Any, name: str) -> None:
     if not isinstance(value, dict) or value.keys() != {"indices", "values"}:
         raise InvalidPoint(f"The vector {name!r} is sparse: it takes indices and values.")
     indices, values = value["indices"], value["values"]
@@ -184,28 +173,18 @@ def check_sparse(value: Any, name: str) -> None:
 
 
 def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:
-    """Refuse a collection without vectors, with a senseless size, or with one name for two."""
+    """Refuse a collection that the engine could not hold, or could never open again."""
     if not vectors and not sparse:
         raise RequestError("A collection needs at least one vector, dense or sparse.")
     for name, params in vectors.items():
-        check_size(name, params["size"])
+        size = params["size"]
+        if type(size) is not int or not 0 < size <= MAX_SIZE:
+            raise RequestError(f"The vector {name!r} needs a size from 1 to {MAX_SIZE}.")
     for name in (*vectors, *sparse):
-        check_vector_name(name)
+        if len(name.encode("utf-8", "replace")) > 200 or _NO_FILE_NAME.search(name):
+            raise RequestError(f"{name[:80]!r} cannot name a vector.")
     for name in vectors.keys() & sparse.keys():
         raise RequestError(f"{name!r} cannot name a dense and a sparse vector at once.")
-
-
-def check_size(name: str, size: Any) -> None:
-    """Refuse a size the engine cannot work with (0 would lock the collection for good)."""
-    if type(size) is not int or not 0 < size <= MAX_SIZE:
-        raise RequestError(f"The vector {name!r} needs a size from 1 to {MAX_SIZE}.")
-
-
-def check_vector_name(name: Any) -> None:
-    """Refuse a name that cannot be part of a file name in the shard."""
-    good = isinstance(name, str) and len(name.encode("utf-8", "replace")) <= 200
-    if not good or any(ord(c) < 32 or c in '/\\:*?"<>|' or 0xD800 <= ord(c) < 0xE000 for c in name):
-        raise RequestError(f"{str(name)[:80]!r} cannot name a vector.")
 
 
 def check_query(value: Any, name: str, schema: Schema) -> None:

@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
 HOST = "mcp_server_qdrant.qdrant.edge.host"
-_BLOB_POINTS = 16  # converted and pickled between two turns of the event loop, well under 1 ms
+_BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once: < 1 ms
 _HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
 _DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
@@ -66,7 +66,7 @@ class EdgeClient(AsyncQdrantBase):
         )
 
     async def collection_exists(self, collection_name: str, **_: Any) -> bool:
-        """Whether there is such a collection."""
+        """True if there is such a collection."""
         return collection_name in await self._ask("collections")
 
     async def get_aliases(self, **_: Any) -> models.CollectionsAliasesResponse:

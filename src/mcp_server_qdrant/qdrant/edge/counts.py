@@ -1,4 +1,4 @@
-"""How many points a shard holds at least, remembered in a small file beside it.
+"""The least number of points that a shard holds, remembered in a small file beside it.
 
 The engine opens a shard that lost a part of its files without a word. So the number is raised after
 each flush and lowered before points are deleted: whenever the process is killed, a sound shard
@@ -20,7 +20,7 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Census:
-    """The points of one shard against those that it should have.
+    """The points of one shard against the number that it should have.
 
     `engine` is the open shard throughout, `missing` how many points it lost.
     """
@@ -33,14 +33,14 @@ class Census:
         self.missing = 0
 
     def opened(self, engine: Any, exact: int) -> None:
-        """Compare the points that a shard was opened with to those remembered."""
+        """Compare the points of a shard just opened to the number remembered."""
         self._twice = engine.info().points_count - exact
         self._written = self.remembered()
         self._least = self._written or 0
         self.flushed(engine)
 
     def flushed(self, engine: Any) -> None:
-        """Remember what is durable now. Points that come back make up for those missing."""
+        """Remember what is durable now. Points that come back make up for missing ones."""
         here = self._here(engine)
         self.missing = max(0, self._least - here)
         self._least = max(self._least, here)
@@ -55,13 +55,13 @@ class Census:
         self._least -= before - self._here(engine)
 
     def accept(self, engine: Any) -> int:
-        """Go on without the points that are missing; how many those were."""
+        """Go on without the missing points; returns their number."""
         lost, self.missing, self._least = self.missing, 0, self._here(engine)
         self._lower(self._least)
         return lost
 
     def damage(self, name: str) -> str | None:
-        """What is missing, in a sentence, and what to do."""
+        """The loss in a sentence, and what to do about it."""
         if not self.missing:
             return None
         verb = "is" if self.missing == 1 else "are"
@@ -72,7 +72,7 @@ class Census:
         )
 
     def remembered(self) -> int | None:
-        """What the file says."""
+        """The number in the file."""
         try:
             points, token = self._file.read_text("utf-8").split(" ")
             return int(points) if token == self._token else None
@@ -107,7 +107,7 @@ class Census:
 
 
 def parts_of(shard: Path) -> frozenset[Any]:
-    """What a shard's folder is made of: some of it is gone once it was deleted or replaced.
+    """The parts of a shard's folder: some are gone once it was deleted or replaced.
 
     The engine holds `wal` open, so that its number is the same on every file system; the others
     are known by their names.

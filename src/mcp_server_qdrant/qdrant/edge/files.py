@@ -26,7 +26,6 @@ from mcp_server_qdrant.hosting.wire import identity, sync
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
-_BLOCK = 1 << 20
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
@@ -41,18 +40,18 @@ def slug_of(name: str) -> str:
 
 
 def _lower_escapes(text: str) -> str:
-    head, *rest = text.split("%")
-    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in rest)
+    head, *parts = text.split("%")
+    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in parts)
 
 
 def name_of(slug: str) -> str:
-    """The name of the collection with these files; the slug itself where it cannot be told."""
+    """The name of the collection with these files; the slug itself where that is unknown."""
     name = unquote(slug.removeprefix("c-"))
     return name if slug_of(name) == slug else slug
 
 
 class Folder:
-    """The directories under one engine folder."""
+    """The directories of an engine folder."""
 
     def __init__(self, root: Path, min_free: int) -> None:
         self.root = root
@@ -64,7 +63,7 @@ class Folder:
         self._held = identity(self._lock)
 
     def gone(self) -> bool:
-        """Whether the folder whose lock we hold was deleted or moved: nothing written lasts."""
+        """True once the folder whose lock we hold was deleted or moved: nothing written lasts."""
         return identity(self._lock) != self._held
 
     def prepare(self) -> None:
@@ -97,12 +96,12 @@ class Folder:
             _remove(path / "temp_segments")
 
     def slugs(self) -> set[str]:
-        """The names of the directories that are shards, and called as those are."""
+        """The names of the directories that are shards, with the name of one."""
         found = {part.parent.name for part in self.shards.glob("c-*/segments")}
         return {slug for slug in found if slug_of(name_of(slug)) == slug}
 
     def discard(self, path: Path) -> None:
-        """Remove a directory: out of sight at once, from the disk by and by."""
+        """Remove a directory: out of sight at once, from the disk in the background."""
         target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             path.rename(target)
@@ -136,7 +135,7 @@ class Folder:
         self._require("Nothing was deleted", _DELETING + wanted)
 
     def has_room(self) -> bool:
-        """Whether the engine can be expected to survive what it writes."""
+        """True while the engine can be expected to survive its own writes."""
         return shutil.disk_usage(self.root).free >= _DELETING
 
     def _require(self, outcome: str, needed: int) -> None:
@@ -156,26 +155,26 @@ def _remove(path: Path) -> None:
 
 def allocated(path: Path) -> int:
     """Bytes the tree really occupies (holes are free)."""
-    found = [file.stat() for file in path.rglob("*") if file.is_file()]
-    return sum(int(getattr(one, "st_blocks", one.st_size // 512 + 1)) * 512 for one in found)
+    stats = [file.stat() for file in path.rglob("*") if file.is_file()]
+    return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
 
 
 def read_ahead(path: Path, most: int) -> int:
-    """Have the system read up to `most` bytes of a tree into its cache; how many it was asked for.
+    """Have the system load up to `most` bytes of a tree into its cache; returns their number.
 
     The engine maps its files: a page that is not in memory holds up the search that touches it.
     """
-    asked = 0
+    requested = 0
     for file in path.rglob("*"):
         with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
             number = handle.fileno()
             for start, end in _data_ranges(number, os.fstat(number).st_size):
-                length = min(end - start, most - asked)
+                length = min(end - start, most - requested)
                 if length <= 0:
-                    return asked
+                    return requested
                 os.posix_fadvise(number, start, length, os.POSIX_FADV_WILLNEED)
-                asked += length
-    return asked
+                requested += length
+    return requested
 
 
 def sync_tree(path: Path) -> None:
@@ -206,7 +205,10 @@ def _copy_with_holes(source: Path, target: Path) -> None:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
         for start, end in _data_ranges(read.fileno(), size):
-            _copy_range(read.fileno(), write.fileno(), start, end)
+            write.seek(start)
+            while (left := end - write.tell()) > 0:
+                if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
+                    raise OSError(errno.EIO, f"{source.name} became shorter while it was copied")
 
 
 def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
@@ -221,13 +223,3 @@ def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
             return
         position = os.lseek(handle, start, os.SEEK_HOLE)
         yield start, position
-
-
-def _copy_range(source: int, target: int, start: int, end: int) -> None:
-    os.lseek(source, start, os.SEEK_SET)
-    os.lseek(target, start, os.SEEK_SET)
-    left = end - start
-    while left > 0 and (block := os.read(source, min(left, _BLOCK))):
-        left -= len(block)
-        if os.write(target, block) < len(block):
-            raise OSError(errno.ENOSPC, "the disk is full")

@@ -1,4 +1,4 @@
-"""Inside the host: one thread at a time at the engine."""
+"""Turns at the engine: one thread of the host at a time."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ _WRITER = "writer"
 class Gate:
     """One at a time at the engine; readers before the writer, but not forever.
 
-    Who waits is let in by the one that leaves: of all that wait, who has used the least.
+    The thread that leaves lets in the waiting caller that has used the least time.
     """
 
     def __init__(self) -> None:

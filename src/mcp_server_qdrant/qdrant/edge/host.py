@@ -41,7 +41,7 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being written or optimised."""
+        """True while something is written or optimised."""
         return self._writer.busy
 
     def start(self) -> None:
@@ -50,14 +50,14 @@ class Engine:
         threading.Thread(target=self._open_ahead, daemon=True).start()
 
     def session(self, link: Any) -> Session:
-        """For a client."""
+        """A session for a client."""
         return Session(link, self._shards, self._gate, self._writer)
 
     def left(self, session: Session) -> None:
         """Nothing is kept of a client."""
 
     def tend(self) -> None:
-        """Notice what no call would tell: a writer that died, files that were replaced."""
+        """Notice what no call would show: a writer that died, files that were replaced."""
         if not (self._writer.is_alive() or self._ended):
             raise RuntimeError("the writer has died")
         now = time.monotonic()

@@ -1,10 +1,10 @@
-"""What a search asks of the engine, of many collections in one call; plain data in and out.
+"""The questions of a search, to many collections in one call; plain data in and out.
 
 Each function answers one entry per collection, in their order: `(True, answer)`, or
-`(False, error)` as `hosting.wire.error_out` writes it, so that one collection's failure is its own.
+`(False, error)` as `hosting.wire.error_out` writes it, so that one collection fails alone.
 
 A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
-`paths` are what is wanted of heavy payloads; None: all of them.
+`paths` are the fields to read of heavy payloads; None: all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,21 +23,21 @@ from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, read
 from mcp_server_qdrant.qdrant.payload import CURRENT, VERSION, first_number, is_current
 
 Answer = tuple[bool, Any]
-# Vector name, query vector, filter, weight in RRF, and whether its scores are asked for.
+# Vector name, query vector, filter, weight in RRF, and whether scores are wanted.
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
 
-IDFS = 50_000  # remembered of one shard
-FIRSTS = 50_000  # parts of texts, remembered of one shard and guard
-TERMS = 64  # asked for between two pauses
+IDFS = 50_000  # kept for one shard
+FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
+TERMS = 64  # probed between two pauses
 _ALL, _NO_VECTOR = True, False
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
 
 
 class Hybrid:
-    """The searches of one client. What all collections of a call share is made once."""
+    """The searches of one client. Whatever the collections of a call share is made once."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -47,7 +47,7 @@ class Hybrid:
     def candidates(
         self,
         guard: Guard,
-        asked: Sequence[tuple[str, Sequence[Leg]]],
+        questions: Sequence[tuple[str, Sequence[Leg]]],
         k: int,
         limit: int,
         with_payload: bool,  # noqa: FBT001
@@ -56,19 +56,19 @@ class Hybrid:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
-        best first, and in a sentence what of the collection is lost. A score is None where the
-        point lacks the vector. A leg that is not scored is one over tags: who carries them is told
-        by the payload, which comes then in any case.
+        best first, and a sentence about lost points. A score is None where the point lacks the
+        vector. A leg without scores is one over tags: the payload shows who carries them, so it is
+        read then in any case.
         """
         filters = _Filters(guard)
 
-        def one(view: View, legs: Sequence[Leg]) -> Steps[Any]:
+        def answer(view: View, legs: Sequence[Leg]) -> Steps[Any]:
             requests = []
             for using, vector, where, weight, scored in legs:
                 narrow = yield from filters.of(view, where)
                 params = yield from filters.params(view, using)
                 scoring = self._scoring(vector, using, view.shard)
-                requests.append(Asked(scoring, narrow, weight, scored, *params))
+                requests.append(EngineLeg(scoring, narrow, weight, scored, *params))
             ids, rrf, scores = fused(view.engine, requests, k, limit)
             payloads = None
             if with_payload or not all(scored for *_, scored in legs):
@@ -78,19 +78,19 @@ class Hybrid:
             damage = view.shard.damage(numbers=guard is None)
             return ids, rrf, scores, payloads, damage
 
-        return self._each(one, asked)
+        return self._each(answer, questions)
 
     def idfs(
-        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
+        self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int]]]
     ) -> Steps[list[Answer]]:
         """The engine's own idf of terms of a sparse vector, by term; absent terms are left out.
 
-        A query of one term with weight 1 scores idf(t) * stored value. Only what counts all points
-        of a shard is remembered with it.
+        A query of one term with weight 1 scores idf(t) * stored value. Without a guard the shard
+        remembers it.
         """
         filters = _Filters(guard)
 
-        def one(view: View, using: str, terms: Sequence[int]) -> Steps[Any]:
+        def answer(view: View, using: str, terms: Sequence[int]) -> Steps[Any]:
             check_query(
                 {"indices": list(terms), "values": [1.0] * len(terms)}, using, view.shard.sidecar
             )
@@ -106,38 +106,38 @@ class Hybrid:
                         yield
             return {term: idf for term in terms if (idf := known[using, term]) > 0}
 
-        return self._each(one, asked)
+        return self._each(answer, questions)
 
     def payloads(
         self,
         guard: Guard,
-        asked: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
+        questions: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
         paths: Sequence[str] | None = None,
     ) -> Steps[list[Answer]]:
         """The payloads of those points that exist by id, or these fields of them.
 
-        Of heavy ones what lies at `paths`.
+        Of heavy payloads the values at `paths`.
         """
 
-        def one(view: View, ids: Sequence[Any], fields: Sequence[str] | None) -> Steps[Any]:
+        def answer(view: View, ids: Sequence[Any], fields: Sequence[str] | None) -> Steps[Any]:
             check_ids(ids)
             allowed = yield from _allowed(view, ids, guard)
             found = yield from _payloads(view, allowed, paths, fields)
             yield from _judge(view, found, guard)
             return found
 
-        return self._each(one, asked)
+        return self._each(answer, questions)
 
     def _each(
-        self, function: Callable[..., Steps[Any]], asked: Sequence[tuple[Any, ...]]
+        self, answer: Callable[..., Steps[Any]], questions: Sequence[tuple[Any, ...]]
     ) -> Steps[list[Answer]]:
-        """What each collection answers, one after the other."""
+        """The answers of all collections, one after the other."""
         answers: list[Answer] = []
-        for name, *arguments in asked:
+        for name, *arguments in questions:
             try:
                 with guarded(name):
                     view = View(self._shards, name)
-                    answers.append((True, (yield from function(view, *arguments))))
+                    answers.append((True, (yield from answer(view, *arguments))))
             except QdrantMcpError as error:
                 answers.append((False, error_out(error)))
             yield
@@ -160,8 +160,8 @@ class Hybrid:
         return self._dense[key]
 
 
-class Asked(NamedTuple):
-    """One leg as the engine is asked: `exact` are the parameters of a second look at few points."""
+class EngineLeg(NamedTuple):
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
 
     query: Any
     where: Any
@@ -215,7 +215,7 @@ class _Filters:
 
 
 def fused(
-    engine: edge.EdgeShard, legs: Sequence[Asked], k: int, limit: int
+    engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
     """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
 
@@ -230,16 +230,16 @@ def fused(
         scores: Scores = {}
         for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
             point_id = point.id
-            key = _key(point_id)
+            key = point_id if type(point_id) is int else ~point_id.int
             ids[key], scores[key] = point_id, point.score
             rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
         found.append(scores)
     floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
-    asked = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
-    for leg, scores in asked:
+    scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
+    for leg, scores in scored:
         if len(scores) < limit:
-            continue  # whatever else there is has no score on this leg
+            continue  # no other point has a score on this leg
         if missing := [ids[key] for *_, key in best if key not in scores]:
             only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
             exact = _ask(engine, leg.query, only, len(missing), leg.exact)
@@ -247,7 +247,7 @@ def fused(
     return (
         [key if key >= 0 else text for _, text, key in best],
         [-score for score, *_ in best],
-        [[scores.get(key) for *_, key in best] for _, scores in asked],
+        [[scores.get(key) for *_, key in best] for _, scores in scored],
     )
 
 
@@ -265,7 +265,7 @@ def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any
 
 
 def _key(point_id: Any) -> int:
-    """A point id that is quick to compare: hashing a UUID takes longer than finding it."""
+    """A point id that compares fast: hashing a UUID takes longer than finding it."""
     return point_id if type(point_id) is int else ~point_id.int
 
 
@@ -286,12 +286,12 @@ def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any)
 
 
 def _allowed(view: View, ids: Sequence[Any], guard: Guard) -> Steps[Sequence[Any]]:
-    """Those of the points that may be read."""
+    """The ids of those points that the guard lets through."""
     if guard is None or not ids:
         return ids
     found: list[Any] = []
-    for some in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
-        found += some
+    for page in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
+        found += page
         yield
     return found
 
@@ -303,19 +303,19 @@ def _payloads(
     fields: Sequence[str] | None = None,
 ) -> Steps[dict[Any, Any]]:
     found: dict[Any, Any] = {}
-    for some, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
-        all_exist = len(records) == len(some)  # to ask each for its id takes as long as reading it
-        known = some if all_exist else [types.from_id(record.id) for record in records]
+    for part, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
+        # All exist, as a rule: asking each record for its id takes as long as reading it.
+        same = len(records) == len(part)
+        known = part if same else [types.from_id(record.id) for record in records]
         found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
         yield
     return found
 
 
 def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
-    """Mark each further part of a text: whether it is of the version that the text has now.
+    """Mark each further part of a text as current or replaced, by the version of its first part.
 
-    The first part tells. To ask for it here saves a search a trip; it is remembered until the next
-    write.
+    Reading the first part here saves the search a trip; it is remembered until the next write.
     """
     parts: list[tuple[dict[str, Any], int]] = []
     for point, payload in payloads.items():

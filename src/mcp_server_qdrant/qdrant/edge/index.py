@@ -1,9 +1,9 @@
-"""Filters taken to pieces: which of their conditions indexes answer, and what the others cost.
+"""Filters taken apart: the conditions that indexes answer, and the cost of the others.
 
 Filters and conditions are plain, in REST form.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Condition = Mapping[str, Any]
@@ -15,7 +15,7 @@ _VERTICES = 200  # of a polygon, which cost as much as one condition
 
 
 def is_filter(condition: Condition) -> bool:
-    """Whether it is made of other conditions."""
+    """True for a filter: it is made of other conditions."""
     return condition.keys() <= CLAUSES
 
 
@@ -57,18 +57,18 @@ def parted(where: Condition, indexes: Indexes) -> tuple[list[Condition], list[Co
     """The conditions that must all be met: those that indexes answer, and the others."""
     quick: list[Condition] = []
     slow: list[Condition] = []
-    for one in _conjuncts(where):
-        (quick if answered(one, indexes) else slow).append(one)
+    for part in _conjuncts(where):
+        (quick if answered(part, indexes) else slow).append(part)
     return quick, slow
 
 
 def _conjuncts(where: Condition) -> Iterator[Condition]:
-    for one in listed(where.get("must")):
-        if is_filter(one):
-            yield from _conjuncts(one)
+    for part in listed(where.get("must")):
+        if is_filter(part):
+            yield from _conjuncts(part)
         else:
-            yield one
-    yield from ({"must_not": [one]} for one in listed(where.get("must_not")))
+            yield part
+    yield from ({"must_not": [part]} for part in listed(where.get("must_not")))
     if listed(where.get("should")):
         yield {"should": where["should"]}
     if where.get("min_should"):
@@ -76,9 +76,9 @@ def _conjuncts(where: Condition) -> Iterator[Condition]:
 
 
 def answered(condition: Condition, indexes: Indexes) -> bool:
-    """Whether indexes answer all of it."""
+    """True if indexes answer all of it."""
     if is_filter(condition):
-        return all(answered(one, indexes) for one in inside(condition))
+        return all(answered(part, indexes) for part in inside(condition))
     if "has_id" in condition or "has_vector" in condition:
         return True
     for empty in ("is_empty", "is_null"):
@@ -89,32 +89,24 @@ def answered(condition: Condition, indexes: Indexes) -> bool:
     return kind is not None and all(_answers(kind, name, condition[name]) for name in tests)
 
 
-def _answers(kind: str, test: str, asked: Any) -> bool:
-    """Whether an index of a kind answers one test of its field."""
+def _answers(kind: str, test: str, wanted: Any) -> bool:
+    """True if an index of this kind answers one test of its field."""
     if test in ("is_empty", "is_null"):
         return True
     if test == "match":
-        ((how, value),) = asked.items()
+        ((how, value),) = wanted.items()
         if how in ("text", "text_any"):
             return kind == "text"
-        values = value if how in ("any", "except") else [value] if how == "value" else [None]
-        return kind in _VALUES and all(map(_VALUES[kind], values))
+        values = value if how in ("any", "except") else [value]
+        exact = how in ("value", "any", "except")
+        return exact and all(type(value) is _VALUES.get(kind) for value in values)
     if test == "range":
-        limits = [limit for limit in asked.values() if limit is not None]
+        limits = [limit for limit in wanted.values() if limit is not None]
         return kind in _RANGES and all(isinstance(limit, _RANGES[kind]) for limit in limits)
     return test.startswith("geo_") and kind == "geo"
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-_VALUES: Mapping[str, Callable[[Any], bool]] = {
-    "keyword": _is_text,
-    "uuid": _is_text,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "bool": lambda value: isinstance(value, bool),
-}
+_VALUES: Mapping[str, type] = {"keyword": str, "uuid": str, "integer": int, "bool": bool}
 _RANGES: Mapping[str, tuple[type, ...]] = {
     "integer": (int, float),
     "float": (int, float),

@@ -89,7 +89,7 @@ class Optimiser:
         return None
 
     def _worthwhile(self, shard: Shard) -> bool:
-        """Whether enough was written since the last optimisation, or deleted.
+        """True if enough was written since the last optimisation, or deleted.
 
         Enough is half of the shard, so that a growing one is copied a few times only; at most
         `optimise_at` points, which searches would feel.

@@ -1,7 +1,7 @@
-"""What a search reads of a payload that is heavy: a part, so that no answer is.
+"""The part of a heavy payload that a search reads.
 
-A search looks at many payloads and shows a few. One that another tool wrote can have megabytes,
-which to send and to take apart would keep everybody waiting, in the host and in the server.
+A search looks at many payloads and shows a few. One that another tool wrote can have megabytes:
+sending and reading it would keep everybody waiting, in the host and in the server.
 """
 
 import marshal
@@ -13,8 +13,8 @@ from mcp_server_qdrant.core.notation import PARTIAL
 
 HEAVY = 32_768  # bytes, written by marshal: that is quickest
 LONGEST = 20_000  # characters of a text: nothing behind them is shown as a passage
-MOST = 256  # items of a list or object, of which only those are kept that hold no others
-ITEM = 1_000  # characters of one
+MOST = 256  # items of a list or object; those that hold others are left out
+ITEM = 1_000  # characters of an item
 
 
 def lightened(payloads: list[Any], paths: Sequence[str] | None) -> list[Any]:
@@ -38,9 +38,9 @@ def begun(value: Any, longest: int) -> Any:
     if isinstance(value, str):
         return value[:longest]
     if isinstance(value, dict):
-        return {key: begun(one, longest) for key, one in value.items()}
+        return {key: begun(item, longest) for key, item in value.items()}
     if isinstance(value, list):
-        return [begun(one, longest) for one in value[:MOST]]
+        return [begun(item, longest) for item in value[:MOST]]
     return value
 
 
@@ -60,7 +60,7 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str):
         return value[:LONGEST]
     if isinstance(value, list):
-        return [_short(one) for one in islice(value, MOST) if _plain(one)]
+        return [_short(item) for item in islice(value, MOST) if _plain(item)]
     if isinstance(value, dict):
         return {k[:ITEM]: _short(v) for k, v in islice(value.items(), MOST) if _plain(v)}
     return value

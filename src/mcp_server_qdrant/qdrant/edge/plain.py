@@ -1,6 +1,6 @@
 """qdrant_client models <-> the plain data that travels to the engine host."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 from uuid import UUID, uuid4
@@ -74,15 +74,13 @@ def plain_points(points: Iterable[Any]) -> list[Point]:
 
 
 def plain_selector(selector: Any) -> dict[str, Any]:
-    """Which points: `{"points": ids}` or `{"filter": filter}`."""
+    """A selection of points: `{"points": ids}` or `{"filter": filter}`."""
     if isinstance(selector, models.Filter):
         return {"filter": plain(selector)}
     if isinstance(selector, models.FilterSelector):
         return {"filter": plain(selector.filter)}
     if isinstance(selector, models.PointIdsList):
         selector = selector.points
-    if not isinstance(selector, Sequence) or isinstance(selector, str):
-        raise RequestError("Points are selected by a list of ids or by a filter.")
     return {"points": [plain_id(point_id) for point_id in selector]}
 
 

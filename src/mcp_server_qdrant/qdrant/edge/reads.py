@@ -125,7 +125,7 @@ class Reads:
 
 
 def _rows(view: View, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
-    """Those of the points that still exist, in slices."""
+    """The points that still exist, read in slices."""
     payload, vectors, longest = shown
     check_names(vectors, view.shard.sidecar)
     found: dict[Any, Row] = {}

@@ -15,7 +15,7 @@ _PASSED_ON = (
 
 
 def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeConfig:
-    """How every shard is made: no graph, int8 codes for optimised segments, cold vectors.
+    """The configuration of every shard: no graph, int8 codes for optimised segments, cold vectors.
 
     Measured at 200k x 384: optimised 25 times faster than HNSW, recall 1.00 with rescoring.
     """
@@ -47,10 +47,10 @@ def new_vector(name: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOp
     return edge.UpdateOperation.create_dense_vector(name, **_dense(params))
 
 
-def same_vector(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two declarations mean the same to the engine."""
+def same_vector(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """True if two declarations mean the same to the engine."""
     compared = ("size", "distance", "multivector_config", "datatype", "modifier")
-    return all(one.get(key) == other.get(key) for key in compared)
+    return all(left.get(key) == right.get(key) for key in compared)
 
 
 def _dense(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Inside the host: a client's session, and the only writer."""
+"""A client's session inside the host, and the only writer."""
 
 import contextlib
 import threading
@@ -106,7 +106,7 @@ class Session:
                 self.send([(call.number, False, wire.error_out(refusal))])
 
     def _serve(self) -> None:
-        """Do the reads that wait. What comes during a part of one goes before its next part."""
+        """Do the waiting reads. A call that comes during a part goes before the next part."""
         done: list[wire.Reply] = []
         since = time.monotonic()
         while self._waiting:
@@ -140,7 +140,7 @@ class Session:
 class Writer(threading.Thread):
     """Does every write; starts optimisations when it has nothing to do.
 
-    The writes of one caller are done in the order they came, those of several in turns.
+    A caller's writes are done in their order, those of several callers in turns.
     """
 
     def __init__(self, shards: Shards, gate: Gate, options: EdgeOptions) -> None:
@@ -188,7 +188,7 @@ class Writer(threading.Thread):
             return self._waiting.take()[1] if self._waiting else None
 
     def _group(self, first: Task) -> Iterator[Task]:
-        """What is acknowledged together: the first, and those that wait by then."""
+        """The writes that are acknowledged together: the first, and those that wait by then."""
         until = time.monotonic() + _GROUP_SECONDS
         yield first
         for _ in range(_GROUP - 1):

@@ -1,6 +1,6 @@
-"""The shards of one folder: which exist, which are open, and what their sidecars say.
+"""The shards of one folder: all, the open ones, and their sidecars.
 
-Used by the writer and the readers of the host, one at a time (see `gate`).
+Used by one thread of the host at a time (see `gate`).
 """
 
 import contextlib
@@ -43,7 +43,7 @@ _TWICE = "There is another folder with the data of a collection of this name: it
 class Shard:
     """One collection: its sidecar and, while it is open, its engine.
 
-    `fault` says why it cannot be used at all, `note` what is wrong beside it.
+    `fault`: why it cannot be used at all. `note`: another problem.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Shard:
         self.count: int | None = None  # exact, until the next write
         self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
         self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, until a write
-        self.at_once = 1  # payloads that may be read in one slice, as the last ones showed
+        self.at_once = 1  # payloads to read in one slice, as the last reads showed
         self.indexes: dict[str, str] | None = None  # payload key -> type, until the next write
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
@@ -72,7 +72,7 @@ class Shard:
         return str(self.sidecar["name"])
 
     def damage(self, *, numbers: bool = True) -> str | None:
-        """What of it was lost; without `numbers` for who may not know how many points there are."""
+        """The loss in a sentence; without `numbers` for those who may not know how many points."""
         lost = self.census.damage(self.name)
         return " ".join(filter(None, (lost if numbers else lost and INCOMPLETE, self.note))) or None
 
@@ -94,7 +94,7 @@ class Shards:
         self._open: OrderedDict[str, Shard] = OrderedDict()
 
     def scan(self) -> None:
-        """Read all sidecars, and find what lacks one."""
+        """Read all sidecars, and find shards without one."""
         shards: dict[str, Shard] = {}
         for path in self.folder.shards.glob("*.json"):
             slug = path.name.removesuffix(".json")
@@ -110,7 +110,7 @@ class Shards:
             fault = _NAMELESS.format(name)
             shards[slug] = Shard(slug, nothing, self.folder.shards, fault)
             log(f"{slug}: {fault}")
-        # Of two with one name the last is the collection: whole, and its files called as they are.
+        # Of two with one name the last is the collection: whole, with the usual file names.
         for shard in sorted(shards.values(), key=self._fitness):
             self._enter(shard)
 
@@ -119,7 +119,7 @@ class Shards:
         return whole, shard.slug == slug_of(shard.name)
 
     def _enter(self, shard: Shard) -> None:
-        """Make it the collection of its name; one that has the name already is left alone."""
+        """Make it the collection of its name; another of that name is left alone."""
         other = self._all.get(shard.name)
         self._all[shard.name] = shard
         if other is not None and (other.fault or self.path(other).is_dir()):
@@ -343,7 +343,7 @@ def _used(path: Path) -> float:
 
 
 def _deaths(marker: Path) -> tuple[int, float, bool]:
-    """How often in a row opening was deadly, when last, and whether the disk was full then."""
+    """Deadly openings in a row, the time of the last, and whether the disk was full then."""
     try:
         found = json.loads(marker.read_text())
         return int(found["deaths"]), float(found["time"]), bool(found.get("full"))

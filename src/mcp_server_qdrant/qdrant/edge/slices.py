@@ -29,13 +29,13 @@ Steps = Generator[None, None, T]
 
 _SECONDS = 0.01  # that a slice should take
 _IDS = 10_000  # read in one slice
-_POINTS = 128  # that one condition is asked of in one slice
+_POINTS = 128  # tested for one condition in one slice
 _PAYLOADS = 32  # handed out by one slice
 _CHANGE = 4  # how many times as many the next slice may take
 
 
 class Pace:
-    """How many at once: `size`, then more as long as they take a short time."""
+    """The number read at once: `size`, then more as long as they take a short time."""
 
     def __init__(self, most: int, size: int = 1) -> None:
         self._most = most
@@ -49,7 +49,7 @@ class Pace:
         self._longest = max(self._longest, time.monotonic() - self._began)
 
     def parts(self, several: Sequence[T]) -> Iterator[Sequence[T]]:
-        """The parts, each as large as those before it allow. The work on them is done inside."""
+        """The parts, each as large as the last ones allow; the caller times its work on them."""
         start = 0
         while start < len(several):
             some = several[start : start + self.size]
@@ -77,9 +77,9 @@ def narrowed(
     where: Condition | None,
     made: Callable[[Condition], edge.Filter | None] = types.to_filter,
 ) -> Steps[edge.Filter | None]:
-    """A filter that indexes answer, and that the same points meet now.
+    """A filter that the same points meet now and that indexes answer.
 
-    `made` makes the engine's of one that they answer as it is.
+    `made` converts a filter that indexes answer as it is.
     """
     if where is None:
         return None
@@ -111,7 +111,9 @@ def _meeting(
     offset: Any = None,
     page: int = _IDS,
 ) -> Iterator[list[Any]]:
-    where = edge.Filter(must=[types.to_condition(one) for one in quick]) if quick else None
+    where = (
+        edge.Filter(must=[types.to_condition(condition) for condition in quick]) if quick else None
+    )
     asker = _Asker(view, slow)
     while True:
         request = edge.ScrollRequest(
@@ -137,33 +139,33 @@ class _Asker:
         self._made: dict[int, Any] = {}  # the engine's conditions, made once
 
     def meeting(self, ids: Sequence[Any]) -> Iterator[list[Any]]:
-        """Those that meet all conditions, a slice at a time."""
+        """The points that meet all conditions, a slice at a time."""
         for some in self._pace.parts(ids):
-            found = yield from self._those(self._where, list(some))
+            found = yield from self._meeting(self._where, list(some))
             yield found
 
-    def _those(self, where: Condition, ids: list[Any]) -> Generator[list[Any], None, list[Any]]:
+    def _meeting(self, where: Condition, ids: list[Any]) -> Generator[list[Any], None, list[Any]]:
         if not ids:
             return ids
         if not is_filter(where):
             found = self._ask(where, ids)
             yield []
             return found
-        for one in listed(where.get("must")):
-            ids = yield from self._those(one, ids)
-        for one in listed(where.get("must_not")):
-            excluded = set((yield from self._those(one, ids)))
+        for part in listed(where.get("must")):
+            ids = yield from self._meeting(part, ids)
+        for part in listed(where.get("must_not")):
+            excluded = set((yield from self._meeting(part, ids)))
             ids = [point for point in ids if point not in excluded]
         if several := listed(where.get("should")):
             any_of: set[Any] = set()
-            for one in several:
+            for part in several:
                 left = [point for point in ids if point not in any_of]
-                any_of.update((yield from self._those(one, left)))
+                any_of.update((yield from self._meeting(part, left)))
             ids = [point for point in ids if point in any_of]
         if least := where.get("min_should"):
             counts: Counter[Any] = Counter()
-            for one in listed(least["conditions"]):
-                counts.update((yield from self._those(one, ids)))
+            for part in listed(least["conditions"]):
+                counts.update((yield from self._meeting(part, ids)))
             ids = [point for point in ids if counts[point] >= least["min_count"]]
         return ids
 

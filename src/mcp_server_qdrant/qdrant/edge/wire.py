@@ -1,4 +1,4 @@
-"""How the engine host of a folder behaves, and where it is found."""
+"""The options of the engine host of a folder, and the way to it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ FAULTS = Faults(
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """How a host behaves; the first client's options count while that host lives.
+    """The behaviour of a host; the first client's options count while that host lives.
 
     idle_seconds: how long the host outlives its last client. max_open: open shards kept.
     ahead: shards opened at start, before they are asked for.

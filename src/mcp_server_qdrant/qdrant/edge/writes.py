@@ -1,4 +1,4 @@
-"""What can be changed: every write of the engine, checked as a whole before anything is written.
+"""The writes of the engine, each checked as a whole before anything is written.
 
 Each operation is a generator that does a small piece of work between two yields, so that
 readers get in between, and returns its plain result. The host's only writer thread runs them
@@ -25,7 +25,7 @@ from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge.slices import narrowed
 
-PIECE = 100  # points per engine call: about 4 ms
+PIECE = 100  # ids per engine call
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
 _GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
@@ -100,7 +100,6 @@ class Writes:
     def create(self, name: str, sidecar: dict[str, Any]) -> Step:
         """Make a collection; refused when it exists."""
         check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
-        check.check_payload(sidecar["metadata"] or {})
         self._room()
         self._shards.create(name, sidecar)
         yield
@@ -108,7 +107,6 @@ class Writes:
     def update_metadata(self, name: str, metadata: dict[str, Any]) -> Step:
         """Merge into the collection's metadata, as the server does."""
         shard = self._shards.get(name)
-        check.check_payload(metadata)
         self._room()
         merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
         self._shards.save(shard, metadata=merged)
@@ -186,43 +184,44 @@ class Writes:
     def upsert(self, name: str, blobs: list[bytes]) -> Step:
         """Insert or replace points; each blob is a pickled list of them."""
         shard = self._shards.get(name)
-        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
-        pieces = []
-        for blob in blobs:
-            points = unpack(blob)
-            check.check_points(points, shard.sidecar)
-            pieces.append(points)
+        batches = yield from self._checked(shard, blobs)
+        for points in batches:
+            with guarded(name):
+                update = Update.upsert_points([types.to_point(point) for point in points])
+            self.apply(shard, update)
             yield
-        for points in pieces:
-            for start in range(0, len(points), PIECE):
-                with guarded(name):
-                    converted = [types.to_point(p) for p in points[start : start + PIECE]]
-                    update = Update.upsert_points(converted)
-                self.apply(shard, update)
-                yield
 
     def update_vectors(self, name: str, blobs: list[bytes]) -> Step:
         """Replace some vectors of points that exist; refused when one does not."""
         shard = self._shards.get(name)
-        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
-        points = [point for blob in blobs for point in unpack(blob)]
-        check.check_points(points, shard.sidecar)
-        found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
-        for point_id, vector, _ in points:
-            if _canonical(point_id) not in found:
-                raise RequestError(f"There is no point with id {point_id}.")
-            if vector is None:
-                raise InvalidPoint(f"The point {point_id} brings no vector.")
-        yield
-        for start in range(0, len(points), PIECE):
+        batches = yield from self._checked(shard, blobs)
+        for points in batches:
+            found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
+            for point_id, vector, _ in points:
+                if _canonical(point_id) not in found:
+                    raise RequestError(f"There is no point with id {point_id}.")
+                if vector is None:
+                    raise InvalidPoint(f"The point {point_id} brings no vector.")
+            yield
+        for points in batches:
             with guarded(name):
                 converted = [
                     edge.PointVectors(point_id, types.to_vectors(vector))
-                    for point_id, vector, _ in points[start : start + PIECE]
+                    for point_id, vector, _ in points
                 ]
                 update = Update.update_vectors(converted)
             self.apply(shard, update)
             yield
+
+    def _checked(self, shard: Shard, blobs: list[bytes]) -> Generator[None, None, list[list[Any]]]:
+        """The points of the blobs, all of them checked; each blob is one update of the engine."""
+        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
+        batches = []
+        for blob in blobs:
+            batches.append(unpack(blob))
+            check.check_points(batches[-1], shard.sidecar)
+            yield
+        return batches
 
     def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
         """Delete points."""
@@ -237,7 +236,6 @@ class Writes:
     ) -> Step:
         """Merge into the payload (or, with a key, into that part of it)."""
         shard = self._shards.get(name)
-        check.check_payload(payload)
         growth = _GROWTH * len(pack(payload)) * self._chosen(shard, selector)
         self._room(growth + self._rewritten(shard, selector))
         by = (Update.set_payload, Update.set_payload_by_filter)
@@ -251,7 +249,7 @@ class Writes:
         yield from self._select(shard, selector, by, self.apply, keys)
 
     def _chosen(self, shard: Shard, selector: Mapping[str, Any]) -> int:
-        """How many points a selector chooses at most."""
+        """The number of points that a selector chooses at most."""
         if "filter" in selector:
             return self._shards.engine(shard).info().points_count
         return len(selector["points"])
