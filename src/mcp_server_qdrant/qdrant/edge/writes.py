@@ -187,7 +187,9 @@ class Writes:
         batches = yield from self._checked(shard, blobs)
         for points in batches:
             with guarded(name):
-                update = Update.upsert_points([types.to_point(point) for point in points])
+                converted = [types.to_point(point) for point in points]
+                # Without a mode the host was seen to die more often in mid-write on a full disk.
+                update = Update.upsert_points(converted, update_mode=edge.UpdateMode.Upsert)
             self.apply(shard, update)
             yield
 
