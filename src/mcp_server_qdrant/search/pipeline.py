@@ -142,14 +142,14 @@ class Pipeline:
                 self._expanded(text, targets), self.tags.of(text, tagged)
             )
             return terms, QueryVectors({}, {}), tags
-        asked = resolved if request.correct else targets
+        probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, asked), self._embed(text, targets), self.tags.of(text, tagged)
+            self._probe(text, probed), self._embed(text, targets), self.tags.of(text, tagged)
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
-            text, corrections = await self.speller.correct(replace(terms, unknown=suspect), asked)
-            better = await self._probe(text, asked) if corrections else terms
+            text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
+            better = await self._probe(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
@@ -209,7 +209,7 @@ class Pipeline:
                     break
                 size *= 2
             shown = {(hit.collection, hit.id) for hit in hits}
-            # As candidates are scored: what the page did to the scores is not done to the others.
+            # With the scores from before the steps of the page, which the candidates have too.
             comparable = [hit for hit in documents if (hit.collection, hit.id) in shown]
             more = saturated(found, scored, comparable, plan, query.limit)
             names = {part.collection for part in pool.replaced} - {t.collection for t in more}

@@ -101,16 +101,18 @@ def _place(
     return None
 
 
-def _same(one: _Passage, other: _Passage) -> bool:
-    if not _titled_alike(one, other):
+def _same(first: _Passage, second: _Passage) -> bool:
+    if not _titled_alike(first, second):
         return False
-    if one.text == other.text:
+    if first.text == second.text:
         return True
-    return max(len(one.text), len(other.text)) <= LONGEST and overlap(one.words, other.words)
+    longest = max(len(first.text), len(second.text))
+    return longest <= LONGEST and overlap(first.words, second.words)
 
 
-def _titled_alike(one: _Passage, other: _Passage) -> bool:
-    return not (one.title and other.title) or _marks(one.title) == _marks(other.title)
+def _titled_alike(first: _Passage, second: _Passage) -> bool:
+    titled = first.title and second.title
+    return not titled or _marks(first.title) == _marks(second.title)
 
 
 def overlap(one: Sequence[str], other: Sequence[str]) -> bool:

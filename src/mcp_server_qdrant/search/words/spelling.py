@@ -120,8 +120,8 @@ def unprobed(target: Target, terms: Terms) -> bool:
     """True for a collection that is searched and was not asked which words it has."""
     if target.dense is None and target.sparse is None:
         return False
-    asked = target.sparse is not None and target.sparse.idf
-    return not asked or target.collection in terms.failures
+    probed = target.sparse is not None and target.sparse.idf
+    return not probed or target.collection in terms.failures
 
 
 def corrected(
