@@ -79,6 +79,11 @@ class Engine:
         self.hanging: set[str] = set()
         self.calls: list[tuple[str, str]] = []
 
+    @property
+    def __class__(self) -> type:
+        """That of the client: the server asks an EdgeClient by its own calls."""
+        return type(self.client)
+
     async def close(self) -> None:
         """What `memory_engine` opened it closes: several services may share one engine."""
 
