@@ -128,6 +128,12 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 
 
 @pytest.fixture(scope="session")
+def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For `empty_edge`: tests that only want an engine share one, and its host."""
+    return tmp_path_factory.mktemp("engine")
+
+
+@pytest.fixture(scope="session")
 def model_dir() -> Path:
     """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand."""
     if given := os.environ.get("MCP_TEST_MODEL"):

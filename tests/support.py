@@ -121,13 +121,19 @@ async def either_engine(kind: str, folder: Path, *, timeout: float = 60) -> Asyn
         async with memory_engine() as engine:
             yield engine
         return
-    client = await EdgeClient.open(folder, timeout=timeout, options=EdgeOptions(idle_seconds=1))
+    client = await empty_edge(folder, timeout=timeout)
     try:
-        for found in (await client.get_collections()).collections:
-            await client.delete_collection(found.name)
         yield Engine(client)
     finally:
         await client.close()
+
+
+async def empty_edge(folder: Path, *, timeout: float = 60) -> EdgeClient:
+    """The embedded engine in a folder that tests share, emptied; its host waits for the next."""
+    client = await EdgeClient.open(folder, timeout=timeout, options=EdgeOptions(idle_seconds=3))
+    for found in (await client.get_collections()).collections:
+        await client.delete_collection(found.name)
+    return client
 
 
 async def nearest(

@@ -29,7 +29,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder
 from tests.rerank_stub import as_json, served
-from tests.support import find, make_settings, memory_engine, registry, remember, texts
+from tests.support import empty_edge, find, make_settings, memory_engine, registry, remember, texts
 
 
 def by(tenant, **claims):
@@ -56,9 +56,9 @@ class House:
 
 
 @pytest.fixture(params=["memory", "edge"])
-async def house(request, tmp_path) -> AsyncIterator[House]:
+async def house(request, tmp_path, engine_folder) -> AsyncIterator[House]:
     if request.param == "edge":
-        client = await EdgeClient.open(tmp_path / "engine")
+        client = await empty_edge(engine_folder)
         values = {"qdrant_url": None}
     else:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)

@@ -17,8 +17,6 @@ from mcp_server_qdrant.core.maps import MapRequest, View
 from mcp_server_qdrant.projection.map import CHECK_SECONDS, KEPT_SECONDS
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.place import searched
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -27,6 +25,7 @@ from tests.support import (
     Engine,
     corpus,
     dense,
+    empty_edge,
     foreign,
     memory_engine,
     memory_services,
@@ -35,12 +34,12 @@ from tests.support import (
 
 
 @pytest.fixture(params=["edge", "memory"])
-async def engine(request, tmp_path):
+async def engine(request, engine_folder):
     if request.param == "memory":
         async with memory_engine() as engine:
             yield engine
         return
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    client = await empty_edge(engine_folder)
     yield Engine(client)
     await client.close()
 

@@ -9,10 +9,9 @@ from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.trips import TRIPS, EdgeQueries
-from tests.support import IDF, foreign, sparse_vector
+from tests.support import IDF, empty_edge, foreign, sparse_vector
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
@@ -37,7 +36,7 @@ async def filled(folder=None):
 
     Of the embedded engine, or without a folder of the local mode.
     """
-    client = await EdgeClient.open(folder) if folder else AsyncQdrantClient(":memory:")
+    client = await empty_edge(folder) if folder else AsyncQdrantClient(":memory:")
     try:
         for turn, name in enumerate(NAMES):
 
@@ -74,11 +73,13 @@ def rounded(legs):
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
 @pytest.mark.parametrize("filtered", [False, True])
 @pytest.mark.parametrize("depth", [3, 30])
-async def test_candidates_and_scores_are_those_of_native_queries(tmp_path, legs, filtered, depth):
+async def test_candidates_and_scores_are_those_of_native_queries(
+    engine_folder, legs, filtered, depth
+):
     asked = [
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), QUERY) for name in NAMES
     ]
-    async with filled(tmp_path) as client, filled() as memory:
+    async with filled(engine_folder) as client, filled() as memory:
         one, other = EdgeQueries(client), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
@@ -96,7 +97,7 @@ async def test_candidates_and_scores_are_those_of_native_queries(tmp_path, legs,
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
 @pytest.mark.parametrize("filtered", [False, True])
 @pytest.mark.parametrize("weights", [None, (1.6, 0.4, 1.5)])
-async def test_tags_and_weights_are_those_of_native_queries(tmp_path, legs, filtered, weights):
+async def test_tags_and_weights_are_those_of_native_queries(engine_folder, legs, filtered, weights):
     """The second collection has no such tag; the third is asked without."""
     tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")), weights=weights)
     queries = (tagged, replace(tagged, tags=(("tags", "none"),)), replace(tagged, tags=()))
@@ -104,7 +105,7 @@ async def test_tags_and_weights_are_those_of_native_queries(tmp_path, legs, filt
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)
         for name, query in zip(NAMES, queries, strict=True)
     ]
-    async with filled(tmp_path) as client, filled() as memory:
+    async with filled(engine_folder) as client, filled() as memory:
         one, other = EdgeQueries(client), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
@@ -121,8 +122,8 @@ async def test_tags_and_weights_are_those_of_native_queries(tmp_path, legs, filt
     assert {c.id for c in together[0][0]} & {3, 9, UUID.format(15)}
 
 
-async def test_payloads_stay_away_until_they_are_asked_for(tmp_path):
-    async with filled(tmp_path) as client:
+async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
+    async with filled(engine_folder) as client:
         queries = EdgeQueries(client)
         asked = [(target(name), QUERY) for name in NAMES]
         found = await queries.search(asked, depth=4, condition=None, with_payload=False)
@@ -138,8 +139,8 @@ async def test_payloads_stay_away_until_they_are_asked_for(tmp_path):
         }
 
 
-async def test_probes_are_those_of_native_queries(tmp_path):
-    async with filled(tmp_path) as client, filled() as memory:
+async def test_probes_are_those_of_native_queries(engine_folder):
+    async with filled(engine_folder) as client, filled() as memory:
         asked = [(target(name), [7, 1, 12345]) for name in NAMES]
         together = await EdgeQueries(client).probe(asked)
         apart = await Queries(memory).probe(asked)
@@ -149,9 +150,9 @@ async def test_probes_are_those_of_native_queries(tmp_path):
         assert one == pytest.approx(other, rel=1e-5)
 
 
-async def test_a_collection_that_fails_leaves_the_others_of_its_trip(tmp_path):
+async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_folder):
     wrong = Target("south", 20, DenseLeg("nowhere", 2, "cosine", "m"), None)
-    async with filled(tmp_path) as client:
+    async with filled(engine_folder) as client:
         queries = EdgeQueries(client)
         asked = [(t, QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
         found = await queries.search(asked, depth=3, condition=None, with_payload=True)
@@ -167,8 +168,8 @@ async def test_a_collection_that_fails_leaves_the_others_of_its_trip(tmp_path):
     assert payloads[0] == {1: {"n": 1, "odd": True}}
 
 
-async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_fit(tmp_path):
-    async with filled(tmp_path) as client:
+async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_fit(engine_folder):
+    async with filled(engine_folder) as client:
         queries = EdgeQueries(client)
         long = LegQuery([1.0, 0.0, 0.0], QUERY.sparse)
         asked = [(target("north"), long), (target("south"), QUERY)]
@@ -179,8 +180,8 @@ async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_f
 
 
 @pytest.mark.parametrize(("count", "trips"), [(0, 0), (1, 1), (4, 4), (5, 3), (64, 4)])
-async def test_however_many_collections_take_a_few_trips(tmp_path, count, trips):
-    client = await EdgeClient.open(tmp_path)
+async def test_however_many_collections_take_a_few_trips(engine_folder, count, trips):
+    client = await empty_edge(engine_folder)
     try:
         targets = [target(f"c{number}") for number in range(count)]
         parted = EdgeQueries(client).trips(targets)
@@ -191,9 +192,9 @@ async def test_however_many_collections_take_a_few_trips(tmp_path, count, trips)
     assert len(parted) == trips <= TRIPS
 
 
-async def test_probes_follow_what_is_written(tmp_path):
+async def test_probes_follow_what_is_written(engine_folder):
     """What the host remembers of a term, that it is absent too, holds until the next write."""
-    async with filled(tmp_path) as client:
+    async with filled(engine_folder) as client:
         queries, north = EdgeQueries(client), target("north")
         (before,) = await queries.probe([(north, [7, 99])])
         point = models.PointStruct(

@@ -18,10 +18,8 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.desk import Desk, compared, tagged
 from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import FakeEncoder
-from tests.support import Engine, corpus, make_settings, memory_engine, registry
+from tests.support import Engine, corpus, empty_edge, make_settings, memory_engine, registry
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
@@ -117,15 +115,17 @@ async def in_a_task(opened) -> AsyncIterator[Page]:
 
 
 @pytest.fixture(params=["memory", "edge"])
-async def page(request, tmp_path: Path) -> AsyncIterator[Page]:
+async def page(request, engine_folder: Path) -> AsyncIterator[Page]:
     """Two small collections, on both engines."""
-    async with in_a_task(on_edge(tmp_path) if request.param == "edge" else in_memory()) as page:
+    async with in_a_task(
+        on_edge(engine_folder) if request.param == "edge" else in_memory()
+    ) as page:
         yield page
 
 
 @asynccontextmanager
 async def on_edge(folder: Path) -> AsyncIterator[Page]:
-    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+    client = await empty_edge(folder)
     try:
         async with filled(client) as page:
             yield page

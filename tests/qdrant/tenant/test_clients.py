@@ -26,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
-from tests.support import Clock, nearest
+from tests.support import Clock, empty_edge, nearest
 
 RED = Tenant("red", "tenant", "shared_with")
 VECTORS = {"v": models.VectorParams(size=2, distance=models.Distance.COSINE)}
@@ -37,10 +37,10 @@ SPARSE = {
 
 
 @pytest.fixture(params=["memory", "edge"])
-async def engine(request, tmp_path) -> AsyncIterator:
+async def engine(request, engine_folder) -> AsyncIterator:
     """Both engines, one after the other."""
     if request.param == "edge":
-        client = await EdgeClient.open(tmp_path / "engine")
+        client = await empty_edge(engine_folder)
     else:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
     yield await filled(client)
