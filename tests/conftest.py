@@ -30,10 +30,11 @@ if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
-# What --fast leaves out from the start: processes are what these are about, or the real model.
+# What --fast leaves out from the start: tests about processes, the real model, an engine host.
 # Any other test that is about to start one is skipped at that moment.
 PROCESS_FOLDERS = tuple(ROOT / "tests" / name for name in ("browser", "e2e", "live"))
 PROCESS_FIXTURES = {"model_dir", "model_cache", "put_model"}
+PROCESS_ENGINES = ("edge", "embedded")
 
 
 class ProcessRefused(Exception):
@@ -49,8 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def is_fast(item: pytest.Item) -> bool:
-        in_folder = any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
-        return not in_folder and PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        return (
+            not any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
+            and PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+            and not any(isinstance(one, str) and one in PROCESS_ENGINES for one in parameters)
+        )
 
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])

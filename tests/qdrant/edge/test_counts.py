@@ -431,10 +431,10 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path):
+def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path, rounds):
     Store(tmp_path, "a").shards.close_all()
     dice = random.Random(7)
-    for round_ in range(6):
+    for round_ in range(rounds):
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(tmp_path), str(round_)],
             stdout=subprocess.PIPE,
