@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def is_fast(item: pytest.Item) -> bool:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         return (
-            not any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
+            item.get_closest_marker("process") is None
+            and not any(item.path.is_relative_to(folder) for folder in PROCESS_FOLDERS)
             and PROCESS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
             and not any(isinstance(one, str) and one in PROCESS_ENGINES for one in parameters)
         )

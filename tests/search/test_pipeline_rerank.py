@@ -152,6 +152,7 @@ async def test_where_it_is_switched_off_the_answer_says_so():
     assert page.rerank.reason == "No reranker is set up: RERANK_PROVIDER."
 
 
+@pytest.mark.process
 async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
     folder = build_cross_encoder(tmp_path / "model")
