@@ -302,7 +302,7 @@ BAD_STORES = [
     ),
     (
         {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 65_536}},
-        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored, put",
+        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored (STORE_MAX_METADATA)",
     ),
 ]
 BAD_GETS = [

@@ -149,6 +149,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         pending=shared.pending,
         written=written,
         title_factor=TITLE_FACTOR,
+        max_metadata=settings.store_max_metadata,
     )
     files = Files(view.writer)
     return Services(

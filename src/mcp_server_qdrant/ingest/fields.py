@@ -41,8 +41,8 @@ def fault(said: NewDocument | Loaded, most: int = MAX_METADATA) -> str | None:
     size = _size(said.metadata)
     if size > most:
         return (
-            f"has metadata of {size:,} bytes as JSON: at most {most:,} are stored, "
-            "put what is long into the text"
+            f"has metadata of {size:,} bytes as JSON: at most {most:,} are stored "
+            "(STORE_MAX_METADATA), put what is long into the text"
         )
     return None
 

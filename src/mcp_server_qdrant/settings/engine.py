@@ -105,6 +105,9 @@ class EngineSettings(BaseModel):
         "Folder of what can be computed again. Default: the platform's user cache folder.",
     )
     # tools
+    store_max_metadata: int = variable(
+        "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
+    )
     tool_find_description: str | None = variable(
         "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
     )

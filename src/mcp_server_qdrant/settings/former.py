@@ -50,7 +50,6 @@ FORMER = {
     "QDRANT_TITLE_FACTOR": "",
     "METRICS_COLLECTIONS": "",
     "AUTH_LEEWAY": "",
-    "STORE_MAX_METADATA": "",
     "TENANT_CHECK_TIMEOUT": "",
 }
 
