@@ -33,6 +33,8 @@ IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
 def make_settings(**values: Any) -> Settings:
     """Settings of the trial engine."""
+    unknown = values.keys() - Settings.model_fields.keys()
+    assert not unknown, f"these are no settings: {unknown}"
     return Settings(**{"qdrant_url": ":memory:"} | values)
 
 

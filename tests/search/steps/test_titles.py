@@ -2,6 +2,7 @@
 
 import pytest
 
+from mcp_server_qdrant.app import services as composition
 from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
 from mcp_server_qdrant.search.steps.titles import lift_titles, stored_with_title
@@ -78,7 +79,7 @@ def test_the_title_may_be_called_name_and_stand_in_the_metadata():
 
 
 @pytest.mark.parametrize("sparse", [None, {"bm25": IDF}])
-async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(sparse):
+async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(sparse, monkeypatch):
     """Same vectors; the word stands in the title of one and in the text of the other."""
     same = dense("harbour notes")
     async with memory_engine() as engine:
@@ -95,7 +96,8 @@ async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(spars
         )
         async with memory_services(engine=engine) as services:
             page = await find(services, "harbour", "papers")
-        async with memory_services(engine=engine, title_factor=1) as services:
+        monkeypatch.setattr(composition, "TITLE_FACTOR", 1)
+        async with memory_services(engine=engine) as services:
             off = await find(services, "harbour", "papers")
 
     assert texts(page) == ["notes on that", "notes on the harbour"]
