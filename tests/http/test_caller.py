@@ -38,7 +38,7 @@ class Recording:
             self.callers.append((name, who and who.name))
         return getattr(self._services, name)
 
-    def mine(self):
+    def of_caller(self):
         return self
 
 
@@ -205,7 +205,7 @@ async def test_a_call_under_way_is_ended_with_its_token(served, tokens_file, way
         calls = []
         for client in (ana, ben):
             calls.append(asyncio.ensure_future(client.call_tool("qdrant-collections", {})))
-            await notes.catalog.reached.wait()
+            await asyncio.wait_for(notes.catalog.reached.wait(), 60)
             notes.catalog.reached.clear()
         entries = json.loads(tokens_file.read_text())
         tokens_file.write_text(json.dumps([e for e in entries if e["name"] != "ana"]))

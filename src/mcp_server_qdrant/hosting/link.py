@@ -135,7 +135,7 @@ class Link:
             await asyncio.to_thread(line.close)
 
     def _left(self) -> BackendError:
-        return self._service.unavailable("is no longer used by this process.")
+        return self._service.unavailable("was closed by this process.")
 
     def _late(self, seconds: float) -> BackendError:
         faults = self._service.faults
