@@ -12,9 +12,19 @@ BUSY_SECONDS = 2.0
 PAGE_BYTES = 16_384  # vectors of up to 1536 dimensions share pages
 WAL_PAGES = 256
 
+_PASSING = {
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM),
+}
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def _passing(error: sqlite3.Error) -> bool:
+    """Whether the file may be sound: it is busy, or the disk or its rights are in the way."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING
 
 
 class CacheFile:
@@ -38,9 +48,10 @@ class CacheFile:
                 self._file = self._open()
             with self._file:
                 return work(self._file)
-        except (sqlite3.OperationalError, OSError) as error:
-            logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, OSError) as error:
+            if isinstance(error, OSError) or _passing(error):
+                logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
+                return None
             logger.warning("The cache %s is damaged and begins anew.", self._path.name)
             self.close()
             for end in ("", "-wal", "-shm"):
