@@ -14,7 +14,7 @@ WAL_PAGES = 256
 
 _PASSING = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
-    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM),
+    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM),
 }
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def _passing(error: sqlite3.Error) -> bool:
-    """Whether the file may be sound: it is busy, or the disk or its rights are in the way."""
+    """Whether the file may be sound: it is busy, or the disk is in the way."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING
 
 
