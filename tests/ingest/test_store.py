@@ -244,10 +244,16 @@ async def test_an_update_keeps_when_it_was_created():
 async def test_a_caller_may_say_when_it_was_created():
     when = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", "roses", created_at=when)
-        (record,) = await stored(engine)
+        await remember(services, "notes", "roses", id="plan", created_at=when)
+        (first,) = await stored(engine)
+        services.store.now = lambda: datetime(2026, 1, 2, tzinfo=UTC)
+        await remember(services, "notes", "roses and moss", id="plan")
+        (corrected,) = await stored(engine)
 
-    assert record.payload["created_at"] == "2020-05-01T00:00:00Z"
+    times = [
+        [one.payload[key] for key in ("created_at", "updated_at")] for one in (first, corrected)
+    ]
+    assert times == [["2020-05-01T00:00:00Z"] * 2, ["2020-05-01T00:00:00Z", "2026-01-02T00:00:00Z"]]
 
 
 async def test_a_new_collection_knows_its_model():

@@ -436,6 +436,24 @@ async def test_collections_are_described():
     assert infos["neither"].note.startswith("its dense vectors do not fit the model")
 
 
+async def test_a_description_shows_what_other_servers_changed_two_seconds_ago(tmp_path):
+    clock = Clock()
+    async with either_engine("edge", tmp_path) as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine, clock=clock)
+        (before,) = await catalog.describe()
+
+        kind = models.PayloadSchemaType.DATETIME
+        await engine.create_payload_index("c", "updated_at", field_schema=kind)
+        written = {"updated_at": "2026-01-02T00:00:00Z"}
+        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload=written)])
+        clock.now += NAMES_SECONDS
+        (now,) = await catalog.describe()
+
+    assert (before.points, before.updated_at) == (0, None)
+    assert (now.points, now.updated_at) == (1, "2026-01-02T00:00:00Z")
+
+
 async def test_a_collection_that_cannot_be_read_is_not_asked_again_for_some_seconds():
     clock = Clock()
     async with memory_engine() as engine:

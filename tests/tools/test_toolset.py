@@ -470,13 +470,27 @@ class TestStore:
             "leave it out."
         )
 
-    @pytest.mark.parametrize("when", ["last summer", "2026-05", "", None, ["2026-01-01"]])
-    async def test_what_is_no_time_at_all_is_kept_as_it_is(self, when):
-        async with memory_server() as client:
-            await store(client, "roses", metadata={"created_at": when, "n": 1})
-            found = await find(client, "roses", mode="full")
+    @pytest.mark.parametrize("when", ["last summer", "2026-05", "", ["2026-01-01"]])
+    async def test_what_is_no_time_at_all_is_refused(self, when):
+        arguments = {"information": "roses", "metadata": {"created_at": when}}
+        async with memory_server(collection_name="notes") as client:
+            refused = refusal(await client.call_tool("qdrant-store", arguments))
 
-        assert found.structured_content["results"][0]["metadata"] == {"created_at": when, "n": 1}
+        assert refused == (
+            "metadata.created_at is no date in ISO 8601, such as 2026-05-31: correct it, or leave "
+            "it out."
+        )
+
+    async def test_tags_in_one_string_are_separated_by_commas(self):
+        said = {"oak": "tree, garden,", "moss": '["a, b", "c"]', "rose": ["red, thorny"]}
+        async with memory_server() as client:
+            for name, tags in said.items():
+                await store(client, name, id=name, tags=tags)
+            got = await client.call_tool("qdrant-get", {"ids": [*said]})
+
+        documents = got.structured_content["documents"]
+        kept = {one["id"]: one["tags"] for one in documents}
+        assert [*kept.values()] == [["tree", "garden"], ["a, b", "c"], ["red, thorny"]]
 
     async def test_a_client_that_asks_is_told_how_far_a_very_long_text_is(self):
         told = []

@@ -122,6 +122,12 @@ def _few(value: Any) -> Any:
     return value
 
 
+def _split(value: Any) -> Any:
+    """Tags in one string are separated by commas."""
+    named = isinstance(value, str) and not value.lstrip().startswith("[")
+    return _few([tag.strip() for tag in value.split(",")] if named else value)
+
+
 def _as_text(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if number else _short(value)
@@ -130,5 +136,6 @@ def _as_text(value: Any) -> Any:
 Text = Annotated[str, BeforeValidator(sound)]
 Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
 Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
+Tags = Annotated[tuple[Word, ...] | None, BeforeValidator(_split)]
 Id = Annotated[str, BeforeValidator(_as_text)]  # a text to us; other tools number theirs
 JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(_json_object)]

@@ -221,8 +221,10 @@ class Store:
         pieces: Sequence[Chunk],
     ) -> list[Document]:
         now = self.now()
-        written = iso(now)
-        created = iso(new.created_at) if new.created_at else before and before.created_at
+        said = iso(new.created_at) if new.created_at else None
+        # A text that is stored for the first time is as old as its caller says.
+        written = said if said and before is None else iso(now)
+        created = said or (before and before.created_at)
         several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
         made = [
             Document(

@@ -60,7 +60,7 @@ class Models(Protocol):
 class _Entry:
     target: Target
     info: models.CollectionInfo
-    expires: float
+    looked_up: float
 
 
 class Catalog:
@@ -197,7 +197,7 @@ class Catalog:
         """The remembered target of this name; an old one is looked up anew in the background."""
         entry = self._entries.get(name)
         if entry is not None:
-            if entry.expires <= self._clock():
+            if entry.looked_up + TARGET_SECONDS <= self._clock():
                 self._looking_up(name)
             return entry.target
         until, failed = self._failed.get(name, (0.0, None))
@@ -249,7 +249,7 @@ class Catalog:
         if (damage := marks.damage(info)) and damage != self._warned.get(name):
             self._warned[name] = damage
             logger.warning("The collection %r is damaged: %s", name, damage)
-        self._entries[name] = _Entry(target, info, self._clock() + TARGET_SECONDS)
+        self._entries[name] = _Entry(target, info, self._clock())
         if before is not None and _upgraded(before.target, target):
             self._gained(name)
         return target
@@ -314,7 +314,11 @@ class Catalog:
         return entry.info.payload_schema if entry is not None and _ours(entry) else None
 
     async def describe(self) -> list[CollectionInfo]:
-        """Every visible collection as a person wants to see it."""
+        """Every visible collection as a person wants to see it; at most two seconds old."""
+        before = self._clock() - NAMES_SECONDS
+        old = [name for name, entry in self._entries.items() if entry.looked_up <= before]
+        if old:
+            await asyncio.wait(map(self._looking_up, old), timeout=LOOK_UP_SECONDS)
         targets = await self.resolve(["*"])
         return list(await asyncio.gather(*map(self._describe, targets)))
 

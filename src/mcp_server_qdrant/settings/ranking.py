@@ -8,7 +8,7 @@ from pydantic_settings import NoDecode
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.values import Folder, Group, Names, Positive, Url, pairs
 
-TIME_FIELDS = ("created_at", "updated_at", "modified_at", "date", "timestamp")
+TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")
 SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
 
 Share = Annotated[float, Field(ge=0, le=1)]

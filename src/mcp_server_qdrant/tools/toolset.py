@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.datatypes import (
     NewDocument,
 )
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import Id, JsonObject, Text, Word, Words, one_or_many
+from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest, former_names
 from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, every, impossible, moment
 from mcp_server_qdrant.tools import output as tool_output
@@ -78,7 +78,7 @@ class Tools:
         metadata: JsonObject = None,
         collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
-        tags: Words = None,
+        tags: Tags = None,
         title: Word | None = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
         *,
@@ -97,8 +97,9 @@ class Tools:
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)
         said = (metadata or {}).get("created_at")
-        if impossible(said):
-            raise RequestError(f"metadata.created_at is {CALENDAR}: correct it, or leave it out.")
+        if said is not None and moment(said) is None:
+            fault = CALENDAR if impossible(said) else "no date in ISO 8601, such as 2026-05-31"
+            raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
         new = NewDocument(
             text=information,
             metadata=metadata,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.search.steps.decay import Recency, decay, factor, timestamp
+from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FIELDS = ("created_at", "updated_at", "date")
@@ -48,6 +49,12 @@ def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
     assert [one.id for one in ranked] == [2, 1]
     assert ranked[1].factors == (("recency", pytest.approx(0.85 + 0.15 * math.exp(-7.3))),)
     assert ranked[1].relevance == 0.5
+
+
+def test_a_corrected_text_is_as_old_as_its_correction():
+    payload = {"created_at": "2020-01-01", "updated_at": "2026-01-02", "metadata": {"date": "2021"}}
+
+    assert timestamp(payload, TIME_FIELDS) == datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_a_text_without_a_time_keeps_its_score():
