@@ -11,7 +11,14 @@ import pytest
 
 from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.deadline import within
-from mcp_server_qdrant.core.errors import EngineTimeout
+from mcp_server_qdrant.core.errors import (
+    UNSURE,
+    DiskFull,
+    EngineFailure,
+    EngineTimeout,
+    RequestError,
+    unsure,
+)
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.link import Link, _Line
 from mcp_server_qdrant.qdrant.edge.wire import service
@@ -88,6 +95,34 @@ async def test_a_write_that_nobody_answers_in_time_may_have_been_done():
     async with line() as (link, _):
         with pytest.raises(EngineTimeout, match="may or may not"):
             await link.call("upsert", "c", [], timeout=0.01)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "doubted"),
+    [
+        ("upsert", DiskFull("Nothing was written: the disk is full."), True),
+        ("upsert", unsure(EngineFailure("It could not be flushed.")), True),
+        ("upsert", RequestError("There is no vector of that name."), False),
+        ("count", EngineFailure("It is damaged."), False),
+    ],
+    ids=["a failure", "a failure that says so itself", "a refusal", "a read"],
+)
+async def test_a_repeated_write_that_then_fails_may_have_been_done_by_the_first_host(
+    monkeypatch, operation, error, doubted
+):
+    async with line() as (link, host):
+        ours, theirs = (mp.Connection(one.detach()) for one in socketpair())
+        second = Host(theirs)
+        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: (ours, 1))
+        task = asyncio.ensure_future(link.call(operation, "c", []))
+        await host.hear()
+        host.end.close()
+        second.answer((await second.hear()).number, False, wire.error_out(error))
+
+        with pytest.raises(type(error)) as failed:
+            await task
+        theirs.close()
+    assert str(failed.value).count(UNSURE) == doubted
 
 
 async def test_dropped_calls_leave_room_on_the_line():

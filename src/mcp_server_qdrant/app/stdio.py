@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
@@ -14,12 +13,12 @@ from mcp.server.stdio import stdio_server
 
 from mcp_server_qdrant.app.server import Calls, make_server
 from mcp_server_qdrant.core.fields import BROKEN
+from mcp_server_qdrant.core.notation import SURROGATE
 from mcp_server_qdrant.settings.environment import Settings
 
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def run(settings: Settings) -> None:
@@ -81,6 +80,6 @@ async def sound_lines(lines: AsyncIterable[str], calls: Calls) -> AsyncIterator[
 def mend(line: str) -> str:
     """The same JSON with every lone surrogate replaced by the mark of broken text."""
     try:
-        return LONE_SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
+        return SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
     except ValueError:
         return line

@@ -22,9 +22,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def _passing(error: sqlite3.Error) -> bool:
+def _passing(error: sqlite3.Error | OSError) -> bool:
     """Whether the file may be sound: it is busy, or the disk is in the way."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return isinstance(error, OSError) or code & 0xFF in _PASSING
 
 
 class CacheFile:
@@ -49,14 +50,11 @@ class CacheFile:
             with self._file:
                 return work(self._file)
         except (sqlite3.DatabaseError, OSError) as error:
-            if isinstance(error, OSError) or _passing(error):
+            if _passing(error):
                 logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
-                return None
-            logger.warning("The cache %s is damaged and begins anew.", self._path.name)
-            self.close()
-            for end in ("", "-wal", "-shm"):
-                with suppress(OSError):
-                    self._path.with_name(f"{self._path.name}{end}").unlink()
+            else:
+                logger.warning("The cache %s is damaged and begins anew.", self._path.name)
+                self._remove()
         return None
 
     def close(self) -> None:
@@ -64,6 +62,12 @@ class CacheFile:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _remove(self) -> None:
+        self.close()
+        for end in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                self._path.with_name(f"{self._path.name}{end}").unlink()
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ class QdrantMcpError(Exception):
 
 def unsure(error: QdrantMcpError) -> QdrantMcpError:
     """The error with a note that the outcome of the write is unknown."""
-    return type(error)(f"{error} {UNSURE}")
+    return error if UNSURE in str(error) else type(error)(f"{error} {UNSURE}")
 
 
 class ConfigError(QdrantMcpError):

@@ -5,19 +5,19 @@ types accept that, and refuse text that no index, file or terminal should see.
 """
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.fields import FieldInfo
 
+from mcp_server_qdrant.core.notation import SURROGATE
+
 MAX_WORD = 1_000  # characters of a name, a title or an id
 MAX_ITEMS = 256  # of a list of names
 MAX_VALUES = 100_000  # in one argument, at any depth
 # A noncharacter, which no text may hold: stands for what could not be decoded.
 BROKEN = "\uffff"
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def variable(name: str, default: Any, description: str, *others: str, **limits: Any) -> Any:
@@ -48,7 +48,7 @@ def bounds(info: FieldInfo) -> dict[str, float]:
     }
 
 
-def within(info: FieldInfo) -> str | None:
+def in_words(info: FieldInfo) -> str | None:
     """The bounds of a number in words; None for what has none."""
     match bounds(info):
         case {"ge": low, "le": high}:

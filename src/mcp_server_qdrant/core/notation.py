@@ -33,6 +33,7 @@ STEERING = (
 )
 _STEERING = re.compile(f"[{STEERING}]")
 _FORBIDDEN = re.compile(rf'[<>:"/\\|?*\t\ud800-\udfff{STEERING}]')
+SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character, which no UTF-8 holds
 _WORD = re.compile(r"\w(?:[\w.~@+/#:=%-]*\w)?")
 
 

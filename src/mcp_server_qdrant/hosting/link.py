@@ -82,11 +82,10 @@ class Link:
         for _ in range(_RETRIES + 1):
             try:
                 await self._connected(until, limit)
+                return await self._once(operation, arguments, until)
             except BackendError as error:
                 fault = error
                 break
-            try:
-                return await self._once(operation, arguments, until)
             except _Dropped:
                 fault = self._late(limit)
                 break

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.datatypes import Chunk
+from mcp_server_qdrant.core.notation import SURROGATE
 
 if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -20,7 +21,6 @@ WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
 MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|~~~)", re.MULTILINE)
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def split(

@@ -68,7 +68,7 @@ def read(
         textless=key is None,
         section=doc.get("section") if isinstance(doc.get("section"), str) else None,
         version=version,
-        head=_head(collection, point, doc, identify),
+        head=head_of(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
     )
 
@@ -98,48 +98,28 @@ def stored_payload(document: Document) -> Payload:
     return kept
 
 
-def _head(
-    collection: str,
-    point: PointId,
-    doc: Mapping[str, Any],
-    identify: Identify | None,
-) -> PointId | None:
-    """The first part of the document that this is a further part of."""
-    document, chunk = _id(doc), _number(doc, "chunk", 0)
-    if document is None or chunk == 0:
-        return None
-    if head := head_of(point, doc):
-        return head
-    return identify(collection, document, 0) if identify else None
-
-
-def head_of(point: PointId, doc: Any) -> PointId | None:
+def head_of(collection: str, point: PointId, doc: Any, identify: Identify | None) -> PointId | None:
     """The first part of the text that a point with this `doc` is a further part of.
 
-    None for texts that have no versions.
+    None for a first part, and without `identify` for texts that have no versions.
     """
-    number = _first_number(point, doc) if isinstance(doc, dict) else None
+    number = first_number(collection, point, doc, identify)
     return None if number is None else uuid_text(number)
 
 
-def first_number(collection: str, point: PointId, doc: Any) -> int | None:
-    """The first part's id as a number; of a text without versions too, if no tenant's."""
-    if not isinstance(doc, dict) or not doc.get("chunk") or not isinstance(point, str):
+def first_number(
+    collection: str, point: PointId, doc: Any, identify: Identify | None = point_id
+) -> int | None:
+    """The same as a number, which is compared fast."""
+    if not isinstance(point, str) or not isinstance(doc, dict):
         return None
-    if isinstance(doc.get(VERSION), str):
-        return _first_number(point, doc)
-    document = _id(doc)
-    return None if document is None else uuid_number(point_id(collection, document, 0))
-
-
-def _first_number(point: PointId, doc: Mapping[str, Any]) -> int | None:
-    version = doc.get(VERSION)
-    if not isinstance(version, str) or not isinstance(point, str):
+    document, chunk, version = _id(doc), _number(doc, "chunk", 0), doc.get(VERSION)
+    if document is None or chunk == 0:
         return None
-    number = uuid_number(point)
-    return (
-        part_number(number, version, _number(doc, "chunk", 0)) if is_part_number(number) else None
-    )
+    if isinstance(version, str):
+        number = uuid_number(point)
+        return part_number(number, version, chunk) if is_part_number(number) else None
+    return uuid_number(identify(collection, document, 0)) if identify else None
 
 
 def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:

@@ -28,7 +28,7 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.fields import within
+from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.cluster import ClusterSettings
@@ -189,6 +189,6 @@ def explained(error: ValidationError) -> str:
         old = [old for old, new in FORMER.items() if new == f"{choices[0]} {inside[0]}"]
         choices = (*(old if any(one in os.environ for one in old) else ()), *choices)
     if info and first["type"] in OUT_OF_BOUNDS:
-        text = within(info) or text
+        text = in_words(info) or text
     variable = next((choice for choice in choices if choice in os.environ), choices[0])
     return f"{': '.join([variable, *inside[-1:], text])}."

@@ -2,7 +2,6 @@
 
 import codecs
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +9,7 @@ from time import thread_time
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.notation import CALENDAR, impossible, moment
+from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
 
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 MAX_DEPTH = 32
@@ -22,7 +21,6 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ import logging
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.ingest.formats.base import SURROGATE, Contents, Loaded, Mark, Patience
+from mcp_server_qdrant.core.notation import SURROGATE
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience
 
 MISSING = "needs the extra `pdf`: install mcp-server-qdrant[pdf]"
 GAP = "\n\n"

@@ -74,7 +74,10 @@ class TenantWriter(TenantClient):
 
     async def _replaced(self, name: str, points: Sequence[models.PointStruct]) -> dict[str, Any]:
         """Who the parts that new ones replace are shared with, by the new part's id."""
-        heads = {str(p.id): head_of(p.id, (p.payload or {}).get("doc")) for p in points}  # type: ignore[arg-type]
+        heads = {
+            str(point.id): head_of(name, str(point.id), (point.payload or {}).get("doc"), None)
+            for point in points
+        }
         firsts = await self._own(name, {head for head in heads.values() if head is not None})
         before: dict[str, str] = {}
         for point in points:
