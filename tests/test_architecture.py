@@ -42,7 +42,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("core/lean.py", "core/models.py", "core/ownership.py"), ()),
     "core/datatypes.py": ("core/models.py",),
     "core/logs.py": ("core/telemetry.py",),
-    "core/fields.py": (),
+    "core/fields.py": ("core/notation.py",),
     "core/find.py": ("core/datatypes.py", "core/fields.py"),
     "core/maps.py": ("core/datatypes.py", "core/find.py"),
     "core/notation.py": ("core/datatypes.py",),
