@@ -6,7 +6,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.sweep import (
     ALGORITHMS,
-    NOT_RANKING,
+    SWEPT,
     Configuration,
     configurations,
 )
@@ -81,7 +81,7 @@ def test_a_configuration_makes_the_request_that_qdrant_find_would():
 
 
 def test_every_field_that_is_named_here_is_one_of_a_request():
-    assert set(SearchRequest.model_fields) >= NOT_RANKING
+    assert set(SearchRequest.model_fields) >= SWEPT
 
 
 @pytest.mark.parametrize(

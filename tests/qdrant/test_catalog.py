@@ -73,6 +73,11 @@ async def test_null_means_the_default_collection_or_all_of_them():
         (["recipes", "*"], ["recipes", "notes", "notes-2025", "notes-2026"]),
         (["nothing*"], []),
         (["notes", "notes"], ["notes"]),
+        (["*", "-recipes"], ["notes", "notes-2025", "notes-2026"]),
+        (["-notes-*", "*"], ["notes", "recipes"]),
+        (["-notes*"], ["recipes"]),
+        (["notes", "-*"], []),
+        (["notes", "-nothing*"], ["notes"]),
     ],
 )
 async def test_names_and_globs_choose_each_collection_once(wanted, expected):
@@ -97,6 +102,16 @@ async def test_a_name_that_looks_like_a_glob_is_a_name_first():
         assert await names_of(catalog_of(engine, allowed=["log[1]"]), ["*"]) == ["log1", "log[1]"]
 
 
+async def test_a_name_that_begins_with_a_dash_is_a_name_first():
+    async with memory_engine() as engine:
+        await made(engine, "-man", "man", "notes")
+        catalog = catalog_of(engine)
+
+        assert await names_of(catalog, ["-man"]) == ["-man"]
+        assert await names_of(catalog, ["*", "--man"]) == ["man", "notes"]
+        assert await names_of(catalog, ["*", "-man*", "-man"]) == ["-man", "notes"]
+
+
 async def test_an_unknown_name_offers_the_nearest():
     async with memory_engine() as engine:
         await made(engine, "notes", "note", "recipes", "Vacation")
@@ -105,12 +120,13 @@ async def test_an_unknown_name_offers_the_nearest():
             ("noets", ("notes",)),
             ("vacation", ("Vacation",)),
             ("receipes", ("recipes",)),
+            ("-noets", ("notes",)),
             ("qqq", ()),
         ]:
             with pytest.raises(UnknownCollection) as caught:
                 await catalog.resolve([wrong])
             assert caught.value.near[:1] == near
-            assert caught.value.name == wrong
+            assert caught.value.name == wrong.removeprefix("-")
 
     assert str(caught.value) == (
         "There is no collection 'qqq'. Call qdrant-collections for the names."
@@ -134,6 +150,9 @@ class TestAllowList:
             (("team-*",), ["team-a", "team-b"]),
             (("team-a", "private"), ["private", "team-a"]),
             (("none",), []),
+            (("*", "-team-*"), ["private"]),
+            (("*", "-team-*", "team-b"), ["private", "team-b"]),
+            (("-private",), []),
         ],
     )
     async def test_it_holds_names_and_globs(self, allowed, expected):

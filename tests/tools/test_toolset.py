@@ -250,6 +250,10 @@ BAD_FINDS = [
     ({"query": "q", "mode": "long"}, "mode must be 'minimal' or 'full'."),
     ({"query": "q", "top_k": 3}, "There is no argument 'top_k'; there are: query, collections,"),
     ({"query": "q", "top_k": None}, "There is no argument 'top_k'"),
+    ({"query": "q", "tuning": {"top_k": 3}}, "tuning has no 'top_k': see its description."),
+    ({"query": "q", "tuning": {"diversity": 3}}, "tuning.diversity must be at most 1."),
+    ({"query": "q", "tuning": "fast"}, "tuning: An object was expected"),
+    ({"query": "q", "tuning": ["fast"]}, "tuning must be"),
     ({"query": "q", "query_filter": {"most": []}}, "'most' is not one of must, should, must_not"),
     ({"query": "q", "query_filter": "project=atlas"}, "this string is not one in JSON."),
     ({"query": "q", "query_filter": "[" * 100_000}, "this string is not one in JSON."),
@@ -431,6 +435,23 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
         assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
         assert " x fuzzy 1.200" in said(lifted)
         assert refusal(refused) == "Weights must not add up to more than 1."
+
+    async def test_tuning_is_an_object_and_its_fields_are_arguments_too(self):
+        tuning = {"fuzzy_boost": 0.2, "explain": True, "algorithm": None}
+        async with memory_server() as client:
+            await store(client, "the boundary layer of a wing", title="Boundary layer")
+            answers = [
+                (await find(client, "boundary layer", **arguments)).structured_content
+                for arguments in (
+                    {"tuning": tuning},
+                    {"tuning": json.dumps(tuning)},
+                    {"tuning": tuning, "fuzzy_boost": 0.1},
+                    tuning,
+                )
+            ]
+
+        assert answers[0]["results"][0]["why"]["factors"] == {"fuzzy": 1.2}
+        assert answers[1:] == [answers[0]] * 3
 
     async def test_parameters_that_were_renamed_are_accepted_under_their_old_names(self):
         async with memory_server() as client:

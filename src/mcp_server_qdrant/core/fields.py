@@ -6,7 +6,7 @@ types accept that, and refuse text that no index, file or terminal should see.
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.fields import FieldInfo
@@ -46,6 +46,12 @@ def bounds(info: FieldInfo) -> dict[str, float]:
         for name in names
         if hasattr(limit, name)
     }
+
+
+def choices(kind: Any) -> tuple[Any, ...]:
+    """The values of a Literal, or of an optional one; none of any other type."""
+    literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
+    return get_args(literal)
 
 
 def in_words(info: FieldInfo) -> str | None:
@@ -91,7 +97,8 @@ def _short(value: Any) -> Any:
     return sound(value)
 
 
-def _json_object(value: Any) -> Any:
+def json_object(value: Any) -> Any:
+    """An object from itself or from its JSON; None from an empty text."""
     if not isinstance(value, str):
         return sound(value)
     if not value.strip():
@@ -138,4 +145,4 @@ Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
 Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
 Tags = Annotated[tuple[Word, ...] | None, BeforeValidator(_split)]
 Id = Annotated[str, BeforeValidator(_as_text)]  # a text to us; other tools number theirs
-JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(_json_object)]
+JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]

@@ -35,13 +35,13 @@ class Preferences(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    correct: Annotated[bool, Offered("Correct typos; default true")] = variable(
+    correct: Annotated[bool, Offered("typos in the query, default true")] = variable(
         "QDRANT_CORRECT_TYPOS", True, "Correct words that no searched collection has."
     )
     fuzzy_boost: Annotated[
         float,
         BeforeValidator(_capped),
-        Offered("Most to gain by being spelled like the query", formerly="fuzzy_weight"),
+        Offered("gain by like spelling", formerly="fuzzy_weight"),
     ] = variable(
         "QDRANT_FUZZY_BOOST",
         0.1,
@@ -50,22 +50,22 @@ class Preferences(BaseModel):
         ge=0,
         le=MAX_FUZZY_BOOST,
     )
-    priority: Annotated[Priority, Offered()] = variable(
+    priority: Annotated[Priority, Offered("gain of preferred collections")] = variable(
         "QDRANT_COLLECTION_PRIORITY", "natural", "How much preferred collections gain."
     )
-    recency_weight: Annotated[
-        float, Offered("How much age counts; 0: not, 1: fully", formerly="recency_decay")
-    ] = variable(
-        "QDRANT_RECENCY_WEIGHT",
-        0.15,
-        "How much of its score a text can lose by age; 0 is off.",
-        ge=0,
-        le=1,
+    recency_weight: Annotated[float, Offered("how much age counts", formerly="recency_decay")] = (
+        variable(
+            "QDRANT_RECENCY_WEIGHT",
+            0.15,
+            "How much of its score a text can lose by age; 0 is off.",
+            ge=0,
+            le=1,
+        )
     )
-    rerank: Annotated[bool, Offered("Let a second model reorder the best: slower")] = variable(
+    rerank: Annotated[bool, Offered("by a second model, slower")] = variable(
         "RERANK", False, "Rerank the best results with a second model."
     )
-    diversity: Annotated[float, Offered("How much likeness to better results costs")] = variable(
+    diversity: Annotated[float, Offered("cost of likeness to better results")] = variable(
         "QDRANT_DIVERSITY",
         0.0,
         "How much a result loses by likeness to better ones; 0 is off.",
@@ -81,7 +81,16 @@ class Preferences(BaseModel):
         )
 
 
-class SearchRequest(Preferences):
+class Tuning(Preferences):
+    """Parameters that few calls need: agents see them, and the preferences, as one object."""
+
+    algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
+    semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
+    keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
+    explain: Annotated[bool, Field(description="why each result ranks there")] = False
+
+
+class SearchRequest(Tuning):
     """One call of qdrant-find. A preference that is not given is the server's."""
 
     model_config = ConfigDict(extra="forbid")
@@ -89,19 +98,21 @@ class SearchRequest(Preferences):
     query: Annotated[Text, Field(description="What to look for, in words")]
     collections: Annotated[
         Words,
-        Field(description='Names, globs or ["*"] for all; default: the default collection, or all'),
+        Field(
+            description='Names or globs; "-name" leaves out; ["*"]: all. '
+            "Default: the default collection, or all"
+        ),
     ] = None
-    limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT)] = None
+    limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
     mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
     score_threshold: Annotated[Share, Field(description="Least relevance")] = None
     query_filter: Annotated[
         JsonObject,
-        Field(description='Qdrant filter: {"must":[{"key":"metadata.x","match":{"value":1}}]}'),
+        Field(
+            description='Qdrant filter: {"must":[{"key":"tags","match":{"value":"x"}}]}; '
+            "keys: tags, source, created_at, title, metadata.*"
+        ),
     ] = None
-    algorithm: Algorithm = "hybrid"
-    semantic_weight: Share = None
-    keyword_weight: Share = None
-    explain: Annotated[bool, Field(description="Say why each result ranks there")] = False
 
     def over(self, usual: Preferences) -> "SearchRequest":
         """The request with the server's preferences where the call says nothing."""
@@ -113,9 +124,9 @@ class SearchRequest(Preferences):
 
 
 def declared() -> dict[str, FieldInfo]:
-    """Name -> declaration of every parameter, those without a setting first."""
-    fields = SearchRequest.model_fields
-    return dict(sorted(fields.items(), key=lambda item: item[0] in Preferences.model_fields))
+    """Name -> declaration of every parameter: those in sight, tuning, those with a setting."""
+    fields, later = SearchRequest.model_fields, (Tuning.model_fields, Preferences.model_fields)
+    return dict(sorted(fields.items(), key=lambda item: sum(item[0] in each for each in later)))
 
 
 def offered(info: FieldInfo) -> Offered | None:

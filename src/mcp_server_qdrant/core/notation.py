@@ -4,8 +4,9 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -48,6 +49,16 @@ def name_fault(name: str) -> str | None:
         f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
         'without control characters, invisible ones and < > : " / \\ | ? *'
     )
+
+
+def listed_in(patterns: Collection[str], name: str) -> bool:
+    """True where one of them is this name, or a glob for it and no `-glob` leaves it out."""
+    if name in patterns:
+        return True
+    left_out = (pattern[1:] for pattern in patterns if pattern.startswith("-"))
+    if any(fnmatchcase(name, glob) for glob in left_out):
+        return False
+    return any(fnmatchcase(name, glob) for glob in patterns)
 
 
 def plain(text: str) -> str:

@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import bounds
-from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, declared, former_names
+from mcp_server_qdrant.core.fields import bounds, choices
+from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared, former_names
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
-NOT_RANKING = {"query", "collections", "limit", "mode", "query_filter", "algorithm", "explain"}
+SWEPT = {"score_threshold", *Tuning.model_fields} - {"algorithm", "explain"}
 # An algorithm of one leg has nothing to weigh.
 ONE_LEG = {"semantic", "keyword", "fuzzy"}
 
@@ -78,7 +78,7 @@ def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator
 
 def parameters() -> dict[str, FieldInfo]:
     """Name -> declaration, for everything about the ranking that a search can ask for."""
-    return {name: info for name, info in declared().items() if name not in NOT_RANKING}
+    return {name: info for name, info in declared().items() if name in SWEPT}
 
 
 def _sweep(text: str) -> tuple[str, list[Any]]:
@@ -106,11 +106,9 @@ def _listed(name: str, parameter: FieldInfo, text: str) -> Iterator[Any]:
 
 def _choices(kind: Any) -> dict[str, Any] | None:
     """Text -> value of a parameter that has a few; None for a number."""
-    kinds = [kind, *get_args(kind)]
-    if bool in kinds:
+    if bool in (kind, *get_args(kind)):
         return {"false": False, "true": True}
-    literal = next((one for one in kinds if get_origin(one) is Literal), None)
-    return {value: value for value in get_args(literal)} if literal else None
+    return {value: value for value in choices(kind)} or None
 
 
 def _numbers(name: str, text: str, low: float, high: float) -> list[float]:

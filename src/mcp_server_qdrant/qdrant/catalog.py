@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import listed_in, moment
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
@@ -66,10 +66,10 @@ class _Entry:
 class Catalog:
     """The collections of one engine, as this server may show them.
 
-    `allowed` are names and globs; nothing else is ever read or named, and an error about a hidden
-    collection reads like one about a collection that does not exist. `gained` is called when a
-    collection turns out to have been upgraded since the last look-up; `shown` counts the points
-    of a collection of ours that a reader is shown.
+    `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
+    a hidden collection reads like one about a collection that does not exist. `gained` is called
+    when a collection turns out to have been upgraded since the last look-up; `shown` counts the
+    points of a collection of ours that a reader is shown.
     """
 
     def __init__(
@@ -109,12 +109,10 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
-        if not self._allowed or name in self._allowed:
-            return True
-        return any(fnmatchcase(name, glob) for glob in self._allowed)
+        return not self._allowed or listed_in(self._allowed, name)
 
     async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
-        """The targets of a search: names, globs, or the default where `wanted` is None.
+        """The targets of a search: names, globs, `-name` to leave out; None for the default.
 
         Raises UnknownCollection with the nearest names. A default collection that nobody has
         stored into yet, and a glob that matches none, are no errors: there is nothing to find.
@@ -123,7 +121,7 @@ class Catalog:
         if wanted is None:
             names = await self._default_names()
         else:
-            names = await self._matching(wanted)
+            names = await self._wanted(wanted)
         known = {name: self._known(name) for name in names}
         new = [name for name, target in known.items() if target is None]
         if new:
@@ -137,6 +135,17 @@ class Catalog:
         if self._default is None:
             return list(await self.names())
         return [self._default] if await self.exists(self._default) else []
+
+    async def _wanted(self, patterns: Sequence[str]) -> list[str]:
+        """The names that they choose, or all, without those of a `-pattern`.
+
+        What begins with a dash and is a collection's name is that name.
+        """
+        dashed = [one for one in patterns if one.startswith("-")]
+        left_out = [one for one in dashed if one not in await self.names()]
+        chosen = await self._matching([one for one in patterns if one not in left_out] or ["*"])
+        fewer = await self._matching([one[1:] for one in left_out])
+        return [name for name in chosen if name not in fewer]
 
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}

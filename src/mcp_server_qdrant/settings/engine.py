@@ -1,6 +1,5 @@
 """The settings of engine, collections and search: a part of `Settings`."""
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -8,7 +7,7 @@ from platformdirs import user_cache_path, user_data_path
 from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.core.notation import name_fault
+from mcp_server_qdrant.core.notation import listed_in, name_fault
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Names
 
@@ -76,8 +75,8 @@ class EngineSettings(BaseModel):
     qdrant_collections: Names = variable(
         "QDRANT_COLLECTIONS",
         (),
-        "Allowed collections: names and globs, separated by commas. No other is read or named. "
-        "Default: all.",
+        "Allowed collections: names and globs, separated by commas; `*,-private*` leaves some out. "
+        "No other is read or named. Default: all.",
     )
     qdrant_content_fields: Names = variable(
         "QDRANT_CONTENT_FIELDS",
@@ -127,7 +126,7 @@ class EngineSettings(BaseModel):
     @model_validator(mode="after")
     def _default_is_allowed(self) -> Self:
         name, allowed = self.collection_name, self.qdrant_collections
-        if name and allowed and not any(name == one or fnmatchcase(name, one) for one in allowed):
+        if name and allowed and not listed_in(allowed, name):
             raise ValueError("COLLECTION_NAME is not among QDRANT_COLLECTIONS: add it there")
         return self
 

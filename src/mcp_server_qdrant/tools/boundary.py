@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -63,10 +63,12 @@ def _long(value: Any, schema: Any) -> bool:
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences.
 
-    `former_names` maps old names of arguments, which are still accepted, to the present ones.
+    `former_names` maps old names of arguments, which are still accepted, to the present ones;
+    `unlisted` are the schemas of arguments that are accepted and not in the tool's own.
     """
 
     former_names: Mapping[str, str] = Field(default_factory=dict, exclude=True)
+    unlisted: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
 
     @property
     def scope(self) -> str:
@@ -83,7 +85,8 @@ class ClosedTool(Tool):
         """Run the tool; see the base class. An argument that is null is as good as omitted."""
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
-        known = self.parameters["properties"]
+        listed = self.parameters["properties"]
+        known = listed | self.unlisted
         former = {n: v for o, n in self.former_names.items() if (v := arguments.get(o)) is not None}
         arguments = former | {k: v for k, v in arguments.items() if k not in self.former_names}
         given = {k: value for k, value in arguments.items() if value is not None and k in known}
@@ -96,13 +99,20 @@ class ClosedTool(Tool):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            return failure(explain(error.__cause__, list(known)))
+            return failure(explain(error.__cause__, list(listed)))
 
     @classmethod
     def of(
-        cls, fn: AsyncTool, name: str, description: str, *, write: bool, destroys: bool = False
+        cls,
+        fn: AsyncTool,
+        name: str,
+        description: str,
+        *,
+        write: bool,
+        destroys: bool = False,
+        unlisted: Set[str] = frozenset(),
     ) -> "ClosedTool":
-        """The tool that `fn` is, under `name`."""
+        """The tool that `fn` is, under `name`; `unlisted` arguments are not in its schema."""
         annotations = ToolAnnotations(
             read_only_hint=not write,
             destructive_hint=destroys if write else None,
@@ -117,6 +127,8 @@ class ClosedTool(Tool):
         model.model_config |= {"extra": "forbid", "hide_input_in_errors": True}
         model.model_rebuild(force=True)
         tool.parameters = compact(model.model_json_schema(by_alias=True))
+        properties = tool.parameters["properties"]
+        tool.unlisted = {name: properties.pop(name) for name in unlisted}
         if tool.fn_metadata.output_schema:
             schema = compact(tool.fn_metadata.output_schema)
             schema.pop("description", None)  # the tool's own says it

@@ -28,9 +28,10 @@ DECLINED = "Nothing was deleted: the person declined."
 Ids = Annotated[
     Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] | None,
     BeforeValidator(one_or_many),
+    Field(description="Found ids, or your own"),
 ]
 Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
-Name = Word | None
+Name = Annotated[Word | None, Field(description="Where they are")]
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 

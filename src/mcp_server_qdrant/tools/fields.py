@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.errors import ConfigError, RequestError
-from mcp_server_qdrant.core.fields import Word, sound
-from mcp_server_qdrant.core.find import declared, offered
+from mcp_server_qdrant.core.fields import Word, bounds, choices, json_object, sound
+from mcp_server_qdrant.core.find import Tuning, declared, offered
 
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
@@ -22,6 +22,8 @@ _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 COLLECTION_NAME = inspect.Parameter(
     "collection_name", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Word | None
 )
+# Accepted as arguments of their own, as they were before there was `tuning`.
+UNLISTED = frozenset({*Tuning.model_fields, COLLECTION_NAME.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +39,47 @@ class FieldParameter:
 
 def find_parameters() -> list[inspect.Parameter]:
     """The parameters of qdrant-find, in the order in which agents see them."""
-    return [*(_declared(name, info) for name, info in declared().items()), COLLECTION_NAME]
+    each = [_declared(name, info) for name, info in declared().items()]
+    listed = [one for one in each if one.name not in UNLISTED]
+    unlisted = [one for one in each if one.name in UNLISTED]
+    return [*listed, _tuning(unlisted), *unlisted, COLLECTION_NAME]
 
 
 def _declared(name: str, info: FieldInfo) -> inspect.Parameter:
     """A declared parameter; the default of a preference is left to the server's settings."""
-    shown = offered(info)
-    description = shown.description if shown else info.description
-    default = None if shown else info.get_default()
+    default = None if offered(info) else info.get_default()
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if info.is_required() else default,
-        annotation=Annotated[info.annotation, *info.metadata, Field(description=description)],
+        annotation=Annotated[
+            info.annotation, *info.metadata, Field(description=_description(info))
+        ],
     )
+
+
+def _tuning(parameters: Sequence[inspect.Parameter]) -> inspect.Parameter:
+    """One object of these, any of which may be null; its description stands for their schemas."""
+    fields: dict[str, Any] = {one.name: (one.annotation | None, None) for one in parameters}
+    model = create_model("Tuning", __config__=ConfigDict(extra="forbid"), **fields)
+    described = "; ".join(_in_words(name, declared()[name]) for name in fields)
+    schema = {"type": "object", "description": f"Seldom needed: {described}"}
+    kind = Annotated[model | None, BeforeValidator(json_object), WithJsonSchema(schema)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter("tuning", keyword, default=None, annotation=kind)
+
+
+def _in_words(name: str, info: FieldInfo) -> str:
+    """The parameter with its values and its description."""
+    limits = bounds(info)
+    values = "|".join(choices(info.annotation))
+    values = f"{limits['ge']:g}-{limits['le']:g}" if limits else values
+    return f"{name} {values}".rstrip() + f" ({_description(info)})"
+
+
+def _description(info: FieldInfo) -> str | None:
+    shown = offered(info)
+    return shown.description if shown else info.description
 
 
 def with_parameters(
@@ -71,6 +100,8 @@ def with_parameters(
     async def call(**arguments: Any) -> Any:
         values = {field: arguments.pop(field.name, None) for field in fields}
         must = [conditions(field, value) for field, value in values.items() if value is not None]
+        if tuning := arguments.pop("tuning", None):
+            arguments |= tuning.model_dump(exclude_none=True)
         raw = dict(arguments.pop("query_filter", None) or {})
         for where, clause in must:
             raw[where] = [*_listed(raw.get(where)), clause]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Result, SearchPage, Why
 from mcp_server_qdrant.tools import text as tool_text
@@ -13,31 +13,20 @@ from mcp_server_qdrant.tools import text as tool_text
 MAX_LETTERS = 100
 
 
-class Found(BaseModel):
-    """One result of qdrant-find."""
-
-    id: str
-    collection: str
-    relevance: float
-    text: str
-    title: str | None = None
-    part: str | None = None
-    metadata: dict[str, Any] | None = None
-    tags: list[str] | None = None
-    source: str | None = None
-    created_at: str | None = None
-    why: dict[str, Any] | None = None
-    also_in: list[dict[str, str]] | None = None
+Found = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "required": ["id", "collection", "relevance"]}),
+]
 
 
 class FindOutput(BaseModel):
     """The result of qdrant-find: results best first, and each collection's state."""
 
+    model_config = ConfigDict(extra="allow")
+
     results: list[Found]
     collections: dict[str, str]
     notes: list[str]
-    rerank: dict[str, Any] | None = None
-    corrections: dict[str, str] | None = None
 
 
 def find_output(page: SearchPage, mode: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
 from mcp.types import CallToolResult, ImageContent
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Text, Words
@@ -29,17 +29,11 @@ NEAREST = 3
 PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
 
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
-Flag = Annotated[bool | None, Field()]
+Places = Annotated[Words, Field(description="As in qdrant-find")]
+Query = Annotated[Text | None, Field(description="Placed with its hits")]
+Axes = Annotated[Literal[2, 3], Field(description="Axes")]
+WithImage = Annotated[bool | None, Field(description="Add a picture")]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
-
-
-class ProjectOutput(BaseModel):
-    """The result of qdrant-project."""
-
-    panels: list[Any]
-    hits: list[Any]
-    notes: list[str]
-    map: dict[str, Any] | None = None
 
 
 class ProjectTool:
@@ -51,13 +45,13 @@ class ProjectTool:
     async def project(
         self,
         ctx: Context[Any],
-        collections: Words = None,
-        query: Text | None = None,
-        dimensions: Literal[2, 3] = 2,
+        collections: Places = None,
+        query: Query = None,
+        dimensions: Axes = 2,
         limit: Limit = USUAL_POINTS,
-        image: Flag = None,
+        image: WithImage = None,
         points: WithPoints = None,
-    ) -> Annotated[CallToolResult, ProjectOutput]:
+    ) -> CallToolResult:
         """A map."""
         if collections is not None and not collections:
             raise RequestError('collections is empty: name some, or ["*"] for all.')

@@ -58,11 +58,15 @@ _KINDS = {
 
 
 def _sentence(error: Any, known: Sequence[str]) -> str:
-    name = str(error["loc"][0]) if error["loc"] else "arguments"
+    name, *inside = map(str, error["loc"] or ["arguments"])
+    whole, field = name, next((one for one in inside if one.isidentifier()), None)
+    name = f"{whole}.{field}" if field else whole
     limits = error.get("ctx", {})
     if kind := _KINDS.get(error["type"]):
         return f"{name} must be {kind}."
     match error["type"]:
+        case "extra_forbidden" if field:
+            return f"{whole} has no {field!r}: see its description."
         case "extra_forbidden":
             there = f"there are: {', '.join(known)}" if known else "this tool takes none"
             return f"There is no argument {name!r}; {there}."

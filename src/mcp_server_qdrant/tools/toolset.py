@@ -24,7 +24,7 @@ from mcp_server_qdrant.tools.delete import (
     delete_ids_tool,
     delete_tool,
 )
-from mcp_server_qdrant.tools.fields import FieldParameter, with_parameters
+from mcp_server_qdrant.tools.fields import UNLISTED, FieldParameter, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
@@ -41,7 +41,15 @@ Information = Annotated[Text, Field(description="The text to remember")]
 DocumentId = Annotated[
     Id | None, Field(description="Your own id, or a found one; storing again updates it")
 ]
-Ids = Annotated[list[Id], BeforeValidator(one_or_many), Field(min_length=1, max_length=MAX_IDS)]
+Metadata = Annotated[JsonObject, Field(description="Facts to filter by: project, created_at")]
+StoredTags = Annotated[Tags, Field(description="Words to filter by")]
+Title = Annotated[Word | None, Field(description="Shown with the text")]
+Ids = Annotated[
+    list[Id],
+    BeforeValidator(one_or_many),
+    Field(min_length=1, max_length=MAX_IDS, description="Found ids, or your own"),
+]
+Place = Annotated[Word | None, Field(description="Default: all collections")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -75,11 +83,11 @@ class Tools:
     async def store(
         self,
         information: Information,
-        metadata: JsonObject = None,
+        metadata: Metadata = None,
         collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
-        tags: Tags = None,
-        title: Word | None = None,
+        tags: StoredTags = None,
+        title: Title = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
         *,
         context: Context,
@@ -117,7 +125,7 @@ class Tools:
         )
 
     async def get(
-        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Word | None = None
+        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Place = None
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
@@ -207,7 +215,11 @@ def make_tools(services: Open, options: Options) -> list[ClosedTool]:
     """The tools to register, in the order in which clients list them."""
     tools = Tools(services, options.default_collection)
     find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)
-    made = [ClosedTool.of(find, "qdrant-find", options.find_description or FIND, write=False)]
+    made = [
+        ClosedTool.of(
+            find, "qdrant-find", options.find_description or FIND, write=False, unlisted=UNLISTED
+        )
+    ]
     made[0].former_names = former_names()
     if not options.read_only:
         description = options.store_description or STORE

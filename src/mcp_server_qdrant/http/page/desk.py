@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -19,7 +19,7 @@ TAG_KEYS = ("tags", "metadata.tags")
 AXES = 3
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
-NOT_ASKED = {"mode", "explain", "query_filter", "collection_name"}
+NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
 
 Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
 
@@ -142,7 +142,8 @@ class Desk:
 
     def arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A search of the page as arguments of qdrant-find."""
-        offered = set(self._tools["qdrant-find"].parameters["properties"]) - NOT_ASKED
+        listed = self._tools["qdrant-find"].parameters["properties"]
+        offered = {*listed, *declared()} - NOT_ASKED
         _known(body, offered | {"tags"})
         arguments = {name: value for name, value in body.items() if name != "tags"}
         if body.get("tags"):
