@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from mcp_server_qdrant.settings.environment import Settings, environment_names, load
+from tests.support import Engine, either_engine
 
 ROOT = Path(__file__).parent.parent
 
@@ -137,6 +138,13 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For `empty_edge`: tests that only want an engine share one, and its host."""
     return tmp_path_factory.mktemp("engine")
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request: pytest.FixtureRequest, engine_folder: Path) -> AsyncIterator[Engine]:
+    """Each engine, empty: the embedded one, and qdrant-client's local mode."""
+    async with either_engine(request.param, engine_folder) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,17 @@ from tests.fakes import FakeEncoder
 SIZE = 64
 COSINE = models.VectorParams(size=SIZE, distance=models.Distance.COSINE)
 IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+# The first message of a client that speaks for itself.
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    },
+}
 
 
 def make_settings(**values: Any) -> Settings:

@@ -22,7 +22,7 @@ from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Target
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.points import Points
@@ -42,15 +42,15 @@ def ndcg(ranking: Ranking, grades: dict[str, int], depth: int = 10) -> float:
 
 async def fill(services: Services, points: Points, corpus: Corpus, into: str, rows: np.ndarray):
     """Write a corpus as whole documents (chunking off)."""
-    await points.create(into, await services.store._blueprint(into))  # noqa: SLF001
+    await points.create(into, await services.store.blueprint(into))
     services.catalog.forget(into)
     target = await services.catalog.target(into)
-    bm25 = services.store._bm25  # noqa: SLF001
+    bm25 = services.store.bm25
     batch = []
     for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
         key = f"{corpus.name}/{document}"
         whole = Document(id=key, collection=into, text=text, title=title or None, document=key)
-        sparse = bm25.encode_document(encoded_text(whole, services.store._title_factor))  # noqa: SLF001
+        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR))
         point = point_id(into, key, 0)
         batch.append(StoredPoint(point, stored_payload(whole), row.tolist(), sparse))
         if len(batch) == 200:

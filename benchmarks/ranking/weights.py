@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import run
 from corpora import Corpus, read, vectors
 from qdrant_client import models
 from run import fill, ndcg
@@ -26,6 +27,7 @@ from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.search.algorithm import DenseShare
+from mcp_server_qdrant.search.steps import titles
 from mcp_server_qdrant.settings.environment import Settings
 
 DESIGNED = DenseShare((0.5, 0.7, 0.8), (500, 5000))
@@ -34,11 +36,11 @@ HALF = DenseShare((0.5,))
 
 async def fill_foreign(services: Services, points: Points, corpus: Corpus, rows: np.ndarray):
     """A corpus as another tool stores it: the title in the payload, BM25 of the text alone."""
-    how = await services.store._blueprint(corpus.name)  # noqa: SLF001
+    how = await services.store.blueprint(corpus.name)
     await points.create(corpus.name, how)
     services.catalog.forget(corpus.name)
     target = await services.catalog.target(corpus.name)
-    bm25 = services.store._bm25  # noqa: SLF001
+    bm25 = services.store.bm25
     batch = []
     for number, ((key, (title, text)), row) in enumerate(
         zip(corpus.documents.items(), rows, strict=True)
@@ -112,8 +114,7 @@ async def main() -> None:
                     embedding_model_path=arguments.model,
                 )
                 services = await open_services(settings)
-                services.pipeline.rules = replace(services.pipeline.rules, title_factor=factor)
-                services.store.title_factor = factor
+                run.TITLE_FACTOR, titles.MOST = factor, (factor - 1) / 10
                 await services.encoders.default.ready(60)
                 points = Points(services.client, settings.qdrant_content_fields)
                 for corpus in corpora:

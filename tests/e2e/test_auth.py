@@ -17,23 +17,13 @@ from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
 from tests.listening import client_of
-from tests.support import said
+from tests.support import HELLO, said
 
 WAYS = [
     ("streamable-http", "/mcp", "legacy"),
     ("streamable-http", "/mcp", "2026-07-28"),
     ("sse", "/sse", "auto"),
 ]
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "0"},
-    },
-}
 CALL = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -14,19 +14,10 @@ from mcp.client import Client
 
 from tests.e2e.test_http import serving
 from tests.qdrant.rest_stub import RestServer, rest_server
+from tests.support import HELLO
 
 QUERY = "/collections/notes/points/query"
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "0"},
-    },
-}
 FIND = {"query": "roses", "collections": ["notes"]}
 
 

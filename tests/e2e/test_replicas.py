@@ -6,8 +6,9 @@ import json
 import httpx
 from mcp.client import Client
 
-from tests.e2e.test_drain import ACCEPT, HELLO
+from tests.e2e.test_drain import ACCEPT
 from tests.e2e.test_http import serving
+from tests.support import HELLO
 
 
 class Turns(httpx.AsyncBaseTransport):

@@ -13,7 +13,7 @@ from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.serving import app
 from mcp_server_qdrant.http.watch import Watch
 from tests.listening import client_of, listening
-from tests.support import make_settings, memory_engine, memory_services, said
+from tests.support import HELLO, make_settings, memory_engine, memory_services, said
 
 TOKENS = {name: f"mqd_{name}".ljust(47, "x") for name in ("ana", "ben", "wim", "ada")}
 SCOPES = {"ana": "read", "ben": "read", "wim": "write", "ada": "admin"}
@@ -134,16 +134,6 @@ async def test_a_session_belongs_to_the_token_that_opened_it(served, request):
 
     address, _ = served
     path = request.node.callspec.params["served"][0]
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "raw", "version": "0"},
-        },
-    }
 
     def headers(name, **more):
         accept = "application/json, text/event-stream"
@@ -151,17 +141,17 @@ async def test_a_session_belongs_to_the_token_that_opened_it(served, request):
 
     async with httpx2.AsyncClient(timeout=10) as http:
         if path == "/mcp":
-            opened = await http.post(f"{address}/mcp", json=hello, headers=headers("ana"))
+            opened = await http.post(f"{address}/mcp", json=HELLO, headers=headers("ana"))
             session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
             target = f"{address}/mcp"
-            stolen = await http.post(target, json=hello, headers=headers("ben", **session))
+            stolen = await http.post(target, json=HELLO, headers=headers("ben", **session))
         else:
             async with http.stream("GET", f"{address}/sse", headers=headers("ana")) as stream:
                 async for line in stream.aiter_lines():
                     if line.startswith("data:"):
                         target = address + line.removeprefix("data:").strip()
                         break
-                stolen = await http.post(target, json=hello, headers=headers("ben"))
+                stolen = await http.post(target, json=HELLO, headers=headers("ben"))
 
     assert stolen.status_code == 404
 

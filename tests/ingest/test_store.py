@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app import services as composition
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import NAMESPACE, point_id
+from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
@@ -96,7 +96,7 @@ async def test_the_title_is_encoded_with_the_text():
 async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor, monkeypatch):
     """tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / 256)), of which idf makes the score."""
     encoder = FakeEncoder()
-    monkeypatch.setattr(composition, "TITLE_FACTOR", factor)
+    monkeypatch.setattr(encoding, "TITLE_FACTOR", factor)
     async with (
         memory_engine() as engine,
         memory_services(encoder, engine=engine) as services,

@@ -22,26 +22,13 @@ from tests.support import (
     COSINE,
     SIZE,
     Clock,
-    Engine,
     corpus,
     dense,
-    empty_edge,
     foreign,
     memory_engine,
     memory_services,
     remember,
 )
-
-
-@pytest.fixture(params=["edge", "memory"])
-async def engine(request, engine_folder):
-    if request.param == "memory":
-        async with memory_engine() as engine:
-            yield engine
-        return
-    client = await empty_edge(engine_folder)
-    yield Engine(client)
-    await client.close()
 
 
 async def view(services: Services, *collections: str, query: str | None = None, **more) -> View:

@@ -1,23 +1,7 @@
 """The state of files in a collection, on both engines."""
 
-from contextlib import AsyncExitStack
-
-import pytest
-
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.files import PAGE, Files
-from tests.support import IDF, foreign, memory_engine
-
-
-@pytest.fixture(params=["local mode", "embedded"])
-async def engine(request, tmp_path):
-    async with AsyncExitStack() as stack:
-        if request.param == "local mode":
-            yield await stack.enter_async_context(memory_engine())
-        else:
-            client = await EdgeClient.open(tmp_path / "engine")
-            stack.push_async_callback(client.close)
-            yield client
+from tests.support import IDF, foreign
 
 
 def payload(source: str, contents: str = "h") -> dict:

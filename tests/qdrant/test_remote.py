@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.remote import PAUSES, Cluster, RemoteClient
-from mcp_server_qdrant.search.pipeline import Limits
+from mcp_server_qdrant.search.retrieve import AT_ONCE
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
 from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts
@@ -383,4 +383,4 @@ async def test_without_callers_nothing_is_shared_out(server):
 
 
 async def test_the_share_is_less_than_what_a_search_may_ask_at_once():
-    assert cluster(make_settings()).share == 48 < Limits().concurrency
+    assert cluster(make_settings()).share == 48 < AT_ONCE

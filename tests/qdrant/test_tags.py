@@ -4,8 +4,6 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import EngineTimeout, RequestError
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from tests.support import COSINE, dense, foreign, memory_engine
 
@@ -16,17 +14,6 @@ PAYLOADS = {
     3: {"metadata": {"tags": ["zeus"]}},
     4: {"tags": [], "metadata": None},
 }
-
-
-@pytest.fixture(params=["edge", "memory"])
-async def engine(request, tmp_path):
-    if request.param == "memory":
-        async with memory_engine() as engine:
-            yield engine
-        return
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
-    yield client
-    await client.close()
 
 
 async def filled(engine, *indexes: str) -> None:

@@ -1,7 +1,6 @@
 """The read path as a whole, over the local engine."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.search.steps.calibrate import K1
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -303,13 +303,14 @@ async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
     assert texts(page) == ["roses sun"]
 
 
-async def test_collections_of_every_shape_are_searched_in_one_call():
+async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
+    unfolded = tuple(step for step in ranking.STEPS if step.file != "fold")
+    monkeypatch.setattr(ranking, "STEPS", unfolded)
     sentences = dict(enumerate(corpus(12)))
     async with (
         memory_engine() as engine,
         memory_services(engine=engine) as services,
     ):
-        services.pipeline.rules = replace(services.pipeline.rules, fold=False)
         await remember(services, "ours", *(f"{text} ours" for text in sentences.values()))
         await foreign(
             engine,

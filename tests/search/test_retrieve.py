@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries
+from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
 from mcp_server_qdrant.search.query import PAYLOADS_WITH_CANDIDATES, Plan, Retrieved
@@ -45,7 +46,7 @@ class Fixture:
     terms: Terms
 
     async def retrieve(self, **plan) -> Retrieved:
-        whole = replace(Plan.of(len(self.targets), 10, 5.0, 64, None), **plan)
+        whole = replace(Plan.of(len(self.targets), 10, 5.0, None), **plan)
         return await retrieve(Queries(self.engine), self.targets, self.vectors, self.terms, whole)
 
 
@@ -123,23 +124,27 @@ async def test_the_engines_own_timeout_is_one_too():
     assert by_collection(retrieved)["west"] == ("timeout", "Qdrant did not answer in time.")
 
 
-async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_for_each_other():
+async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_for_each_other(
+    monkeypatch,
+):
+    monkeypatch.setattr(retrieving, "AT_ONCE", 1)
     async with filled(*FIVE) as fixture:
         fixture.engine.hanging = set(FIVE)
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        retrieved = await fixture.retrieve(deadline=0.2, concurrency=1)
+        retrieved = await fixture.retrieve(deadline=0.2)
 
         assert loop.time() - begun < 0.6
 
     assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
 
 
-async def test_no_more_collections_are_searched_at_once_than_allowed():
+async def test_no_more_collections_are_searched_at_once_than_allowed(monkeypatch):
+    monkeypatch.setattr(retrieving, "AT_ONCE", 2)
     async with filled(*FIVE) as fixture:
         fixture.engine.hanging = set(FIVE)
         fixture.engine.calls.clear()
-        await fixture.retrieve(deadline=0.05, concurrency=2)
+        await fixture.retrieve(deadline=0.05)
 
     assert len(fixture.engine.calls) == 2
 
@@ -284,7 +289,7 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
 
 async def test_a_collection_whose_every_candidate_is_shown_may_have_more_to_give():
     async with filled("north", "south") as fixture:
-        plan = replace(Plan.of(2, 10, 5.0, 64, None), depth=5)
+        plan = replace(Plan.of(2, 10, 5.0, None), depth=5)
         found = (await fixture.retrieve(depth=5)).found
         ranked = [
             Hit(name, c.id, score, score, c.rrf, None, None)
@@ -300,11 +305,11 @@ async def test_a_collection_whose_every_candidate_is_shown_may_have_more_to_give
 
 
 def test_over_many_collections_fewer_candidates_of_each_are_fetched_at_first():
-    depths = [Plan.of(count, 10, 5.0, 64, None).depth for count in (1, 8, 9, 16, 64)]
+    depths = [Plan.of(count, 10, 5.0, None).depth for count in (1, 8, 9, 16, 64)]
 
     assert depths == [30, 30, 27, 15, 8]
-    assert Plan.of(2, 50, 5.0, 64, None).depth == 60
-    assert Plan.of(64, 10, 5.0, 64, None).deeper(None).depth == 32
+    assert Plan.of(2, 50, 5.0, None).depth == 60
+    assert Plan.of(64, 10, 5.0, None).deeper(None).depth == 32
 
 
 async def test_a_query_without_legs_asks_nothing():

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support import (
     COSINE,
     Engine,
     dense,
-    either_engine,
     foreign,
     make_settings,
     refusal,
@@ -32,19 +30,6 @@ from tests.support import (
 LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 ALL: dict[str, Any] = {}
 RED = {"must": [{"key": "metadata.colour", "match": {"value": "red"}}]}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """One folder, and so one engine host, for all tests here."""
-    return tmp_path_factory.mktemp("engine")
-
-
-@pytest.fixture(params=["edge", "memory"])
-async def engine(request, folder) -> AsyncIterator[Engine]:
-    """Each engine, empty."""
-    async with either_engine(request.param, folder) as engine:
-        yield engine
 
 
 @contextlib.asynccontextmanager

@@ -15,12 +15,9 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.page.app import app_html
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.tools.project import APP
 from tests.fakes import FakeEncoder
 from tests.support import (
-    Engine,
     corpus,
     dense,
     foreign,
@@ -36,15 +33,10 @@ UI = "io.modelcontextprotocol/ui"
 MIME = "text/html;profile=mcp-app"
 
 
-@pytest.fixture(params=["edge", "memory"])
-async def engine(request, tmp_path):
-    if request.param == "memory":
-        async with memory_engine() as engine:
-            yield engine
-        return
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
-    yield Engine(client)
-    await client.close()
+@pytest.fixture
+def engine_folder(tmp_path):
+    """One of each test's own."""
+    return tmp_path
 
 
 async def store(client: Client, collection: str, *texts: str) -> None:

@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
@@ -148,7 +147,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        title_factor=TITLE_FACTOR,
         max_metadata=settings.store_max_metadata,
     )
     files = Files(view.writer)
@@ -258,7 +256,6 @@ def _pipeline(
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
-            title_factor=TITLE_FACTOR,
         ),
         shared.rerank,
     )

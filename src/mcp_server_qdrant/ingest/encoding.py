@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Sparse
+from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
 
@@ -45,9 +46,7 @@ async def encoded(encoder: Embedder, texts: Sequence[str], progress: Progress) -
     return vectors
 
 
-async def keywords(
-    bm25: Bm25Encoder, chunks: Iterable[Document], title_factor: int
-) -> list[Sparse]:
+async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse]:
     """One BM25 vector per chunk, made in a thread."""
-    texts = [encoded_text(chunk, title_factor) for chunk in chunks]
+    texts = [encoded_text(chunk, TITLE_FACTOR) for chunk in chunks]
     return await asyncio.to_thread(lambda: list(map(bm25.encode_document, texts)))

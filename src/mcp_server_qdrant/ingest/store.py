@@ -50,7 +50,7 @@ class Store:
 
     `default` is the collection that may be made without being asked twice. `pending` is called
     where points wait for their vectors, `written` with each collection and the texts written to it.
-    `title_factor` is how often BM25 reads a title, `max_metadata` bytes of JSON for each text.
+    A text has at most `max_metadata` bytes of it as JSON.
     """
 
     catalog: Catalog
@@ -61,7 +61,6 @@ class Store:
     default: str | None
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
-    title_factor: int = 1
     max_metadata: int = fields.MAX_METADATA
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
@@ -261,7 +260,7 @@ class Store:
                 if target.dense.vector == "":
                     raise  # an unnamed vector cannot be left out for now
                 pending = True
-        sparse = await keywords(self.bm25, chunks, self.title_factor)
+        sparse = await keywords(self.bm25, chunks)
         points = []
         for chunk, words, vector in zip(chunks, sparse, dense, strict=True):
             payload = stored_payload(chunk)

@@ -35,17 +35,16 @@ from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
+MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Results, seconds and concurrent requests of a search at most."""
+    """Results of a search without a limit, per collection; and its seconds."""
 
     results: int = 10
-    factor: int = 3
     deadline: float = 8.0
-    concurrency: int = 64
 
 
 def this_hour() -> datetime:
@@ -100,14 +99,14 @@ class Pipeline:
         points = sum(t.points for t in targets if t.dense or t.sparse)
         alpha = self.rules.adaptive.at(points) if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
-        limit = request.limit or limits.results * min(len(targets) or 1, limits.factor)
+        limit = request.limit or limits.results * min(len(targets) or 1, MOST_TIMES)
         boosted = request.algorithm in ("hybrid", "fuzzy")
         boosted = boosted or "fuzzy_boost" in request.model_fields_set
         request = request.over(self.preferences)
         terms, vectors, tags = await self._words_and_vectors(
             request, resolved, targets, targets if alpha < 1 else ()
         )
-        plan = Plan.of(len(targets), limit, limits.deadline, limits.concurrency, condition)
+        plan = Plan.of(len(targets), limit, limits.deadline, condition)
         least = self.rerank.bounds.pool if request.rerank else 0
         return Query(
             request=request,

@@ -35,16 +35,13 @@ LAST_SECONDS = 1.0
 class Rules:
     """The operator's rules of ranking, which no request changes.
 
-    `order` are preferred collections, the most preferred first; `decay` is per day; `title_factor`
-    is how often the words of a title count.
+    `order` are preferred collections, the most preferred first; `decay` is per day.
     """
 
     adaptive: DenseShare
     order: tuple[str, ...] = ()
     decay: float = 0.01
     time_fields: tuple[str, ...] = ()
-    fold: bool = True
-    title_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +49,20 @@ class Plan:
     """The extent of a search: how many candidates are fetched, how, and until when.
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
-    `deadline` in seconds for all collections together, `concurrency` of them at once. `tags` are
-    those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
+    `deadline` in seconds for all collections together. `tags` are those that the query names, by
+    collection; `weights` (dense, sparse) those of the fusion.
     """
 
     depth: int
     pool: int
     deadline: float
-    concurrency: int
     condition: Any = None
     with_payload: bool = True
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     weights: tuple[float, float] | None = None
 
     @classmethod
-    def of(
-        cls, collections: int, limit: int, deadline: float, concurrency: int, condition: Any
-    ) -> "Plan":
+    def of(cls, collections: int, limit: int, deadline: float, condition: Any) -> "Plan":
         """The plan for a search over so many collections.
 
         Over many collections few candidates of each are enough to begin with: those that turn out
@@ -79,7 +73,7 @@ class Plan:
         else:
             depth = max(SHALLOW, -(-DEPTH * FEW // collections))
         payloads = collections <= PAYLOADS_WITH_CANDIDATES
-        return cls(depth, 2 * limit + SPARE, deadline, concurrency, condition, payloads)
+        return cls(depth, 2 * limit + SPARE, deadline, condition, payloads)
 
     def fusion(self, collection: str) -> tuple[float, float, float] | None:
         """The weights of the legs (dense, sparse, tags) there; None where all count alike."""

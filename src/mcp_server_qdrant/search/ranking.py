@@ -36,11 +36,6 @@ def _decay(hits: Sequence[Hit], query: Query, _: Texts) -> list[Hit]:
     return decay(hits, recency, query.now)
 
 
-def _titles(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
-    factor = query.rules.title_factor
-    return lift_titles(hits, query.terms, query.alpha, factor, texts.title, texts.tokens)
-
-
 def _fuzzy(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
     if any(hit.reranked is not None for hit in hits):  # a reranker that read the texts knows better
         return list(hits)
@@ -55,14 +50,14 @@ STEPS: tuple[Step, ...] = (
         lambda hits, q, texts: lift_tags(hits, q.plan.tags, q.terms, q.alpha, texts.tokens),
     ),
     Step("boost", "candidates", lambda hits, q, _: boost(hits, q.rules.order, q.request.priority)),
-    Step("titles", "texts", _titles),
+    Step(
+        "titles",
+        "texts",
+        lambda hits, q, texts: lift_titles(hits, q.terms, q.alpha, texts.title, texts.tokens),
+    ),
     Step("group", "texts", lambda hits, _, __: group(hits)),
     Step("decay", "page", _decay),
-    Step(
-        "fold",
-        "page",
-        lambda hits, q, texts: fold(hits, texts.document) if q.rules.fold else list(hits),
-    ),
+    Step("fold", "page", lambda hits, _, texts: fold(hits, texts.document)),
     Step("fuzzy", "reread", _fuzzy),
     Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold, q.request.limit)),
     Step(

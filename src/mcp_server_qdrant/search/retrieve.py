@@ -20,6 +20,8 @@ from mcp_server_qdrant.core.models import Dense, Inferred
 from mcp_server_qdrant.search.engine import Engine, ask, failed
 from mcp_server_qdrant.search.query import Plan, Retrieved
 
+AT_ONCE = 64  # requests of one search
+
 
 def saturated(
     found: Mapping[str, Found], ranked: Sequence[Hit], shown: Sequence[Hit], plan: Plan, limit: int
@@ -45,7 +47,7 @@ async def retrieve(
     queries = {target.collection: _query(target, vectors, terms, plan) for target in targets}
     askable = [t for t in targets if (q := queries[t.collection]).dense or q.sparse]
     statuses = {t.collection: _status(t, queries[t.collection], vectors, terms) for t in targets}
-    gate = asyncio.Semaphore(plan.concurrency)
+    gate = asyncio.Semaphore(AT_ONCE)
 
     async def search(group: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
         async with gate:

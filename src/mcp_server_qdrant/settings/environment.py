@@ -187,7 +187,7 @@ def explained(error: ValidationError) -> str:
     if inside and isinstance(group, type) and issubclass(group, BaseModel):
         info = group.model_fields.get(inside[0])
         old = [old for old, new in FORMER.items() if new == f"{choices[0]} {inside[0]}"]
-        choices = (*(old if any(one in os.environ for one in old) else ()), *choices)
+        choices = (*(name for name in old if name in os.environ), *choices)
     if info and first["type"] in OUT_OF_BOUNDS:
         text = in_words(info) or text
     variable = next((choice for choice in choices if choice in os.environ), choices[0])

@@ -8,25 +8,7 @@ from mcp_server_qdrant.encoders.local import serve
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.serve import Session
 from mcp_server_qdrant.hosting import wire
-
-
-class Line:
-    """A client's line of which every frame is there before it is asked for; ends after the last."""
-
-    def __init__(self, *frames) -> None:
-        self.frames = [wire.pack([tuple(call) for call in frame]) for frame in frames]
-        self.replies = []
-
-    def recv_bytes(self) -> bytes:
-        if not self.frames:
-            raise EOFError
-        return self.frames.pop(0)
-
-    def poll(self) -> bool:
-        return bool(self.frames)
-
-    def send_bytes(self, frame: bytes) -> None:
-        self.replies += wire.unpack(frame)
+from tests.fakes import Line
 
 
 def query(number: int, caller: str = "", until: float = math.inf) -> wire.Call:

@@ -1,8 +1,6 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -22,7 +20,6 @@ from tests.support import (
     Engine,
     corpus,
     dense,
-    either_engine,
     find,
     foreign,
     memory_engine,
@@ -36,18 +33,11 @@ TEXTS = corpus(40)
 SAYS = {"embedding_model": "fake/Other", "embedding_provider": "fastembed"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """One folder, and so one engine host, for all tests here."""
-    return tmp_path_factory.mktemp("engine")
-
-
-@pytest.fixture(params=["edge", "memory"])
-async def engine(request, folder) -> AsyncIterator[Engine]:
+@pytest.fixture
+async def engine(engine: Engine) -> Engine:
     """Each engine, with `notes` in it as the official server leaves it."""
-    async with either_engine(request.param, folder) as engine:
-        await official(engine)
-        yield engine
+    await official(engine)
+    return engine
 
 
 async def official(engine: Engine, name: str = "notes") -> None:

@@ -74,7 +74,6 @@ class Trial:
             self.model.encode_documents,
             Words(),
             self.disk,
-            title_factor=1,
             wrote=self._wrote,
             finished=self._finished,
             failed=self._failed,

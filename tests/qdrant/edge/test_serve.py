@@ -14,6 +14,7 @@ from mcp_server_qdrant.qdrant.edge import serve as edge_serve
 from mcp_server_qdrant.qdrant.edge.gate import Gate
 from mcp_server_qdrant.qdrant.edge.serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.fakes import Line
 from tests.qdrant.edge.test_safety import shards_in
 
 
@@ -26,25 +27,6 @@ class Steady:
 
     def work(self, seconds: float) -> None:
         self.now += seconds
-
-
-class Line:
-    """A client's line of which every frame is there before it is asked for; ends after the last."""
-
-    def __init__(self, *frames) -> None:
-        self.frames = [wire.pack([tuple(call) for call in frame]) for frame in frames]
-        self.replies = []
-
-    def recv_bytes(self) -> bytes:
-        if not self.frames:
-            raise EOFError
-        return self.frames.pop(0)
-
-    def poll(self) -> bool:
-        return bool(self.frames)
-
-    def send_bytes(self, frame: bytes) -> None:
-        self.replies += wire.unpack(frame)
 
 
 def call(number: int, operation: str, *arguments, caller: str = "", until: float = math.inf):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcp_server_qdrant.app import services as composition
 from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
+from mcp_server_qdrant.search.steps import titles
 from mcp_server_qdrant.search.steps.titles import lift_titles, stored_with_title
 from tests.support import COSINE, IDF, dense, find, foreign, memory_engine, memory_services, texts
 
@@ -12,11 +12,11 @@ WORDS = {"roses": 1, "sun": 2, "moss": 3}
 TERMS = Terms("roses sun", {1: 3.0, 2: 1.0}, {})
 
 
-def lifted(hits: list[Hit], factor: float = 3, alpha: float = 0.5) -> list[Hit]:
+def lifted(hits: list[Hit], alpha: float = 0.5) -> list[Hit]:
     def tokens(text: str) -> list[int]:
         return [WORDS[w] for w in text.lower().split() if w in WORDS]
 
-    return lift_titles(hits, TERMS, alpha, factor, lambda hit: title_of(hit.payload), tokens)
+    return lift_titles(hits, TERMS, alpha, lambda hit: title_of(hit.payload), tokens)
 
 
 def hit(point: int, value: float, *, sparse: float | None = 1.0, **payload) -> Hit:
@@ -50,20 +50,23 @@ def test_other_hits_stay_as_they_are(payload):
     assert lifted([hit(1, 0.4, **payload)]) == [hit(1, 0.4, **payload)]
 
 
-def test_factor_1_and_pure_meaning_leave_hits_and_order_alone():
+def test_pure_meaning_leaves_hits_and_order_alone():
     hits = [hit(1, 0.3, title="Roses"), hit(2, 0.4)]
 
-    assert lifted(hits, factor=1) == hits
     assert lifted(hits, alpha=1.0) == hits
 
 
-def test_a_larger_factor_lifts_more_and_never_above_the_ceiling():
-    made = [lifted([hit(1, 0.4, title="Roses sun")], factor=n) for n in range(1, 11)]
-    values = [hits[0].relevance for hits in made]
+@pytest.mark.parametrize(
+    ("most", "relevance"),
+    [(0.0, 0.4), (0.2, 0.5), (0.9, 0.844240)],  # 0.4 + 0.5 * most, bent at 0.8
+)
+def test_a_whole_title_lifts_by_its_weight_and_never_above_the_ceiling(
+    most, relevance, monkeypatch
+):
+    monkeypatch.setattr(titles, "MOST", most)
+    (raised,) = lifted([hit(1, 0.4, title="Roses sun")])
 
-    assert values == sorted(values)
-    assert values[0] == 0.4
-    assert values[-1] == pytest.approx(0.844240)  # 0.4 + 0.5 * 0.9, bent at 0.8
+    assert raised.relevance == pytest.approx(relevance)
 
 
 def test_what_we_stored_without_a_bm25_vector_is_compared():
@@ -96,7 +99,7 @@ async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(spars
         )
         async with memory_services(engine=engine) as services:
             page = await find(services, "harbour", "papers")
-        monkeypatch.setattr(composition, "TITLE_FACTOR", 1)
+        monkeypatch.setattr(titles, "MOST", 0.0)
         async with memory_services(engine=engine) as services:
             off = await find(services, "harbour", "papers")
 

@@ -62,7 +62,6 @@ class Upgrades:
 
     bulk: Bulk
     bm25: Bm25Encoder
-    title_factor: int = 1
     progress: Callable[[str, int, int], None] = lambda *_: None
 
     async def keywords(self, name: str) -> Upgraded:
@@ -113,7 +112,7 @@ class Upgrades:
         return _Addition(SPARSE_NAME, None, self._words, WORDS)
 
     async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
-        return await keywords(self.bm25, documents, self.title_factor)
+        return await keywords(self.bm25, documents)
 
     async def _add(self, name: str, new: _Addition) -> Upgraded:
         shape = await self.bulk.shape(name)

@@ -19,6 +19,7 @@ from mcp_server_qdrant.core.errors import (
     contained,
 )
 from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import keywords
@@ -39,16 +40,14 @@ Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises Encoder
 class Flow:
     """Stores the chunks of jobs in one collection.
 
-    `encode` makes dense vectors; None where the collection has none. `title_factor` is how often
-    BM25 reads a title. `wrote` is called after each write, `finished` once all chunks of a job are
-    written, `failed` where one of them cannot be.
+    `encode` makes dense vectors; None where the collection has none. `wrote` is called after each
+    write, `finished` once all chunks of a job are written, `failed` where one of them cannot be.
     """
 
     target: Target
     encode: Encode | None
     bm25: Bm25Encoder
     points: Points
-    title_factor: int
     wrote: Callable[[Items], None]
     finished: Callable[[Job], Awaitable[None]]
     failed: Callable[[Job, str], None]
@@ -142,19 +141,18 @@ class Flow:
         if self.encode is not None:
             dense = await self.encode([piece.text for _, piece in items])
         chunks = [piece.chunk for _, piece in items]
-        sparse = await keywords(self.bm25, chunks, self.title_factor)
+        sparse = await keywords(self.bm25, chunks)
         return [
             StoredPoint(str(piece.chunk.id), _payload(job, piece), vector, words)
             for (job, piece), vector, words in zip(items, dense, sparse, strict=True)
         ]
 
     async def _write(self, points: Sequence[StoredPoint]) -> None:
-        for seconds in self.retries:
-            try:
-                return await self.points.upsert(self.target, points)
-            except (EngineTimeout, EngineUnavailable):
-                await asyncio.sleep(seconds)
-        return await self.points.upsert(self.target, points)
+        await retried(
+            lambda: self.points.upsert(self.target, points),
+            self.retries,
+            (EngineTimeout, EngineUnavailable),
+        )
 
 
 def _payload(job: Job, piece: Piece) -> Payload:

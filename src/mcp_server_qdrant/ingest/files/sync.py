@@ -182,7 +182,6 @@ class _Run:
             self._pace(encoder.encode_documents) if encoder else None,
             self._store.bm25,
             self._store.points,
-            self._store.title_factor,
             wrote=self._wrote,
             finished=self._finished,
             failed=self._failed,
