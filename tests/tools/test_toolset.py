@@ -147,6 +147,26 @@ class TestFind:
         counts = [len(answer.structured_content["results"]) for answer in answers]
         assert counts == [1, 1, 2]
 
+    async def test_a_filter_by_a_key_that_no_text_has_names_those_that_there_are(self):
+        def of(key, match="atlas"):
+            return {"must": [{"key": key, "match": {"value": match}}]}
+
+        async with memory_server() as client:
+            await store(client, "roses red", metadata={"project": "atlas", "bed": {"no": 1}})
+            await store(client, "roses white", "other", metadata={"rare": 1})
+            wrong = {"query": "roses", "query_filter": of("metadata.projct")}
+            refused = refusal(await client.call_tool("qdrant-find", wrong))
+            known = [
+                await find(client, "roses", query_filter=of(key, "x"))
+                for key in ("metadata.project", "metadata.bed.no", "metadata.rare", "doc.id")
+            ]
+
+        assert refused == (
+            "No text there has the key 'metadata.projct'; there are: created_at, document, "
+            "metadata.bed.no, metadata.project, metadata.rare, updated_at."
+        )
+        assert ["Nothing found" in said(one) for one in known] == [True] * 4
+
     async def test_one_that_is_broken_among_five_is_named(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
             for name in "abcde":

@@ -29,6 +29,7 @@ from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.files import Files
+from mcp_server_qdrant.qdrant.keys import PayloadKeys
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
@@ -258,6 +259,7 @@ def _pipeline(
             time_fields=settings.recency_fields,
         ),
         shared.rerank,
+        PayloadKeys(view.reader).check,
     )
 
 

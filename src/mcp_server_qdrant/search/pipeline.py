@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
@@ -17,6 +19,7 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
     Terms,
 )
+from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
@@ -57,8 +60,8 @@ class Pipeline:
     """One search over many collections.
 
     `resolve` gives the targets of a search, `forget` makes the next search look a collection up
-    anew. `recorder` measures the phases; `leftovers` takes the parts that were found and belong to
-    no present version of their text.
+    anew; `check_keys` refuses a filter by a key that no text has. `recorder` measures the phases;
+    `leftovers` takes the parts that were found and belong to no present version of their text.
     """
 
     resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
@@ -73,6 +76,7 @@ class Pipeline:
     preferences: Preferences
     rules: Rules
     rerank: Rerank
+    check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     now: Callable[[], datetime] = this_hour
     recorder: Recorder = field(default_factory=Unrecorded)
     leftovers: Callable[[Sequence[Document]], None] = lambda _: None
@@ -87,6 +91,8 @@ class Pipeline:
         ranked = await self._retrieve_and_rank(query)  # asks on while the page could still change
         ranked = await self._reread(ranked, query)  # by the reranker, or by spelling
         ranked = await self._complete(ranked, query)  # payloads that are shown in full
+        if request.query_filter and not ranked.hits:
+            await self._doubt(request.query_filter, query)
         statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
         return present(ranked, query, statuses, self.texts)  # passages and notes
 
@@ -250,6 +256,12 @@ class Pipeline:
             hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload)) for hit in shown
         ]
         return replace(ranked, hits=hits)
+
+    async def _doubt(self, where: Mapping[str, Any], query: Query) -> None:
+        """Raise InvalidFilter where a filter that leaves nothing asks for a key that none has."""
+        seconds = max(query.left(), LAST_SECONDS)
+        with within(seconds), suppress(TimeoutError):
+            await asyncio.wait_for(self.check_keys(where, query.targets), seconds)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst.
