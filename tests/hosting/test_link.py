@@ -5,7 +5,7 @@ import contextlib
 import time
 from multiprocessing import connection as mp
 from pathlib import Path
-from socket import socketpair
+from socket import socket, socketpair
 
 import pytest
 
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.errors import (
     unsure,
 )
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.link import Link, _Line
+from mcp_server_qdrant.hosting.link import Line, Link
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 ANA = Caller("ana", frozenset())
@@ -43,15 +43,21 @@ class Host:
         self.end.send_bytes(wire.pack([(number, well, value)]))
 
 
+def ends() -> tuple[socket, Host]:
+    """A connection's two ends."""
+    ours, theirs = socketpair()
+    return ours, Host(mp.Connection(theirs.detach()))
+
+
 @contextlib.asynccontextmanager
 async def line(timeout: float = 30.0):
-    ours, theirs = (mp.Connection(one.detach()) for one in socketpair())
+    ours, host = ends()
     link = Link(service(Path("unused")), timeout)
-    link._line = _Line(ours, asyncio.get_running_loop())
+    _, link._line = await asyncio.get_running_loop().create_connection(Line, sock=ours)
     try:
-        yield link, Host(theirs)
+        yield link, host
     finally:
-        theirs.close()
+        host.end.close()
         await link.close()
 
 
@@ -111,8 +117,7 @@ async def test_a_repeated_write_that_then_fails_may_have_been_done_by_the_first_
     monkeypatch, operation, error, doubted
 ):
     async with line() as (link, host):
-        ours, theirs = (mp.Connection(one.detach()) for one in socketpair())
-        second = Host(theirs)
+        ours, second = ends()
         monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: (ours, 1))
         task = asyncio.ensure_future(link.call(operation, "c", []))
         await host.hear()
@@ -121,17 +126,30 @@ async def test_a_repeated_write_that_then_fails_may_have_been_done_by_the_first_
 
         with pytest.raises(type(error)) as failed:
             await task
-        theirs.close()
+        second.end.close()
     assert str(failed.value).count(UNSURE) == doubted
 
 
-async def test_dropped_calls_leave_room_on_the_line():
+async def test_what_does_not_fit_into_the_socket_is_sent_when_there_is_room():
     async with line() as (link, host):
-        for _ in range(3):
-            task = asyncio.ensure_future(link.call("count", "c" * 10_000))
-            heard = await host.hear()
-            host.answer(*heard.dropped)
-            with pytest.raises(EngineTimeout):
-                await task
+        tasks = [asyncio.ensure_future(link.call("upsert", "c", "x" * 5_000_000)) for _ in range(2)]
+        tasks += [asyncio.ensure_future(link.call("count", str(size))) for size in range(3)]
+        await asyncio.sleep(0)  # the frame is begun while nobody takes it
+        for call in [await host.hear() for _ in tasks]:
+            host.answer(call.number, True, len(call.arguments[-1]))
 
-        assert link._line._unanswered == 0
+        assert await asyncio.gather(*tasks) == [5_000_000, 5_000_000, 1, 1, 1]
+
+
+async def test_calls_under_way_are_repeated_where_their_host_hangs_up(monkeypatch):
+    async with line() as (link, host):
+        ours, second = ends()
+        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: (ours, 1))
+        tasks = [asyncio.ensure_future(link.call("count", str(size))) for size in range(3)]
+        await host.hear()
+        host.end.close()
+        for call in [await second.hear() for _ in tasks]:
+            second.answer(call.number, True, call.arguments[0])
+
+        assert await asyncio.gather(*tasks) == ["0", "1", "2"]
+        second.end.close()

@@ -11,7 +11,7 @@ import time
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -20,7 +20,6 @@ from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 
 _HELLO_SECONDS = 5.0
-_SEND_SECONDS = 120.0
 _LONGEST_LOG = 1 << 20
 
 
@@ -28,8 +27,8 @@ class _Mute(Exception):
     """The host accepted the connection and does not answer."""
 
 
-def connect(service: Service, timeout: float) -> tuple[Any, int]:
-    """A connection to the host and its process id. Raises the service's `unavailable` error."""
+def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
+    """A socket to the host and its process id. Raises the service's `unavailable` error."""
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
@@ -37,8 +36,8 @@ def connect(service: Service, timeout: float) -> tuple[Any, int]:
     while time.monotonic() < until:
         found = wire.Rendezvous.read(service.rendezvous)
         try:
-            if found is not None and (link := _knock(service, found)) is not None:
-                return link, found.pid
+            if found is not None and (line := _knock(service, found)) is not None:
+                return line, found.pid
         except _Mute:
             if service.expendable and found is not None and _held(service):
                 end(found.pid)
@@ -72,18 +71,17 @@ def _held(service: Service) -> bool:
     return False
 
 
-def _knock(service: Service, found: wire.Rendezvous) -> Any:
-    """A connection to the published host, or None. Raises _Mute."""
+def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
+    """A socket to the published host, or None. Raises _Mute."""
     try:
-        link = _dial(found)
+        line = _dial(found)
     except BlockingIOError:
         raise _Mute from None
     except (OSError, EOFError, AuthenticationError, ValueError):
         return None
-    if found.wire == service.wire and _hello(link, service.wire):
-        wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
-        return link
-    link.close()
+    if found.wire == service.wire and _hello(line, service.wire):
+        return line
+    line.close()
     if found.wire != service.wire:
         raise service.faults.unavailable(
             "Another version of this server is using the folder; stop it or use the same version."
@@ -91,28 +89,29 @@ def _knock(service: Service, found: wire.Rendezvous) -> Any:
     return None
 
 
-def _dial(found: wire.Rendezvous) -> Any:
+def _dial(found: wire.Rendezvous) -> socket.socket:
     """Connect and prove to each other that both know the key; a host that hangs times out."""
-    if sys.platform == "win32":
-        return mp.Client(found.address, authkey=found.key)
-    with socket.socket(socket.AF_UNIX) as line:
+    line = socket.socket(socket.AF_INET if sys.platform == "win32" else socket.AF_UNIX)
+    try:
         line.settimeout(_HELLO_SECONDS)
-        line.connect(found.address)
-        line.setblocking(True)  # noqa: FBT003
-        link = mp.Connection(line.detach())
-    try:
-        wire.limit_waits(link, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
-        mp.answer_challenge(link, found.key)
-        mp.deliver_challenge(link, found.key)
-    except (OSError, EOFError, AuthenticationError):
-        link.close()
+        line.connect(found.place())
+        line.settimeout(None)
+        wire.limit_waits(line, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
+        with mp.Connection(line.dup().detach()) as link:
+            mp.answer_challenge(link, found.key)
+            mp.deliver_challenge(link, found.key)
+    except (OSError, EOFError, AuthenticationError, ValueError):
+        line.close()
         raise
-    return link
+    return line
 
 
-def _hello(link: Any, version: int) -> bool:
+def _hello(line: socket.socket, version: int) -> bool:
     try:
-        return bool(link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == version)
+        with mp.Connection(line.dup().detach()) as link:
+            return bool(
+                link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == version
+            )
     except (OSError, EOFError, *wire.UNREADABLE):
         return False
 

@@ -70,14 +70,17 @@ class Host:
     def run(self) -> None:
         """Serve until told to stop, or until the last client or the folder itself is gone."""
         address = wire.socket_address(self._service.rendezvous)
-        if address is not None:
+        if isinstance(address, str):
             self._sweep_sockets(Path(address))
         with mp.Listener(address, backlog=64) as listener:
-            if isinstance(listener.address, str) and sys.platform != "win32":
-                Path(listener.address).chmod(0o600)
+            found = listener.address
+            if isinstance(found, str):
+                Path(found).chmod(0o600)
+            else:
+                found = "{}:{}".format(*found)
             self._work.start()
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-            own = wire.Rendezvous(str(listener.address), self._key, os.getpid(), self._service.wire)
+            own = wire.Rendezvous(found, self._key, os.getpid(), self._service.wire)
             own.write(self._service.rendezvous)
             pause = min(_LONGEST_PAUSE, self._idle_seconds / 4 + 0.01)
             while not (self._stopping or self._gone()):

@@ -1,22 +1,18 @@
 """A client's line to a host: calls of one loop tick share a frame.
 
-The event loop never waits for the socket: it reads what is there, and whatever might not fit into
-the socket's buffer is sent by a thread. When the host dies it is started again and the calls
+The event loop reads and writes the socket itself: a thread in between would cost every trip 0.1 ms.
+When the host dies it is started again and the calls
 under way are repeated: for the engine, doing them twice changes no more than doing them once,
 since points are written by id. The others (`once_only`) fail, saying that they may have been done.
 """
 
 import asyncio
-import contextlib
 import itertools
-import os
-import queue
-import socket
-import sys
-import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
+
+from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.deadline import left
@@ -29,8 +25,6 @@ CONNECT_SECONDS = 20.0
 _RETRIES = 2
 _SWEEP_SECONDS = 0.05
 _PIECE_BYTES = 262_144
-# A socket's buffer holds `wire.BUFFER_BYTES`; a pipe of Windows far less.
-_DIRECT_BYTES = 0 if sys.platform == "win32" else 48_000
 
 
 class _Lost(Exception):
@@ -48,7 +42,7 @@ class Link:
         self._service, self._timeout = service, timeout
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
-        self._line: _Line | None = None
+        self._line: Line | None = None
         self._pid = 0
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
@@ -67,10 +61,11 @@ class Link:
 
     async def _connect(self) -> None:
         found, pid = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
+        _, line = await self._loop.create_connection(Line, sock=found)
         if self._closed:
-            found.close()
+            line.fail(self._left)
         else:
-            self._line, self._pid = _Line(found, self._loop), pid
+            self._line, self._pid = line, pid
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer."""
@@ -131,7 +126,7 @@ class Link:
         line, self._line = self._line, None
         if line is not None:
             line.fail(self._left)
-            await asyncio.to_thread(line.close)
+            await asyncio.sleep(0)  # the loop closes the socket now
 
     def _left(self) -> BackendError:
         return self._service.unavailable("was closed by this process.")
@@ -141,35 +136,39 @@ class Link:
         return faults.late(f"{faults.called} did not answer within {seconds:g} seconds.")
 
 
-class _Line:
-    """One connection. It is read on the loop: a thread in between would cost every trip 0.1 ms."""
+class Line(asyncio.BufferedProtocol):
+    """One connection. Calls of one loop tick share a frame."""
 
-    def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection, self._loop = connection, loop
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, tuple[asyncio.Future[Any], float]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._tick: list[wire.Call] = []
-        self._later: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._queued = 0  # frames the sender thread has not sent yet
-        self._unanswered = 0  # bytes that may still fill the socket's buffer
-        self._sizes: dict[int, int] = {}
-        self.ended = False
-        targets = {"sender": self._send_later}
-        self._socket: socket.socket | None = None
+        self._transport: asyncio.Transport | None = None
         self._frames = wire.Frames()
         # One for all: a large one for each reading, shrunk at once, would leave holes in the heap.
         self._piece = memoryview(bytearray(_PIECE_BYTES))
-        if sys.platform == "win32":  # a pipe, which its loop cannot watch
-            targets["reader"] = self._read
-        else:
-            self._socket = socket.socket(fileno=os.dup(connection.fileno()))
-            loop.add_reader(self._socket, self._readable)
-        self._threads = [
-            threading.Thread(target=target, name=f"host-{name}", daemon=True)
-            for name, target in targets.items()
-        ]
-        for thread in self._threads:
-            thread.start()
+        self.ended = False
+
+    @override
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    @override
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._piece
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._frames.feed(self._piece[:nbytes]):
+                self._deliver(wire.unpack(frame))
+        except wire.UNREADABLE:
+            self.fail(_Lost)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(_Lost)
 
     def send(self, call: wire.Call, answer: "asyncio.Future[Any]") -> None:
         """Queue the call for this tick's frame; it fails with TimeoutError when it is late."""
@@ -198,59 +197,11 @@ class _Line:
 
     def _send_tick(self) -> None:
         calls, self._tick = self._tick, []
-        frame = wire.pack([tuple(call) for call in calls])
-        self._sizes[calls[-1].number] = len(frame)
-        self._unanswered += len(frame)
-        if self._queued == 0 and self._unanswered < _DIRECT_BYTES:
-            try:
-                self._connection.send_bytes(frame)
-            except (OSError, ValueError):
-                self._end()
-        else:
-            self._queued += 1
-            self._later.put(frame)
-
-    def _send_later(self) -> None:
-        while (frame := self._later.get()) is not None:
-            try:
-                self._connection.send_bytes(frame)
-            except (OSError, ValueError, TypeError):  # the last where it is closed in mid-write
-                self._on_loop(self._end)
-                return
-            self._on_loop(self._sent)
-
-    def _sent(self) -> None:
-        self._queued -= 1
-
-    def _readable(self) -> None:
-        assert self._socket is not None
-        try:
-            count = self._socket.recv_into(self._piece, 0, socket.MSG_DONTWAIT)
-            for frame in self._frames.feed(self._piece[:count]):
-                self._deliver(wire.unpack(frame))
-        except BlockingIOError:
-            return
-        except (OSError, *wire.UNREADABLE):
-            self._end()
-            return
-        if not count:
-            self._end()
-
-    def _read(self) -> None:
-        try:
-            while True:
-                replies = wire.unpack(self._connection.recv_bytes())
-                self._on_loop(self._deliver, replies)
-        except (OSError, EOFError, *wire.UNREADABLE):
-            self._on_loop(self._end)
-
-    def _on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(function, *arguments)
+        if self._transport is not None and not self.ended:
+            self._transport.write(wire.framed(wire.pack([tuple(call) for call in calls])))
 
     def _deliver(self, replies: list[wire.Reply]) -> None:
         for number, well, value in replies:
-            self._unanswered -= self._sizes.pop(number, 0)
             answer, _ = self._waiting.pop(number, (None, 0.0))
             if answer is None or answer.done():
                 continue
@@ -259,31 +210,14 @@ class _Line:
             else:
                 answer.set_exception(_Dropped() if value is None else wire.error_in(value))
 
-    def _end(self) -> None:
-        if self.ended:
-            return
-        self.fail(_Lost)
-        wire.hang_up(self._connection)  # a thread that reads from it would not notice its close
-        self._connection.close()
-
     def fail(self, error: Callable[[], Exception]) -> None:
-        """Take no more calls; those under way end with the error."""
+        """Hang up and take no more calls; those under way end with the error."""
         self.ended = True
-        self._later.put(None)
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._socket.close()
-            self._socket = None
-        waiting, self._waiting = self._waiting, {}
+        if self._transport is not None:
+            self._transport.abort()
         if self._sweep is not None:
             self._sweep.cancel()
+        waiting, self._waiting = self._waiting, {}
         for answer, _ in waiting.values():
             if not answer.done():
                 answer.set_exception(error())
-
-    def close(self) -> None:
-        """Say goodbye, after `fail`: wake the threads and wait for them."""
-        wire.hang_up(self._connection)
-        for thread in self._threads:
-            thread.join(timeout=2.0)
-        self._connection.close()

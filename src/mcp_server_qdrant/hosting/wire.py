@@ -56,12 +56,19 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where a host listens and the key that opens it."""
+    """Where a host listens, a path or `host:port`, and the key that opens it."""
 
     address: str
     key: bytes
     pid: int
     wire: int
+
+    def place(self) -> str | tuple[str, int]:
+        """The address as sockets take it."""
+        if sys.platform != "win32":
+            return self.address
+        host, _, port = self.address.rpartition(":")
+        return host, int(port)
 
     def write(self, path: Path) -> None:
         """Publish, readable by this user only."""
@@ -128,10 +135,10 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def socket_address(place: Path) -> str | None:
-    """A fresh private address for this process; None lets the platform choose (Windows)."""
+def socket_address(place: Path) -> str | tuple[str, int]:
+    """A fresh private address for this process; on Windows a free port of this machine alone."""
     if sys.platform == "win32":
-        return None
+        return "127.0.0.1", 0
     name = f"{mark(place)}-{os.getpid()}.sock"
     base = _temporary()
     room = _LONGEST_SOCKET_PATH - len(name) - len("/mcpq-") - 8
@@ -186,6 +193,11 @@ def unpack(frame: bytes) -> Any:
 def calls(frame: bytes) -> list[Call]:
     """The requests of a frame."""
     return [Call(*plain) for plain in unpack(frame)]
+
+
+def framed(frame: bytes) -> bytes:
+    """The frame as `Connection.send_bytes` writes it."""
+    return struct.pack("!i", len(frame)) + frame
 
 
 class Frames:

@@ -253,25 +253,19 @@ async def test_a_deadline_that_passes_is_an_error(tmp_path):
     await client.close()
 
 
-async def test_calls_of_one_tick_share_a_frame(tmp_path):
+async def test_calls_of_one_tick_share_a_frame(tmp_path, monkeypatch):
     client = await opened(tmp_path)
     await make(client)
     line = client._link._line
     frames = []
-    send = line._connection.send_bytes
-    line._connection = _Spy(line._connection, lambda frame: (frames.append(frame), send(frame)))
+    write = line._transport.write
+    monkeypatch.setattr(
+        line._transport, "write", lambda frame: (frames.append(frame), write(frame))
+    )
     await asyncio.gather(*(client.count("c") for _ in range(64)))
 
     assert len(frames) == 1
     await client.close()
-
-
-class _Spy:
-    def __init__(self, connection, send):
-        self._connection, self.send_bytes = connection, send
-
-    def __getattr__(self, name):
-        return getattr(self._connection, name)
 
 
 async def test_the_event_loop_goes_on_while_much_is_stored(tmp_path):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import math
-import multiprocessing
 import os
 import shutil
 import signal
@@ -95,29 +94,19 @@ def test_an_error_only_the_host_knows_travels_as_its_nearest_known_kind():
 
 @pytest.mark.parametrize("frame", [b"nonsense", b"\x80\x05.", b"cno_module\nx\n."])
 async def test_a_frame_that_is_no_message_ends_the_line(frame):
-    ours, theirs = multiprocessing.Pipe()
-    line = link._Line(ours, asyncio.get_running_loop())
-    answer = asyncio.get_running_loop().create_future()
+    ours, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    _, line = await loop.create_connection(link.Line, sock=ours)
+    answer = loop.create_future()
     line.send(wire.Call(1, "count", ("c",), time.monotonic() + 5, ""), answer)
-    theirs.send_bytes(frame)
+    theirs.sendall(wire.framed(frame))
 
     with pytest.raises(link._Lost):
         await answer
-    theirs.close()
-
-
-@posix
-async def test_a_line_that_cannot_send_lets_its_threads_go():
-    ours, theirs = socket.socketpair()
-    line = link._Line(mp.Connection(ours.detach()), asyncio.get_running_loop())
-    line._end()
-    for thread in line._threads:
-        await asyncio.to_thread(thread.join, 5)
-
-    assert not any(thread.is_alive() for thread in line._threads)
     theirs.settimeout(5)
-    assert theirs.recv(1) == b"", "the host learns of it too"
-    theirs.close()
+    heard = await asyncio.to_thread(lambda: list(iter(lambda: theirs.recv(1 << 16), b"")))
+    assert wire.calls(b"".join(heard)[4:])[0].number == 1
+    theirs.close()  # its end was heard: the host learns of it too
 
 
 async def stopped(folder):
