@@ -86,6 +86,7 @@ OWNERS = {  # third party -> the files that may import it
     "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),
     "grpc": ("qdrant/*",),
     "fastembed": ("encoders/local/*",),
+    "fasttext": ("encoders/language.py",),
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/remote/*", "http/auth/jwks.py"),

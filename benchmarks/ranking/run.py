@@ -81,7 +81,7 @@ class Search:
         """Server-side RRF as it comes (k=60), no calibration."""
         pipeline = self.services.pipeline
         dense = await self.services.encoders.encode_query(target.dense.model, query)
-        sparse = pipeline.terms._encode(query)  # noqa: SLF001
+        sparse = self.services.store.bm25.encode_query(query)
         found = await pipeline.engine.candidates(
             target,
             LegQuery(list(dense) if target.dense else None, sparse if target.sparse else None),

@@ -75,7 +75,7 @@ def test_a_cut_corpus_has_the_idf_of_the_whole(parts):
     def idf(n: int, d: int) -> float:
         return math.log((n + 1) / (d + 0.5))
 
-    cut = global_idf([1], [(n, {1: idf(n, d)}) for n, d in pairs])
+    cut = global_idf([[1]], [(n, {1: idf(n, d)}) for n, d in pairs])
 
     assert math.isclose(cut[1], idf(total, df), abs_tol=1e-9)
 

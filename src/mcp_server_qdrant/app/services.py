@@ -243,10 +243,10 @@ def _pipeline(
         catalog.forget,
         queries,
         encoders.encode_query,
-        TermWeights(bm25.encode_query, queries),
+        TermWeights(bm25.words, queries, bm25.markers),
         Speller(bm25.tokens, lexicon, encoders.default.common),
         TagIndex(facets.tags, bm25.tokens),
-        Texts(document, title_of, bm25.tokens),
+        Texts(document, title_of, bm25.text_tokens),
         Limits(
             results=settings.qdrant_search_limit,
             deadline=settings.search_timeout,

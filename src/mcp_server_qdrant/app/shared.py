@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.bulk import Bulk
@@ -56,7 +56,7 @@ class Shared:
         self.settings = settings
         self.client = client
         self.encoders = encoders
-        self.bm25 = Bm25Encoder(settings.bm25_language)
+        self.bm25 = bm25_of(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
         self.rerank = open_rerank(settings, encoders.host)
         self.check = _check(settings)

@@ -13,7 +13,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, RequestError
-from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
@@ -57,7 +57,7 @@ def upgrades_of(
     settings: Settings, bulk: Bulk, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
-    return Upgrades(bulk, Bm25Encoder(settings.bm25_language), progress)
+    return Upgrades(bulk, bm25_of(settings.bm25_language), progress)
 
 
 @asynccontextmanager

@@ -106,6 +106,16 @@ class Correction:
     to: str
 
 
+class Markers(NamedTuple):
+    """Terms that no text has: `foreign` of vectors of texts that are not English, and language."""
+
+    foreign: tuple[int, ...]
+    languages: Mapping[int, str]
+
+
+NO_MARKERS = Markers((), {})
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """The query as BM25 sees it, weighed over all searched collections.

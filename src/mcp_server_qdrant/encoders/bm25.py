@@ -7,6 +7,7 @@ Qdrant/bm25 has it.
 
 import re
 import unicodedata
+from collections.abc import Collection, Sequence
 
 from qdrant_edge import (
     Bm25,
@@ -18,7 +19,7 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from mcp_server_qdrant.core.datatypes import K1, Sparse
+from mcp_server_qdrant.core.datatypes import K1, NO_MARKERS, Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.text import clean
 
@@ -41,6 +42,8 @@ TRIPLED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
 
 class Bm25Encoder:
     """Sparse vectors of texts in one language; "none" neither stems nor drops stop words."""
+
+    markers = NO_MARKERS
 
     def __init__(self, language: str = "english") -> None:
         self.language = language.strip().lower()
@@ -69,6 +72,18 @@ class Bm25Encoder:
     def tokens(self, text: str) -> list[int]:
         """The distinct terms of a query, without their weights, which takes less time."""
         return self._model.embed_query(_prepared(text)).indices
+
+    def text_tokens(self, text: str) -> Collection[int]:
+        """The distinct terms of a text that is read, not asked."""
+        return self.tokens(text)
+
+    def words(
+        self,
+        query: str,
+        languages: Collection[str] = (),  # noqa: ARG002 - there is one
+    ) -> Sequence[tuple[int, ...]]:
+        """The terms that each word of a query is searched as, in texts of these languages too."""
+        return [(term,) for term in self.tokens(query)]
 
     def encode_document(self, text: str) -> Sparse:
         """The distinct terms of a document with their BM25 weights."""

@@ -42,8 +42,8 @@ def _collection(value: str) -> str:
 
 
 def _language(value: str) -> str:
-    if value.strip().lower() not in LANGUAGES:
-        raise ValueError(f"must be one of {', '.join(LANGUAGES)}")
+    if value.strip().lower() not in ("auto", *LANGUAGES):
+        raise ValueError(f"must be auto or one of {', '.join(LANGUAGES)}")
     return value
 
 
@@ -96,7 +96,10 @@ class EngineSettings(BaseModel):
         "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has.", gt=0
     )
     bm25_language: Annotated[str, AfterValidator(_language)] = variable(
-        "BM25_LANGUAGE", "english", "Stemming and stop words of keyword search; `none` for neither."
+        "BM25_LANGUAGE",
+        "auto",
+        "Stemming and stop words of keyword search: a language, `auto` for that of each text, or "
+        "`none`.",
     )
     cache_dir: WholePath | None = variable(
         "QDRANT_CACHE_PATH",

@@ -36,7 +36,7 @@ def test_the_worked_example_of_the_formula():
     idf_a = {7: math.log(11 / 2.5), 9: math.log(11 / 5.5)}
     idf_b = {7: math.log(31 / 1.5), 9: math.log(31 / 15.5)}
 
-    idf = global_idf([7, 9], [(10, idf_a), (30, idf_b)])
+    idf = global_idf([[7], [9]], [(10, idf_a), (30, idf_b)])
 
     assert idf[7] == pytest.approx(2.4608095, abs=1e-6)  # ln(41 / 3.5)
     assert idf[9] == pytest.approx(0.6931472, abs=1e-6)  # ln(41 / 20.5)

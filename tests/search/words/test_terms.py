@@ -4,13 +4,15 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.datatypes import Markers, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
@@ -57,10 +59,9 @@ class Prober:
         return {t: qdrant_idf(documents, held[t]) for t in terms if t in held}
 
 
-def encode(text: str) -> Sparse:
+def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
     """BM25 whose token ids are the numbers in the text."""
-    ids = tuple(dict.fromkeys(map(int, re.findall(r"\d+", text))))
-    return Sparse(ids, (1.0,) * len(ids))
+    return [(number,) for number in dict.fromkeys(map(int, re.findall(r"\d+", text)))]
 
 
 @pytest.mark.parametrize("documents", [1, 7, 1000, 250_000])
@@ -77,7 +78,7 @@ def test_a_term_without_idf_is_in_no_document():
 
 def test_the_global_idf_sums_documents_and_frequencies():
     idf = global_idf(
-        [1, 2, 3],
+        [[1], [2], [3]],
         [
             (10, {1: qdrant_idf(10, 2), 2: qdrant_idf(10, 10)}),
             (30, {1: qdrant_idf(30, 5), 3: 0.0}),
@@ -106,7 +107,7 @@ def test_there_is_no_query_for_a_collection_that_has_none_of_the_terms():
 
 async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5, 2: 1}))
-    terms = await TermWeights(encode, prober).of("1 2", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(words, prober).of("1 2", [target("a", 10), target("b", 30)])
 
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5), 2: math.log(41 / 1.5)})
     assert terms.sparse["a"].indices == (1,)
@@ -118,7 +119,7 @@ async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
 
 async def test_a_term_that_no_collection_has_is_unknown():
     prober = Prober(a=(10, {1: 2}), b=(30, {2: 5}))
-    terms = await TermWeights(encode, prober).of("1 2 3", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(words, prober).of("1 2 3", [target("a", 10), target("b", 30)])
 
     assert terms.unknown == {3}
 
@@ -126,7 +127,7 @@ async def test_a_term_that_no_collection_has_is_unknown():
 @pytest.mark.parametrize("query", ["", "no numbers"])
 async def test_a_query_without_terms_probes_nothing(query):
     prober = Prober(a=(10, {}))
-    terms = await TermWeights(encode, prober).of(query, [target("a", 10)])
+    terms = await TermWeights(words, prober).of(query, [target("a", 10)])
 
     assert (terms.idf, terms.sparse, prober.asked) == ({}, {}, [])
 
@@ -134,7 +135,7 @@ async def test_a_query_without_terms_probes_nothing(query):
 async def test_collections_without_bm25_take_no_part():
     prober = Prober(a=(10, {1: 2}))
     dense = Target("d", 1000, None, None, 1000)
-    terms = await TermWeights(encode, prober).of("1", [target("a", 10), dense])
+    terms = await TermWeights(words, prober).of("1", [target("a", 10), dense])
 
     assert terms.idf == pytest.approx({1: math.log(11 / 2.5)})
     assert set(terms.sparse) == {"a"}
@@ -142,7 +143,7 @@ async def test_collections_without_bm25_take_no_part():
 
 async def test_only_terms_that_are_new_are_probed():
     prober = Prober(a=(10, {1: 2, 2: 3}))
-    weigh = TermWeights(encode, prober)
+    weigh = TermWeights(words, prober)
     for query in ("1 2", "2 3", "1 3"):
         await weigh.of(query, [target("a", 10)])
 
@@ -156,7 +157,7 @@ async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than
     documents, again
 ):
     prober = Prober(a=(100, {1: 2}))
-    weigh = TermWeights(encode, prober)
+    weigh = TermWeights(words, prober)
     await weigh.of("1", [target("a", 100)])
     await weigh.of("1", [target("a", documents)])
 
@@ -167,7 +168,7 @@ async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than
 async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
     clock = Clock()
     prober = Prober(a=(100, {1: 2}))
-    weigh = TermWeights(encode, prober, clock)
+    weigh = TermWeights(words, prober, clock=clock)
     await weigh.of("1", [target("a", 100)])
     clock.now += seconds
     await weigh.of("1", [target("a", 100)])
@@ -178,7 +179,7 @@ async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
 async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}))
     prober.failing = {"a"}
-    weigh = TermWeights(encode, prober)
+    weigh = TermWeights(words, prober)
     terms = await weigh.of("1", [target("a", 10), target("b", 30)])
 
     assert set(terms.sparse) == {"b"}
@@ -195,7 +196,7 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
 
 async def test_what_is_known_serves_though_the_prober_fails_now():
     prober = Prober(a=(10, {1: 2}))
-    weigh = TermWeights(encode, prober)
+    weigh = TermWeights(words, prober)
     before = await weigh.of("1", [target("a", 10)])
     prober.failing = {"a"}
 
@@ -203,7 +204,7 @@ async def test_what_is_known_serves_though_the_prober_fails_now():
 
 
 def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
-    weight, ceiling = widened({1: 2.0, 7: 3.0, 8: 1.0}, [1], {1: {7: 0.8, 8: 0.9}}, set())
+    weight, ceiling = widened({1: 2.0, 7: 3.0, 8: 1.0}, [[1]], {1: {7: 0.8, 8: 0.9}}, set())
 
     assert weight == pytest.approx({1: 2.0, 7: 0.3 * 0.64 * 2.0, 8: 0.3 * 0.81 * 1.0})
     assert ceiling == 2.0
@@ -211,20 +212,20 @@ def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
 
 def test_words_like_an_unknown_one_stand_for_it_and_the_best_sets_the_ceiling():
     idf = {1: 6.0, 2: 5.0, 7: 3.0, 8: 1.0}
-    weight, ceiling = widened(idf, [1, 2], {1: {7: 0.8, 8: 0.9}}, {1, 2})
+    weight, ceiling = widened(idf, [[1], [2]], {1: {7: 0.8, 8: 0.9}}, {1, 2})
 
     assert weight == pytest.approx({1: 6.0, 2: 5.0, 7: 0.64 * 3.0, 8: 0.81 * 1.0})
     assert ceiling == pytest.approx(0.64 * 3.0 + 5.0)  # nothing stands for the second
 
 
 def test_a_word_like_two_of_the_query_counts_for_the_nearer():
-    weight, _ = widened({1: 2.0, 2: 2.0, 7: 9.0}, [1, 2], {1: {7: 0.8}, 2: {7: 0.9}}, set())
+    weight, _ = widened({1: 2.0, 2: 2.0, 7: 9.0}, [[1], [2]], {1: {7: 0.8}, 2: {7: 0.9}}, set())
 
     assert weight[7] == pytest.approx(0.3 * 0.81 * 2.0)
 
 
 def test_a_variant_that_no_collection_has_counts_nothing():
-    weight, ceiling = widened({1: 2.0, 7: 9.0}, [1], {1: {7: 0.8}}, {1, 7})
+    weight, ceiling = widened({1: 2.0, 7: 9.0}, [[1]], {1: {7: 0.8}}, {1, 7})
 
     assert (weight, ceiling) == ({1: 2.0}, 2.0)
 
@@ -232,7 +233,7 @@ def test_a_variant_that_no_collection_has_counts_nothing():
 async def test_variants_are_probed_and_searched_along_with_the_words():
     prober = Prober(a=(10, {1: 2, 7: 3}))
     variants = {"1": [Variant("7", 0.8), Variant("9", 0.8)], "5": [Variant("7", 0.9)]}
-    terms = await TermWeights(encode, prober).of("1 5", [target("a", 10)], variants)
+    terms = await TermWeights(words, prober).of("1 5", [target("a", 10)], variants)
 
     idf = {term: math.log(11 / (df + 0.5)) for term, df in ((1, 2), (5, 0), (7, 3))}
     assert prober.asked == [("a", (1, 5, 7, 9))]
@@ -244,7 +245,7 @@ async def test_variants_are_probed_and_searched_along_with_the_words():
 
 async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
     prober = Prober(a=(10, {1: 2, 2: 3}))
-    weigh = TermWeights(encode, prober)
+    weigh = TermWeights(words, prober)
     plain = await weigh.of("1 2", [target("a", 10)])
 
     assert await weigh.of("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
@@ -273,6 +274,62 @@ async def filled(engine: Engine) -> list[Target]:
     return targets
 
 
+async def test_a_query_finds_texts_of_each_language_by_inflected_words():
+    bm25 = MultilingualBm25()
+    vectors = [
+        bm25.encode_document("The houses of the village were built long before the war."),
+        bm25.encode_document("Die Häuser des Dorfes wurden lange vor dem Krieg gebaut."),
+        bm25.encode_document("Las casas del pueblo se construyeron mucho antes de la guerra."),
+        # As it was stored before: German, stemmed as if it were English.
+        BM25.encode_document("Jahre nach dem Krieg stand im Dorf noch kein einziges Haus."),
+    ]
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "all",
+            {number: {} for number in range(len(vectors))},
+            sparse={"bm25": IDF},
+            values=lambda n: {"bm25": sparse_vector(vectors[n])},
+        )
+        weigh = TermWeights(bm25.words, Queries(engine), bm25.markers)
+        found = {}
+        for query in ("house in a village", "ein Haus im Krieg", "la casa del pueblo", "Dorf"):
+            terms = await weigh.of(query, [target("all", len(vectors))])
+            answer = await engine.query_points(
+                "all", query=sparse_vector(terms.sparse["all"]), using="bm25"
+            )
+            found[query] = [point.id for point in answer.points]
+
+    assert found == {
+        "house in a village": [0],
+        "ein Haus im Krieg": [1, 3],
+        "la casa del pueblo": [2],
+        "Dorf": [1, 3],
+    }
+
+
+async def test_the_terms_of_a_word_count_as_one():
+    held = {1: 2, 11: 3, 2: 4}
+    prober = Prober(a=(10, {**held, 90: 5, 91: 5}))
+    spoken = []
+
+    def forms(text: str, languages: Collection[str] = ()) -> list[tuple[int, ...]]:
+        spoken.append(list(languages))
+        return [(n, n + 10) if languages else (n,) for (n,) in words(text)]
+
+    markers = Markers((90,), {91: "german", 92: "french"})
+    terms = await TermWeights(forms, prober, markers).of("1 2 3", [target("a", 10)])
+
+    first, second, third = math.log(11 / 5.5), math.log(11 / 4.5), math.log(11 / 0.5)
+    assert spoken == [[], ["german"]]
+    assert terms.idf == pytest.approx(
+        {1: first, 11: first, 2: second, 12: second, 3: third, 13: third}
+    )
+    assert terms.ceiling == pytest.approx(first + second + third)
+    assert terms.unknown == {3, 13}
+    assert [asked for _, asked in prober.asked] == [(1, 2, 3, 90), (91, 92), (11, 12, 13)]
+
+
 async def test_probes_recover_the_document_frequencies_from_the_engine():
     counted = {
         name: Counter(term for text in texts for term in BM25.encode_document(text).indices)
@@ -299,7 +356,7 @@ async def test_the_engine_returns_bm25_under_the_global_idf():
     df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
     async with memory_engine() as engine:
         targets = await filled(engine)
-        terms = await TermWeights(BM25.encode_query, Queries(engine)).of(query, targets)
+        terms = await TermWeights(BM25.words, Queries(engine)).of(query, targets)
 
         assert terms.idf == pytest.approx(
             {t: math.log((total + 1) / (df[t] + 0.5)) for t in tokens}, abs=1e-4

@@ -6,12 +6,15 @@ global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
 idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
-from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.core.datatypes import NO_MARKERS, Markers, Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import Engine, ask
 from mcp_server_qdrant.search.words.vocabulary import Variant
@@ -34,22 +37,43 @@ class _Known:
     absent: dict[int, float]
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """The terms of each word of a query, and term -> others like it, with their similarity."""
+
+    words: Sequence[tuple[int, ...]]
+    near: Mapping[int, Mapping[int, float]]
+
+    def apart(self) -> list[tuple[int, ...]]:
+        """The terms of each word, and each of those like them by itself."""
+        others = dict.fromkeys(chain(*self.near.values()))
+        return [*self.words, *((term,) for term in others)]
+
+    @cached_property
+    def terms(self) -> list[int]:
+        """All terms, each once."""
+        return list(chain(*self.apart()))
+
+
 class TermWeights:
     """Weighs the terms of queries; remembers the results of probes for ten minutes.
 
-    `encode` gives the distinct token ids of a query. That a collection lacks a term is remembered
-    for seconds only, and until something is stored there: a text must be found by its words as
-    soon as it is stored.
+    `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
+    terms by which a collection shows its languages. That it lacks a term is remembered for seconds
+    only, and until something is stored there: a text must be found by its words as soon as it is
+    stored.
     """
 
     def __init__(
         self,
-        encode: Callable[[str], Sparse],
+        words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]],
         engine: Engine,
+        markers: Markers = NO_MARKERS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._encode = encode
+        self._words = words
         self._engine = engine
+        self._markers = markers
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -63,21 +87,25 @@ class TermWeights:
 
         `variants` of words are searched along with them, see `widened`.
         """
-        wanted = self._encode(query).indices
-        near = self._near(wanted, variants or {})
-        tokens = tuple(dict.fromkeys((*wanted, *(t for group in near.values() for t in group))))
         searched = [target for target in targets if target.sparse]
-        if not tokens or not searched:
+        asked = self._asked(query, variants or {})
+        if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        failures = await self._probe(weighing, tokens)
+        failures = await self._probe(weighing, [*asked.terms, *self._markers.foreign])
         probed = [target for target in weighing if target.collection not in failures]
+        if languages := await self._languages(probed):
+            asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
+            failures |= await self._probe(probed, asked.terms)
+            probed = [target for target in probed if target.collection not in failures]
         local = {target.collection: self._fresh(target).idf for target in probed}
-        idf = global_idf(tokens, [(t.documents, local[t.collection]) for t in probed])
-        unknown = frozenset(t for t in tokens if not any(known.get(t) for known in local.values()))
+        idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
+        unknown = {t for t in asked.terms if not any(known.get(t) for known in local.values())}
         ceiling = None
-        if near:
-            idf, ceiling = widened(idf, wanted, near, unknown)
+        if asked.near:
+            idf, ceiling = widened(idf, asked.words, asked.near, unknown)
+        elif len(idf) > len(asked.words):
+            ceiling = sum(idf[word[0]] for word in asked.words)
         return Terms(
             query=query,
             idf=idf,
@@ -87,24 +115,36 @@ class TermWeights:
                 if target.collection not in failures
                 and (vector := query_vector(idf, local.get(target.collection)))
             },
-            unknown=unknown.intersection(wanted),
+            unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
             failures=failures,
             ceiling=ceiling,
         )
 
-    def _near(
-        self, wanted: Collection[int], variants: Mapping[str, Sequence[Variant]]
-    ) -> dict[int, dict[int, float]]:
-        """Term of the query -> other terms like it, with their similarity."""
+    async def _languages(self, targets: Sequence[Target]) -> Sequence[str]:
+        """The languages of the texts there, where not all of them are English."""
+        foreign, languages = self._markers
+        marked = [t for t in targets if any(term in self._fresh(t).idf for term in foreign)]
+        await self._probe(marked, list(languages))
+        known = [self._fresh(target).idf for target in marked]
+        return [name for term, name in languages.items() if any(term in idf for idf in known)]
+
+    def _asked(
+        self,
+        query: str,
+        variants: Mapping[str, Sequence[Variant]],
+        languages: Collection[str] = (),
+    ) -> "_Asked":
+        words = self._words(query, languages)
+        wanted = set(chain(*words))
         near: dict[int, dict[int, float]] = {}
         for word, several in variants.items():
-            for token in self._encode(word).indices:
-                for variant in several:
-                    for other in self._encode(variant.word).indices:
-                        if other not in wanted and token in wanted:
-                            group = near.setdefault(token, {})
-                            group[other] = max(group.get(other, 0.0), variant.similarity)
-        return near
+            like = [(t, v) for v in several for t in chain(*self._words(v.word, languages))]
+            for token in wanted.intersection(chain(*self._words(word, languages))):
+                for other, variant in like:
+                    if other not in wanted:
+                        group = near.setdefault(token, {})
+                        group[other] = max(group.get(other, 0.0), variant.similarity)
+        return _Asked(words, near)
 
     async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
         """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
@@ -123,7 +163,9 @@ class TermWeights:
             known = self._fresh(target)
             known.idf.update(answer)
             absent = [term for term in lacking[target.collection] if term not in answer]
-            known.absent.update(dict.fromkeys(absent, now + ABSENT_SECONDS))
+            for term in absent:
+                until = known.expires if term in self._markers.languages else now + ABSENT_SECONDS
+                known.absent[term] = until
         return failures
 
     def _lacking(self, target: Target, tokens: Sequence[int], now: float) -> list[int]:
@@ -154,20 +196,21 @@ class TermWeights:
 
 
 def global_idf(
-    tokens: Sequence[int], collections: Sequence[tuple[int, Mapping[int, float]]]
+    words: Sequence[Sequence[int]], collections: Sequence[tuple[int, Mapping[int, float]]]
 ) -> dict[int, float]:
     """idf(t) = ln((N + 1) / (df(t) + 0.5)) over all collections.
 
-    `collections` holds (N_c, idf_c) pairs; N and df are their sums.
+    `collections` holds (N_c, idf_c) pairs; N and df are their sums. The terms of a word, as several
+    languages stem it, count as one: its df is the sum of theirs, and at most N.
     """
     total = sum(documents for documents, _ in collections)
-    return {
-        token: math.log(
-            (total + 1)
-            / (sum(document_frequency(n, local.get(token, 0.0)) for n, local in collections) + 0.5)
+    idf = {}
+    for word in words:
+        df = sum(
+            document_frequency(n, local.get(term, 0.0)) for n, local in collections for term in word
         )
-        for token in tokens
-    }
+        idf.update(dict.fromkeys(word, math.log((total + 1) / (min(df, total) + 0.5))))
+    return idf
 
 
 def document_frequency(documents: int, idf: float) -> float:
@@ -177,7 +220,7 @@ def document_frequency(documents: int, idf: float) -> float:
 
 def widened(
     idf: Mapping[int, float],
-    wanted: Sequence[int],
+    words: Sequence[Sequence[int]],
     near: Mapping[int, Mapping[int, float]],
     unknown: Collection[int],
 ) -> tuple[dict[int, float], float]:
@@ -191,18 +234,20 @@ def widened(
     with the words that there are, is the sum of idf(t), or of the best weight of those like t
     where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
     """
-    weight = {term: idf[term] for term in wanted}
+    weight = {term: idf[term] for word in words for term in word}
     ceiling = 0.0
-    for term in wanted:
-        share = 1.0 if term in unknown else VARIANT_SHARE
+    for word in words:
+        lost, own = all(term in unknown for term in word), idf[word[0]]
+        share = 1.0 if lost else VARIANT_SHARE
         like = {
-            other: share * alike * alike * min(idf[other], idf[term])
+            other: share * alike * alike * min(idf[other], own)
+            for term in word
             for other, alike in near.get(term, {}).items()
             if other not in unknown
         }
         for other, value in like.items():
             weight[other] = max(weight.get(other, 0.0), value)
-        ceiling += max(like.values()) if term in unknown and like else idf[term]
+        ceiling += max(like.values()) if lost and like else own
     return weight, ceiling
 
 

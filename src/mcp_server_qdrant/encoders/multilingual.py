@@ -1,0 +1,99 @@
+"""BM25 of texts in many languages: each is stemmed in its own.
+
+A vector of a text that is not English also has two terms that no text has, *markers*: one that says
+so, and one for its language. Probes for them tell which languages a collection holds. A word of a
+query is asked as each of these languages, English and the query's own would stem it; these forms
+count as one term. Vectors of English texts have no marker: they are as they always were.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from mcp_server_qdrant.core.datatypes import Markers, Sparse
+from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
+from mcp_server_qdrant.encoders.language import SURE, likely, sure
+
+AUTO = "auto"
+ENGLISH = "english"
+FOREIGN = "foreign"
+
+
+def bm25_of(language: str) -> Bm25Encoder:
+    """The encoder for a setting: of one language, or of whichever a text is in."""
+    return MultilingualBm25() if language.strip().lower() == AUTO else Bm25Encoder(language)
+
+
+class MultilingualBm25(Bm25Encoder):
+    """Sparse vectors of texts, each in its language; in English where that is not certain.
+
+    The terms of a query (`encode_query`, `tokens`) are English, and so among those of `words`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ENGLISH)
+        self._encoders: dict[str, Bm25Encoder] = {ENGLISH: self}
+        neutral = Bm25Encoder(NEUTRAL)
+        self._marks = {
+            name: neutral.tokens(f"xxlanguage{name}")[0]
+            for name in (FOREIGN, *LANGUAGES)
+            if name != ENGLISH
+        }
+        languages = {marker: name for name, marker in self._marks.items() if name != FOREIGN}
+        self.markers = Markers((self._marks[FOREIGN],), languages)
+
+    def encode_document(self, text: str) -> Sparse:
+        """The terms of a document, stemmed in its language, with their weights; and its markers."""
+        language = sure(text, NEUTRAL, ENGLISH)
+        if language == ENGLISH:
+            return super().encode_document(text)
+        vector = self._of(language).encode_document(text)
+        if not vector.indices:
+            return vector
+        return Sparse(
+            (*vector.indices, self._marks[FOREIGN], self._marks[language]),
+            (*vector.values, 1.0, 1.0),
+        )
+
+    def text_tokens(self, text: str) -> Collection[int]:
+        """The distinct terms of a text, stemmed in its language."""
+        if len(self._encoders) == 1:  # neither stored nor searched yet: English will do
+            return self.tokens(text)
+        language = sure(text, NEUTRAL, ENGLISH)
+        return self.tokens(text) if language == ENGLISH else self._of(language).tokens(text)
+
+    def words(self, query: str, languages: Collection[str] = ()) -> Sequence[tuple[int, ...]]:
+        """The terms that each word of a query is searched as, in texts of these languages too.
+
+        Stop words are those of the query's own language, which is English or one of `languages`
+        where it is not certain.
+        """
+        if not languages:
+            return super().words(query)
+        searched = dict.fromkeys((ENGLISH, *languages))
+        shares = likely(query, NEUTRAL)
+        own = next(iter(shares), ENGLISH)
+        if shares.get(own, 0.0) < SURE:
+            own = max(searched, key=lambda language: shares.get(language, 0.0))
+        others = [self._of(language) for language in searched if language != own]
+        words: dict[str, dict[int, None]] = {}
+        for term, word in self._of(own).terms(query).items():
+            words.setdefault(word, {})[term] = None
+        for word, terms in words.items():
+            terms.update(dict.fromkeys(term for one in others for term in one.tokens(word)))
+        return _apart(words.values())
+
+    def _of(self, language: str) -> Bm25Encoder:
+        if language not in self._encoders:
+            self._encoders[language] = Bm25Encoder(language)
+        return self._encoders[language]
+
+
+def _apart(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
+    """The terms of each word; a term of two words is the first one's."""
+    seen: set[int] = set()
+    apart = []
+    for terms in words:
+        own = tuple(term for term in terms if term not in seen)
+        seen.update(own)
+        if own:
+            apart.append(own)
+    return apart
