@@ -22,7 +22,7 @@ MOST_SETTINGS = 70
 # Words of the language or of other things too, which no search for a name can tell apart.
 COMMON = {
     *("query", "collections", "limit", "mode", "explain", "rerank", "priority", "correct"),
-    *("algorithm", "diversity", "query_filter", "score_threshold"),
+    *("algorithm", "diversity", "query_filter", "score_threshold", "since", "until"),
 }
 
 # What several parts of the composition ask for: engine, collections, tenants, and groups.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.notation import impossible, iso, moment
+from mcp_server_qdrant.core.notation import date_paths, impossible, iso, moment, span
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 TIMES = {
@@ -90,3 +90,33 @@ def test_every_value_is_a_time_that_can_be_stored_or_none(value):
     when = moment(value)
 
     assert when is None or moment(iso(when)) == when.replace(microsecond=0)
+
+
+NOW = datetime(2026, 11, 22, 11, tzinfo=UTC)
+SPANS = {
+    "2026": (datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)),
+    "2026-10": (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)),
+    " 2026-12 ": (datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)),
+    "2024-02-29": (datetime(2024, 2, 29, tzinfo=UTC), datetime(2024, 3, 1, tzinfo=UTC)),
+    "2026-11-21T10:00:00+01:00": (
+        datetime(2026, 11, 21, 9, tzinfo=UTC),
+        datetime(2026, 11, 21, 9, 0, 1, tzinfo=UTC),
+    ),
+    "7d": (datetime(2026, 11, 15, 11, tzinfo=UTC),) * 2,
+    "2W": (datetime(2026, 11, 8, 11, tzinfo=UTC),) * 2,
+    "3 m": (datetime(2026, 8, 21, 11, tzinfo=UTC),) * 2,
+    "1y": (datetime(2025, 11, 21, 11, tzinfo=UTC),) * 2,
+}
+NO_SPANS = ["", "yesterday", "7", "d", "2026-13", "2026-02-30", "9999", "0000-01", "99999999999d"]
+
+
+def test_a_date_is_all_the_time_that_it_names():
+    assert {text: span(text, NOW) for text in SPANS} == SPANS
+
+
+def test_what_names_no_time_has_no_span():
+    assert [text for text in NO_SPANS if span(text, NOW)] == []
+
+
+def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
+    assert date_paths(["date", "info.when"]) == ["date", "metadata.date", "info.when"]

@@ -58,6 +58,8 @@ async def test_arguments_are_snake_case_and_limited():
         "collections",
         "limit",
         "mode",
+        "since",
+        "until",
         "score_threshold",
         "query_filter",
         "tuning",

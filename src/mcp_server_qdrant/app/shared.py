@@ -8,9 +8,9 @@ from typing import Any
 from mcp_server_qdrant.app.check import HitCheck
 from mcp_server_qdrant.app.models import open_choice, open_rerank
 from mcp_server_qdrant.app.upkeep import upgrades_of
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import DATES, Document
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.notation import Identify, point_id, point_ids_of
+from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
@@ -20,13 +20,14 @@ from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.payload import paths
-from mcp_server_qdrant.qdrant.points import Points, Tally
+from mcp_server_qdrant.qdrant.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
 from mcp_server_qdrant.qdrant.trips import EdgeQueries
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Shared:
         self.rerank = open_rerank(settings, encoders.host)
         self.check = _check(settings)
         self._tally = Tally()
+        self._dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
         self._corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client, client, encoders)
@@ -98,6 +100,7 @@ class Shared:
             allowed=allowed,
             gained=self._upgraded,
             shown=Leftovers(self.points(view, view.reader)).shown,
+            dates=self._dates,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:
@@ -114,24 +117,26 @@ class Shared:
     def points(self, view: View, client: Any) -> Points:
         """Points by id, through the reader or the writer of a view."""
         fields = [(field.name, field.field_type) for field in self.settings.filterable_fields]
+        named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
+        dates = [path for path in date_paths(named) if "." in path]
         return Points(
             client,
             self.settings.qdrant_content_fields,
             fields,
             identify=view.identify,
-            indexes=view.indexes,
+            indexes={**dict.fromkeys(dates, DATE_INDEX), **view.indexes},
             tally=self._tally,
         )
 
     def queries(self, view: View) -> Queries:
         """The read side of a view's engine."""
         if not isinstance(self.client, EdgeClient):
-            return Queries(view.reader, view.hidden)
+            return Queries(view.reader, view.hidden, self._dates)
         settings = self.settings
         tenant = (settings.tenant_field, settings.tenant_shared_field)
         more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
         read = paths(settings.qdrant_content_fields, *map(str, more))
-        return EdgeQueries(view.reader, view.hidden, read)
+        return EdgeQueries(view.reader, view.hidden, self._dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

@@ -23,6 +23,17 @@ SPARSE_NAME = "bm25"
 K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
 
+# Where the texts of this server keep their dates, by indexed fields.
+DATES = ("updated_at", "created_at", "metadata.date")
+
+
+class Period(NamedTuple):
+    """From a moment on, and until before another one; None: without that end."""
+
+    since: datetime | None
+    until: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class DenseLeg:
     """The dense vector of a collection that a request searches.
@@ -51,6 +62,7 @@ class Target:
     `documents` is N_c, the points that carry the sparse vector (all points without one).
     `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
     `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
+    `dates` are the payload paths that have an index of dates.
     """
 
     collection: str
@@ -61,6 +73,7 @@ class Target:
     note: str | None = None
     failed: bool = False
     filling: SparseLeg | None = None
+    dates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

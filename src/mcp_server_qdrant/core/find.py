@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
-from mcp_server_qdrant.core.fields import JsonObject, Offered, Text, Words, variable
+from mcp_server_qdrant.core.fields import JsonObject, Offered, Text, Word, Words, variable
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
@@ -105,6 +105,11 @@ class SearchRequest(Tuning):
     ] = None
     limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
     mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
+    since: Annotated[
+        Word | None,
+        Field(description="Date for yesterday, last week, in October: 2026-10-31, 2026-10, 7d, 3m"),
+    ] = None
+    until: Annotated[Word | None, Field(description="Last day or month")] = None
     score_threshold: Annotated[Share, Field(description="Least relevance")] = None
     query_filter: Annotated[
         JsonObject,

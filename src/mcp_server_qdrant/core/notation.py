@@ -5,7 +5,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import blake2b
@@ -17,6 +17,12 @@ NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
+
+_AGO = re.compile(r"(\d+) ?([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}  # at least
+_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+A_DAY, A_SECOND = timedelta(days=1), timedelta(seconds=1)
 
 Identify = Callable[[str, str, int], str]
 CALENDAR = "no time between the years 1 and 9999 in UTC"
@@ -171,6 +177,36 @@ def moment(value: Any) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return None
+
+
+def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The first moment of a year, a month, a day or a second, and the first one after it.
+
+    `7d`, `2w`, `3m` and `1y` are the moment so long ago. None where the text is nothing of these.
+    """
+    text = text.strip()
+    try:
+        if ago := _AGO.fullmatch(text.lower()):
+            when = now - timedelta(days=int(ago[1]) * _DAYS[ago[2]])
+            return when, when
+        if named := _MONTH.fullmatch(text):
+            year, month = int(named[1]), int(named[2] or 1)
+            years, months = divmod(month - 1 + (1 if named[2] else 12), 12)
+            first = datetime(year, month, 1, tzinfo=UTC)
+            return first, first.replace(year=year + years, month=months + 1)
+        if (start := moment(text)) is not None:
+            return start, start + (A_DAY if _DAY.fullmatch(text) else A_SECOND)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def date_paths(fields: Iterable[str]) -> list[str]:
+    """The paths into a payload where these fields may be: without a dot also below `metadata`."""
+    paths: list[str] = []
+    for field in fields:
+        paths += [field] if "." in field else [field, f"metadata.{field}"]
+    return paths
 
 
 def impossible(value: Any) -> bool:

@@ -16,12 +16,12 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.access import calling
-from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
+from mcp_server_qdrant.core.datatypes import DATES, CollectionInfo, DenseLeg, Distance, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.core.notation import listed_in, moment
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.legs import dense_vectors, mismatch, sparse_leg
+from mcp_server_qdrant.qdrant.legs import dated_paths, dense_vectors, mismatch, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
@@ -69,7 +69,7 @@ class Catalog:
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
     a hidden collection reads like one about a collection that does not exist. `gained` is called
     when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown.
+    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Catalog:
         allowed: Sequence[str] = (),
         gained: Callable[[str], None] = lambda _: None,
         shown: Callable[[str], Awaitable[int]] | None = None,
+        dates: Sequence[str] = DATES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -89,6 +90,7 @@ class Catalog:
         self._shown = shown
         self._default = default
         self._allowed = tuple(allowed)
+        self._dates = tuple(dates)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
@@ -253,6 +255,7 @@ class Catalog:
             documents=documents,
             note=note or (marks.UNFINISHED if unfinished else None),
             filling=filling,
+            dates=dated_paths(info, self._dates),
         )
         before = self._entries.get(name)
         if (damage := marks.damage(info)) and damage != self._warned.get(name):

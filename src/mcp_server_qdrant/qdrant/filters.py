@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from qdrant_client import models
 
+from mcp_server_qdrant.core.datatypes import Period
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import as_point_id
 
@@ -47,6 +48,17 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
     for _, condition in conditions(raw):
         _check_condition(condition)
     return parsed
+
+
+def dated(
+    where: models.Filter | None, period: Period | None, paths: Sequence[str]
+) -> models.Filter | None:
+    """The filter, and that the point has a date of this period at one of the paths."""
+    if period is None:
+        return where
+    limits = models.DatetimeRange(gte=period.since, lt=period.until)
+    either = models.Filter(should=[models.FieldCondition(key=path, range=limits) for path in paths])
+    return models.Filter(must=[either, where]) if where else either
 
 
 def _check_size(raw: Any) -> None:

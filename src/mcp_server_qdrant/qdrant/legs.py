@@ -1,6 +1,6 @@
-"""The vectors that a collection has, as legs of a search."""
+"""The vectors that a collection has, as legs of a search, and its dates."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from qdrant_client import models
 
@@ -31,3 +31,10 @@ def mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | No
     has = ", ".join(f"{name or 'unnamed'} ({params.size})" for name, params in vectors.items())
     wants = f"{model} makes {size}" if size else f"{model} made none of them"
     return f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"
+
+
+def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of the payload paths that have an index of dates."""
+    kind = models.PayloadSchemaType.DATETIME
+    indexed = {path for path, index in info.payload_schema.items() if index.data_type == kind}
+    return tuple(path for path in paths if path in indexed)

@@ -7,7 +7,7 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import DATES, SPARSE_NAME, Document, PointId, Target
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id
@@ -28,14 +28,15 @@ from mcp_server_qdrant.qdrant.payload import (
 PENDING = "dense"
 PAGE = 500
 IDS_PAGE = 1_000
+DATE_INDEX = models.PayloadSchemaType.DATETIME
 _INDEXES = {
     DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
     PENDING_KEY: models.PayloadSchemaType.KEYWORD,
     SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
     "tags": models.PayloadSchemaType.KEYWORD,
     "metadata.tags": models.PayloadSchemaType.KEYWORD,
-    "created_at": models.PayloadSchemaType.DATETIME,
-    "updated_at": models.PayloadSchemaType.DATETIME,
+    **dict.fromkeys(DATES, DATE_INDEX),
+    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
     WRITING_KEY: models.PayloadSchemaType.INTEGER,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))

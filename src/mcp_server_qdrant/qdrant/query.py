@@ -9,17 +9,19 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
+    DATES,
     Candidate,
     DenseLeg,
     LegQuery,
     Legs,
     Payload,
+    Period,
     PointId,
     SparseLeg,
     Target,
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.filters import parse
+from mcp_server_qdrant.qdrant.filters import dated, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
@@ -34,12 +36,16 @@ _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchP
 class Queries:
     """The read side of a Qdrant server, one collection per trip.
 
-    `hidden` are the fields that a caller's filter may not ask about.
+    `hidden` are the fields that a caller's filter may not ask about, `dates` the paths of dates in
+    a collection that has no index of any.
     """
 
-    def __init__(self, client: AsyncQdrantBase, hidden: Sequence[str] = ()) -> None:
+    def __init__(
+        self, client: AsyncQdrantBase, hidden: Sequence[str] = (), dates: Sequence[str] = DATES
+    ) -> None:
         self._client = client
         self._hidden = tuple(hidden)
+        self._dates = tuple(dates)
         self._takes_weights = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
@@ -69,6 +75,7 @@ class Queries:
         depth: int,
         condition: models.Filter | None,
         with_payload: bool,
+        period: Period | None = None,
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id.
 
@@ -81,7 +88,7 @@ class Queries:
                     target,
                     query,
                     depth=depth,
-                    condition=condition,
+                    condition=dated(condition, period, target.dates or self._dates),
                     with_payload=with_payload or bool(query.tags),  # its carriers count at once
                 )
                 ids = [candidate.id for candidate in candidates]

@@ -1,14 +1,25 @@
 """The queries of a search to the embedded engine: a few trips for all collections together."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Legs, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    DATES,
+    Candidate,
+    LegQuery,
+    Legs,
+    Payload,
+    Period,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.filters import dated
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
@@ -23,10 +34,14 @@ class EdgeQueries(Queries):
     """The read side of the embedded engine, many collections per trip."""
 
     def __init__(
-        self, client: Any, hidden: Sequence[str] = (), paths: Sequence[str] | None = None
+        self,
+        client: Any,
+        hidden: Sequence[str] = (),
+        dates: Sequence[str] = DATES,
+        paths: Sequence[str] | None = None,
     ) -> None:
         """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, hidden)
+        super().__init__(client, hidden, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
         self._paths = paths
 
@@ -42,16 +57,21 @@ class EdgeQueries(Queries):
         depth: int,
         condition: models.Filter | None,
         with_payload: bool,
+        period: Period | None = None,
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id."""
-        where = None if condition is None else plain(condition)
-        tagged = {  # made once for all collections that share it
-            query.tags: plain(carrying(query.tags, condition)) for _, query in asked if query.tags
-        }
-        legs = [
-            (target.collection, _legs(target, query, where, tagged.get(query.tags)))
-            for target, query in asked
-        ]
+
+        @cache  # made once for all collections that share it
+        def where(dates: Sequence[str], tags: Sequence[tuple[str, str]]) -> Any:
+            narrowed = dated(condition, period, dates)
+            narrowed = carrying(tags, narrowed) if tags else narrowed
+            return None if narrowed is None else plain(narrowed)
+
+        legs = []
+        for target, query in asked:
+            dates = (target.dates or self._dates) if period else ()
+            tagged = where(dates, query.tags) if query.tags else None
+            legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
         sought = RRF_K, depth, with_payload, self._paths
         answers = await self._edge.hybrid("candidates", legs, *sought)
         return [

@@ -4,7 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from mcp_server_qdrant.core.datatypes import LegQuery, Legs, Payload, PointId, State, Status, Target
+from mcp_server_qdrant.core.datatypes import (
+    LegQuery,
+    Legs,
+    Payload,
+    Period,
+    PointId,
+    State,
+    Status,
+    Target,
+)
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 
@@ -33,8 +42,9 @@ class Engine(Protocol):
         depth: int,
         condition: Any,
         with_payload: bool,
+        period: Period | None = None,
     ) -> Sequence[Legs | QdrantMcpError]:
-        """The candidates of each target."""
+        """The candidates of each target, with dates of the period."""
 
     async def probe(
         self, asked: Sequence[tuple[Target, Sequence[int]]]

@@ -28,6 +28,7 @@ from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narr
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
+from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import present
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.ranking import candidates, rank
@@ -99,6 +100,8 @@ class Pipeline:
     async def _understand(self, request: SearchRequest) -> Query:
         left, limits = _countdown(self.limits.deadline), self.limits
         share = dense_share(request.semantic_weight, request.keyword_weight)
+        now = self.now()
+        period = period_of(request, now)
         condition = self.engine.prepare(request.query_filter)
         resolved = await self.resolve(request.collections)
         targets = narrowed(resolved, request.algorithm)
@@ -124,9 +127,13 @@ class Pipeline:
             terms=terms,
             vectors=vectors,
             plan=replace(
-                plan, pool=max(plan.pool, least), tags=tags, weights=fusion_weights(share)
+                plan,
+                pool=max(plan.pool, least),
+                tags=tags,
+                weights=fusion_weights(share),
+                period=period,
             ),
-            now=self.now(),
+            now=now,
             left=left,
         )
 

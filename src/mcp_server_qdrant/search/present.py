@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Result, SearchPage, Status
+from mcp_server_qdrant.core.datatypes import Found, Period, Result, SearchPage, Status
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.search.explain import ranks_of, why
@@ -35,7 +35,11 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
         query=request.query,
         results=results,
         statuses=statuses,
-        notes=[*notes(results, request, statuses), *unread(query.terms.unread)],
+        notes=[
+            *notes(results, request, statuses),
+            *unread(query.terms.unread),
+            *undated(ranked.retrieved.found.values(), query.plan.period),
+        ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
     )
@@ -59,6 +63,17 @@ def notes(
 def unread(names: Sequence[str]) -> list[str]:
     """The sentence on collections whose near spellings are not known yet."""
     return [f"{_names(names)}: the words are still being read; ask again soon."] if names else []
+
+
+def undated(found: Iterable[Found], period: Period | None) -> list[str]:
+    """The sentence on collections where no text has a date of the period, maybe none at all."""
+    silent = [
+        one.target.collection
+        for one in found
+        if period and not one.candidates and not one.target.dates
+    ]
+    sentence = f"{_names(silent)}: no text of that time; those without a date are left out."
+    return [sentence] if silent else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:
@@ -86,6 +101,8 @@ def _nothing(request: SearchRequest) -> str:
         ways.append("lower score_threshold")
     if request.query_filter:
         ways.append("drop the filter")
+    if request.since or request.until:
+        ways.append("widen the dates")
     if request.collections is not None and "*" not in request.collections:
         ways.append('search collections ["*"]')
     return f"Nothing found: {' or '.join(ways)}."

@@ -9,6 +9,7 @@ from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
     Hit,
+    Period,
     QueryVectors,
     Reranked,
     Status,
@@ -50,7 +51,7 @@ class Plan:
 
     `depth` candidates of each collection, `pool` of the best of all with their payloads;
     `deadline` in seconds for all collections together. `tags` are those that the query names, by
-    collection; `weights` (dense, sparse) those of the fusion.
+    collection; `weights` (dense, sparse) those of the fusion; `period` that of the dates.
     """
 
     depth: int
@@ -60,6 +61,7 @@ class Plan:
     with_payload: bool = True
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     weights: tuple[float, float] | None = None
+    period: Period | None = None
 
     @classmethod
     def of(cls, collections: int, limit: int, deadline: float, condition: Any) -> "Plan":

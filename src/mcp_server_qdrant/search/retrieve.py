@@ -56,6 +56,7 @@ async def retrieve(
                 depth=plan.depth,
                 condition=plan.condition,
                 with_payload=plan.with_payload,
+                period=plan.period,
             )
 
     found: dict[str, Found] = {}

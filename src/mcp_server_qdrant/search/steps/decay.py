@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Hit, Payload, by_score
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import date_paths, moment
 
 SECONDS_A_DAY = 86_400.0
 
@@ -67,9 +67,4 @@ def timestamp(payload: Payload | None, fields: tuple[str, ...]) -> datetime | No
 @cache
 def _paths(fields: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The paths into a payload where a time may be, in their order."""
-    paths: list[tuple[str, ...]] = []
-    for field in fields:
-        paths.append(tuple(field.split(".")))
-        if "." not in field:
-            paths.append(("metadata", field))
-    return paths
+    return [tuple(path.split(".")) for path in date_paths(fields)]

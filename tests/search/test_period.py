@@ -1,0 +1,107 @@
+"""Searches in a period."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.find import SearchRequest
+from tests.fakes import FakeEncoder
+from tests.support import COSINE, dense, either_engine, foreign, memory_services
+
+NOW = datetime(2026, 11, 22, 11, tzinfo=UTC)  # a Sunday
+# id: when it was created, when it was corrected, metadata
+NOTES = {
+    "plan": ("2025-06-01", None, None),
+    "audit": ("2026-08-20", "2026-11-21", None),
+    "kick-off": ("2026-10-01", None, None),
+    "offsite": ("2026-10-31T23:30", None, None),
+    "trip": ("2026-11-10", None, {"date": "2026-10-14"}),
+    "call": ("2026-11-17", None, None),
+    "today": ("2026-11-22T08:00", None, None),
+}
+# The question, the dates that an agent passes for it, and the notes that it finds.
+QUESTIONS = [
+    ("the meeting of yesterday", "2026-11-21", "2026-11-21", {"audit"}),
+    ("the meetings since yesterday", "2026-11-21", None, {"audit", "today"}),
+    ("the meetings of the last week", "7d", None, {"audit", "call", "today"}),
+    ("the meetings of the last two weeks", "2w", None, {"audit", "trip", "call", "today"}),
+    ("the meetings in October", "2026-10", "2026-10", {"kick-off", "offsite", "trip"}),
+    ("the meetings until the end of October", None, "2026-10-31", {*NOTES} - {"call", "today"}),
+    ("the meeting on 14 October", "2026-10-14", "2026-10-14", {"trip"}),
+    ("the meetings of 2025", "2025", "2025", {"plan"}),
+    ("the meetings of the last three months", "3m", None, {*NOTES} - {"plan"}),
+    ("the meetings before this year", None, "2025", {"plan"}),
+    ("the meeting at midnight", "2026-10-31T23:30:00Z", "2026-10-31T23:30:00Z", {"offsite"}),
+    ("the meetings", None, None, {*NOTES}),
+]
+
+
+@pytest.fixture(params=["memory", "edge"])
+async def services(request, tmp_path):
+    async with (
+        either_engine(request.param, tmp_path) as engine,
+        memory_services(FakeEncoder(), engine=engine) as services,
+    ):
+        store, services.pipeline.now = services.store, lambda: NOW
+        for name, (created, corrected, metadata) in NOTES.items():
+            when = datetime.fromisoformat(created).replace(tzinfo=UTC)
+            new = NewDocument(f"The meeting {name}", metadata, id=name, created_at=when)
+            await store.store(new, "notes")
+            if corrected:
+                day = datetime.fromisoformat(corrected).replace(tzinfo=UTC)
+                store.now = lambda day=day: day
+                await store.store(NewDocument(f"The meeting {name}, moved", id=name), "notes")
+        yield services
+
+
+async def test_ten_questions_with_dates_find_the_notes_of_these_dates(services):
+    found = {}
+    for question, since, until, _ in QUESTIONS:
+        page = await services.pipeline.search(
+            SearchRequest(query=question, collections=["notes"], since=since, until=until)
+        )
+        found[question] = {one.document.document for one in page.results}
+
+    assert found == {question: expected for question, *_, expected in QUESTIONS}
+
+
+async def test_a_filter_and_dates_must_both_be_met_and_texts_without_dates_are_left_out(services):
+    undated = {1: {"document": "The meeting of somebody", "metadata": None}}
+    name = FakeEncoder().vector_name
+    vector = {name: dense("The meeting of somebody")}
+    named = {"vectors": {name: COSINE}, "values": lambda _: vector}
+    await foreign(services.client, "official", undated, **named)
+    page = await services.pipeline.search(
+        SearchRequest(
+            query="the meetings",
+            collections=["*"],
+            since="2026-10",
+            query_filter={"must_not": [{"key": "doc.id", "match": {"value": "trip"}}]},
+        )
+    )
+
+    names = {one.document.document for one in page.results}
+    assert names == {"audit", "kick-off", "offsite", "call", "today"}
+    assert page.notes == ["official: no text of that time; those without a date are left out."]
+
+
+@pytest.mark.parametrize(
+    ("dates", "sentence"),
+    [
+        (
+            {"since": "last week"},
+            "since is no date: 'last week'. Use 2026-10-31, 2026-10, or 7d, 2w, 3m, 1y for the "
+            "time so long ago.",
+        ),
+        ({"until": "2026-02-30"}, "until is no date: '2026-02-30'. Use 2026-10-31, 2026-10, or"),
+        ({"since": "1d", "until": "2026-10"}, "since is later than until: exchange them."),
+    ],
+)
+async def test_what_is_no_period_is_refused(dates, sentence):
+    async with memory_services() as services:
+        with pytest.raises(RequestError) as refusal:
+            await services.pipeline.search(SearchRequest(query="meetings", **dates))
+
+    assert str(refusal.value).startswith(sentence)
