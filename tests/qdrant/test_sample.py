@@ -107,7 +107,7 @@ async def test_of_a_huge_text_only_the_beginning_leaves_the_engine(tmp_path):
     huge = {"text": "moss " * 400_000, "title": "t" * 9_000, "metadata": {"title": "u" * 9_000}}
     async with either_engine("edge", tmp_path) as engine:
         await foreign(engine, "notes", {1: huge}, vectors=COSINE, values=lambda _: dense("a"))
-        shown = Beginnings.of(["text", "title", "metadata.title"], 4_000)
+        shown = Beginnings(include=["text", "title", "metadata.title"], longest=4_000)
         (scrolled,), _ = await engine.scroll("notes", with_payload=shown)
         (got,) = await engine.retrieve("notes", [1], with_payload=shown)
         random = models.SampleQuery(sample=models.Sample.RANDOM)

@@ -83,7 +83,7 @@ def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
         return line
     line.close()
     if found.wire != service.wire:
-        raise service.faults.unavailable(
+        raise service.error(
             "Another version of this server is using the folder; stop it or use the same version."
         )
     return None
@@ -118,20 +118,18 @@ def _hello(line: socket.socket, version: int) -> bool:
 
 def _own(service: Service) -> None:
     """Make the folder. Raises the `unavailable` error when it belongs to somebody else."""
-    folder, faults = service.folder, service.faults
+    folder = service.folder
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.stat().st_uid
     except OSError as error:
         raise _not_started(service, error.strerror or type(error).__name__) from None
     if sys.platform != "win32" and owner != os.getuid():
-        raise faults.unavailable(
-            f"{faults.folder} belongs to another user; choose one of your own."
-        )
+        raise service.error(f"{service.place} belongs to another user; choose one of your own.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise faults.unavailable(
-            f"{faults.folder} cannot be written to: fix its permissions, or let"
-            f" {faults.setting} name another."
+        raise service.error(
+            f"{service.place} cannot be written to: fix its permissions, or let"
+            f" {service.setting} name another."
         )
 
 

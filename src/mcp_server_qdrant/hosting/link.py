@@ -132,8 +132,8 @@ class Link:
         return self._service.unavailable("was closed by this process.")
 
     def _late(self, seconds: float) -> BackendError:
-        faults = self._service.faults
-        return faults.late(f"{faults.called} did not answer within {seconds:g} seconds.")
+        service = self._service
+        return service.late(f"{service.called} did not answer within {seconds:g} seconds.")
 
 
 class Line(asyncio.BufferedProtocol):

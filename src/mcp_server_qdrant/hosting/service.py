@@ -12,23 +12,13 @@ FULL = 4  # exit code: there is no room on the disk
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
-    """The words of its errors: its name, its folder and the setting of that; and their classes."""
-
-    called: str
-    folder: str
-    setting: str
-    unavailable: type[BackendError]
-    late: type[BackendError]
-
-
-@dataclass(frozen=True, slots=True)
 class Service:
     """One host: `python -m module folder options`, found by its files `folder/name.*`.
 
     `wire` is the version of the protocol. `once_only(operation, arguments)` says which calls may
     not be repeated when the host ends during them, `changes(operation)` which change something.
-    An `expendable` host has nothing to lose and is killed when it hangs.
+    An `expendable` host has nothing to lose and is killed when it hangs. Errors are `error` or
+    `late`, and call the host `called`, its folder `place`, and the `setting` that names that.
     """
 
     module: str
@@ -36,14 +26,18 @@ class Service:
     name: str
     wire: int
     options: str
-    faults: Faults
+    called: str
+    place: str
+    setting: str
+    error: type[BackendError]
+    late: type[BackendError]
     once_only: Callable[[str, tuple[Any, ...]], bool]
     changes: Callable[[str], bool] = lambda _: False
     expendable: bool = False
 
     def unavailable(self, what: str) -> BackendError:
         """The error that it cannot be used; `what` follows its name."""
-        return self.faults.unavailable(f"{self.faults.called} {what}")
+        return self.error(f"{self.called} {what}")
 
     @property
     def rendezvous(self) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -35,13 +35,6 @@ UPDATED_KEY = "updated_at"
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
 
 logger = logging.getLogger(__name__)
-
-_DISTANCES: dict[models.Distance, Distance] = {
-    models.Distance.COSINE: "cosine",
-    models.Distance.DOT: "dot",
-    models.Distance.EUCLID: "euclid",
-    models.Distance.MANHATTAN: "manhattan",
-}
 
 
 class Models(Protocol):
@@ -300,7 +293,7 @@ class Catalog:
         for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
             foreign = name.startswith("fast-") and name != named and not choice.certain
             if params.multivector_config is None and not foreign and size in (None, params.size):
-                distance = _DISTANCES[params.distance]
+                distance = cast("Distance", params.distance.value.lower())
                 return DenseLeg(name, params.size, distance, choice.model), None
         return None, mismatch(vectors, choice.model, size)
 

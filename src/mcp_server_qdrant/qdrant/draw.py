@@ -41,7 +41,7 @@ class Drawer:
     def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = Beginnings.of((*content_fields, *SHOWN), LONGEST)
+        self._shown = Beginnings(include=[*content_fields, *SHOWN], longest=LONGEST)
 
     async def draw(self, target: Target, count: int) -> Drawn:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""

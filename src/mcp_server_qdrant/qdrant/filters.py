@@ -21,12 +21,6 @@ MAX_FAULTS = 1_000  # looked at, to tell of the one that lies deepest
 SHOWN = 80  # characters of what a caller wrote that a sentence repeats
 MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
 
-_INDEXES = {
-    "keyword": models.PayloadSchemaType.KEYWORD,
-    "integer": models.PayloadSchemaType.INTEGER,
-    "float": models.PayloadSchemaType.FLOAT,
-    "boolean": models.PayloadSchemaType.BOOL,
-}
 CLAUSES = ("must", "should", "must_not")
 _GROUPS = (*CLAUSES, "min_should", "nested")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
@@ -167,4 +161,4 @@ def _place(raw: Any, location: Sequence[str | int]) -> list[str | int]:
 
 def index_type(field_type: FieldType) -> models.PayloadSchemaType:
     """The payload index that makes a field of this type filterable."""
-    return _INDEXES[field_type]
+    return models.PayloadSchemaType("bool" if field_type == "boolean" else field_type)

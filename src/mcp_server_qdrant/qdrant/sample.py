@@ -26,7 +26,7 @@ class Sampler:
     ) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = Beginnings.of((*content_fields, *TITLES), LONGEST)
+        self._shown = Beginnings(include=[*content_fields, *TITLES], longest=LONGEST)
         self._most = most
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:

@@ -26,7 +26,7 @@ from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
 from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.service import Faults, Service
+from mcp_server_qdrant.hosting.service import Service
 
 WIRE = 3
 IDLE_SECONDS = 5.0
@@ -45,15 +45,6 @@ class _Late(EncoderUnavailable):
     """The host did not answer in time."""
 
 
-FAULTS = Faults(
-    called="The model host",
-    folder="The cache folder",
-    setting="QDRANT_CACHE_PATH",
-    unavailable=EncoderUnavailable,
-    late=_Late,
-)
-
-
 def service(
     folder: Path, name: str, idle_seconds: float = IDLE_SECONDS, *, module: str = ""
 ) -> Service:
@@ -64,7 +55,11 @@ def service(
         name=name,
         wire=WIRE,
         options=json.dumps({"name": name, "idle_seconds": idle_seconds}),
-        faults=FAULTS,
+        called="The model host",
+        place="The cache folder",
+        setting="QDRANT_CACHE_PATH",
+        error=EncoderUnavailable,
+        late=_Late,
         once_only=lambda *_: False,  # nothing that it does leaves a trace
         expendable=True,
     )

@@ -77,6 +77,11 @@ def _text(text: str) -> str:
     return str(text)
 
 
+def plain_id(point_id: Any) -> int | str:
+    """An id as it travels: an integer or a text."""
+    return str(point_id) if isinstance(point_id, UUID) else point_id
+
+
 def check_id(point_id: Any) -> None:
     """Refuse an id that is neither an unsigned 64-bit integer nor a UUID."""
     if type(point_id) is int and 0 <= point_id <= MAX_ID:

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
-from mcp_server_qdrant.qdrant.edge.check import plain_payload
+from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
@@ -209,7 +209,7 @@ class EdgeClient(AsyncQdrantBase):
         **_: Any,
     ) -> list[models.Record]:
         """The points that exist."""
-        wanted = [plain.plain_id(point_id) for point_id in ids]
+        wanted = [plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
         size = _HEAVY_POINTS if with_payload else max(len(wanted), 1)
         answers = await asyncio.gather(
@@ -238,7 +238,7 @@ class EdgeClient(AsyncQdrantBase):
             order = plain.plain(order_by)
             rows = await self._ask("ordered", collection_name, where, limit, order, shown)
             return plain.records(rows), None
-        start = plain.plain_id(offset)
+        start = plain_id(offset)
         rows, following = await self._ask("scroll", collection_name, where, limit, start, shown)
         return plain.records(rows), following
 

@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.hosting.wire import error_out, pack
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query
+from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query, plain_id
 from mcp_server_qdrant.qdrant.edge.payload import lightened
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
@@ -306,7 +306,7 @@ def _payloads(
     for part, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
         # All exist, as a rule: asking each record for its id takes as long as reading it.
         same = len(records) == len(part)
-        known = part if same else [types.from_id(record.id) for record in records]
+        known = part if same else [plain_id(record.id) for record in records]
         found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
         yield
     return found

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from pydantic import BaseModel, PrivateAttr, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.edge.check import plain_payload
+from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -18,29 +18,12 @@ Point = tuple[int | str, Any, dict[str, Any] | None]
 class Beginnings(models.PayloadSelectorInclude):
     """The values at some paths; of their texts the embedded engine sends the beginning only."""
 
-    _longest: int = PrivateAttr(0)
-
-    @classmethod
-    def of(cls, paths: Iterable[str], longest: int) -> "Beginnings":
-        """Of `longest` characters."""
-        made = cls(include=list(paths))
-        made._longest = longest
-        return made
-
-    @property
-    def longest(self) -> int:
-        """Characters of a text."""
-        return self._longest
+    longest: int = Field(exclude=True)  # characters; no server is told
 
 
 def plain(value: Any) -> Any:
     """A model, or a value that holds models, as REST-shaped data without empty fields."""
     return to_jsonable_python(value, by_alias=True, exclude_none=True)
-
-
-def plain_id(point_id: Any) -> int | str:
-    """An id; the check of its value comes later."""
-    return str(point_id) if isinstance(point_id, UUID) else point_id
 
 
 def plain_vector(vector: Any) -> Any:

@@ -10,7 +10,7 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids, check_names
+from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids, check_names, plain_id
 from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shards, View
 from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
@@ -84,10 +84,10 @@ class Reads:
             if len(ids) > limit:
                 break
             yield
-        following = types.from_id(ids[limit]) if len(ids) > limit else None
+        following = plain_id(ids[limit]) if len(ids) > limit else None
         del ids[limit:]
         if shown[:2] == (False, False):
-            return [(types.from_id(point), None, None) for point in ids], following
+            return [(plain_id(point), None, None) for point in ids], following
         return (yield from _rows(view, ids, shown)), following
 
     def ordered(
@@ -118,7 +118,7 @@ class Reads:
         view = self._at(name)
         narrow = yield from narrowed(view, where)
         request = edge.FacetRequest(key, limit=_positive(limit), exact=True, filter=narrow)
-        return [(types.from_id(hit.value), hit.count) for hit in view.engine.facet(request).hits]
+        return [(plain_id(hit.value), hit.count) for hit in view.engine.facet(request).hits]
 
     def _at(self, name: str) -> View:
         return View(self._shards, name)

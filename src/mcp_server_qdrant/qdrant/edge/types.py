@@ -5,11 +5,11 @@ Every filter of qdrant_client 1.20 but slices is known; what else comes is refus
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import UUID
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import InvalidFilter
+from mcp_server_qdrant.qdrant.edge.check import plain_id
 from mcp_server_qdrant.qdrant.edge.payload import begun
 
 
@@ -190,11 +190,6 @@ def to_point(plain: tuple[Any, Any, Any]) -> edge.Point:
     return edge.Point(point_id, to_vectors(vector), payload)
 
 
-def from_id(point_id: Any) -> int | str:
-    """Ids travel as integers or texts."""
-    return str(point_id) if isinstance(point_id, UUID) else point_id
-
-
 def from_vectors(vector: Any) -> Any:
     """Vectors of a result as plain data."""
     if isinstance(vector, dict):
@@ -207,4 +202,4 @@ def from_vectors(vector: Any) -> Any:
 def from_record(record: edge.Record, longest: int | None = None) -> tuple[Any, ...]:
     """`(id, payload, vector)`; of texts `longest` characters."""
     payload = record.payload if longest is None else begun(record.payload, longest)
-    return from_id(record.id), payload, from_vectors(record.vector)
+    return plain_id(record.id), payload, from_vectors(record.vector)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.hosting.service import Faults, Service
+from mcp_server_qdrant.hosting.service import Service
 
 WIRE = 7
 NAME = "engine-host"
@@ -14,13 +14,6 @@ WRITES = frozenset(
         *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
         *("upsert", "update_vectors", "delete", "set_payload", "delete_payload", "accept_loss"),
     }
-)
-FAULTS = Faults(
-    called="The embedded engine",
-    folder="The data folder",
-    setting="QDRANT_LOCAL_PATH",
-    unavailable=EngineUnavailable,
-    late=EngineTimeout,
 )
 
 
@@ -62,7 +55,11 @@ def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "
         name=NAME,
         wire=WIRE,
         options=(options or EdgeOptions()).dumps(),
-        faults=FAULTS,
+        called="The embedded engine",
+        place="The data folder",
+        setting="QDRANT_LOCAL_PATH",
+        error=EngineUnavailable,
+        late=EngineTimeout,
         once_only=lambda operation, _: operation == "drop",
         changes=WRITES.__contains__,
     )

@@ -17,7 +17,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -71,15 +70,6 @@ def is_local_mode(folder: Path) -> bool:
     return (folder / META).is_file()
 
 
-@dataclass(frozen=True, slots=True)
-class LocalPoint:
-    """One point: its id in its one spelling, its vectors in qdrant-client's models."""
-
-    id: PointId
-    vector: Any
-    payload: Payload
-
-
 class LocalFiles:
     """The collections of such a folder, which may be in use meanwhile.
 
@@ -128,13 +118,13 @@ class LocalFiles:
         ids: Sequence[PointId],
         *,
         vectors: bool = False,  # noqa: ARG002 - they are in the same row
-    ) -> list[LocalPoint]:
+    ) -> list[Any]:
         """Whole points."""
         await self.count(name)
         rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
         return await asyncio.to_thread(self._read, name, rows)
 
-    def _read(self, name: str, rows: Sequence[int]) -> list[LocalPoint]:
+    def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, storage = self._shapes[name], self._storage(name)
         question = "SELECT point FROM points WHERE rowid = ?"
         try:
@@ -145,7 +135,7 @@ class LocalFiles:
 
     def _scan(self, name: str) -> dict[PointId, int]:
         """Id -> row; the latest of several rows, as local mode has it."""
-        rows: dict[PointId, int] = {}
+        rows: dict[Any, int] = {}
         damaged = 0
         try:
             found = self._storage(name).execute("SELECT rowid, point FROM points ORDER BY 1 DESC")
@@ -204,25 +194,15 @@ def _shape(config: Mapping[str, Any]) -> Shape:
     )
 
 
-def _point(row: bytes, shape: Shape) -> LocalPoint:
-    """The point of a row, checked as if it were to be stored. Damage raises any exception."""
+def _point(row: bytes, shape: Shape) -> models.PointStruct:
+    """The point of a row, checked as if it were to be stored. Damage raises any exception.
+
+    Its id is in its one spelling.
+    """
     found = _Reader(io.BytesIO(row)).load()
     if not isinstance(found, models.PointStruct):
         raise pickle.UnpicklingError("not a point")
-    point = LocalPoint(
-        found.id if isinstance(found.id, int) else str(UUID(str(found.id))),
-        plain_vectors(found.vector),
-        plain_payload(found.payload or {}),
-    )
-    check_points([(point.id, point.vector, point.payload)], shape.declared())
-    return LocalPoint(point.id, _foreign(point.vector), point.payload)
-
-
-def _foreign(vectors: Any) -> Any:
-    """The vectors in qdrant-client's models again."""
-    if not isinstance(vectors, dict):
-        return vectors
-    return {
-        name: models.SparseVector.model_validate(vector) if isinstance(vector, dict) else vector
-        for name, vector in vectors.items()
-    }
+    point = found.id if isinstance(found.id, int) else str(UUID(str(found.id)))
+    vectors, payload = plain_vectors(found.vector), plain_payload(found.payload or {})
+    check_points([(point, vectors, payload)], shape.declared())
+    return models.PointStruct(id=point, vector=vectors, payload=payload)

@@ -255,46 +255,27 @@ class TenantClient:
         return value
 
     async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[Any],
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
+        self, collection_name: str, ids: Sequence[Any], **shown: Any
     ) -> list[models.Record]:
         """The points of these ids that the tenant may read."""
         if not ids:
             return []
         these = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
-        records, _ = await self.scroll(
-            collection_name,
-            these,
-            limit=len(ids),
-            with_payload=with_payload,
-            with_vectors=with_vectors,
-        )
+        records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
         return records
 
     async def scroll(
         self,
         collection_name: str,
         scroll_filter: models.Filter | None = None,
-        limit: int = 10,
         order_by: Any = None,
-        offset: Any = None,
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
+        **page: Any,
     ) -> tuple[list[models.Record], Any]:
         """One page of the tenant's points."""
         if order_by is not None:
             check_key(getattr(order_by, "key", order_by), self._tenant.hidden)
         records, following = await self._inner.scroll(
-            collection_name,
-            self._guarded(scroll_filter),
-            limit=limit,
-            order_by=order_by,
-            offset=offset,
-            with_payload=with_payload,
-            with_vectors=with_vectors,
+            collection_name, self._guarded(scroll_filter), order_by=order_by, **page
         )
         for record in records:
             record.payload = self._tenant.shown(record.payload)
