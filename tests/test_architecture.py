@@ -38,8 +38,9 @@ TOP = {"__main__.py": ("cli",), "__init__.py": ()}
 
 # Files that may import less than their room: other rooms, and files of their own by path.
 NARROWER: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("core/access.py", "core/deadline.py", "core/errors.py"), ()),
-    **dict.fromkeys(("core/lean.py", "core/models.py", "core/ownership.py"), ()),
+    **dict.fromkeys(("core/context.py", "core/errors.py", "core/lean.py"), ()),
+    **dict.fromkeys(("core/models.py", "core/ownership.py"), ()),
+    **dict.fromkeys(("core/access.py", "core/deadline.py"), ("core/context.py",)),
     "core/datatypes.py": ("core/models.py",),
     "core/logs.py": ("core/telemetry.py",),
     "core/fields.py": ("core/notation.py",),
@@ -47,7 +48,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "core/maps.py": ("core/datatypes.py", "core/find.py"),
     "core/notation.py": ("core/datatypes.py",),
     **dict.fromkeys(("core/gather.py", "core/tasks.py"), ("core/errors.py",)),
-    "core/telemetry.py": ("core/datatypes.py",),
+    "core/telemetry.py": ("core/context.py", "core/datatypes.py"),
     "core/writes.py": ("core/datatypes.py", "core/models.py"),
     # Only to name the classes that they are given: nothing of it is imported at run time.
     "tools/services.py": ("qdrant", "search", "ingest", "projection"),

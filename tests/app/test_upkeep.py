@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.app.upkeep import import_local_mode
-from mcp_server_qdrant.core.errors import DiskFull
+from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode
+from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import FakeEncoder
@@ -165,3 +165,12 @@ async def test_servers_that_start_at_once_import_once(tmp_path):
         assert len(await points(one)) == len(TEXTS)
         made = [c for each in (one, two, three) for c in each.calls if c[0] == "create_collection"]
         assert made == [("create_collection", "notes")]
+
+
+@pytest.mark.parametrize("name", ["other", "notes-old"])
+def test_commands_keep_to_the_allowed_collections(name):
+    settings = make_settings(qdrant_collections=("notes*", "-*-old"))
+    check_visible("notes-new", settings)
+
+    with pytest.raises(RequestError, match="is not among QDRANT_COLLECTIONS"):
+        check_visible(name, settings)

@@ -8,7 +8,8 @@ import uvicorn
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
 from mcp_server_qdrant.http.drain import Server
 from mcp_server_qdrant.http.limits import HEALTH, PATIENCE, Limits
-from mcp_server_qdrant.http.load import IDLE_SECONDS, Bounds, Load, Places, Sessions
+from mcp_server_qdrant.http.load import IDLE_SECONDS, Load, Places, Sessions
+from mcp_server_qdrant.settings.http import HttpLimits
 from tests.asgi import Exchange, Work, turn
 from tests.support import Clock
 
@@ -18,7 +19,7 @@ def limited(
 ) -> tuple[Limits, Load, list[str]]:
     refused: list[str] = []
     bounds = {"calls": 2, "streams": 1, "share": 1.0} | limits
-    load = load or Load(Bounds(**bounds))
+    load = load or Load(HttpLimits(**bounds))
     return Limits(work, load, 1_000_000, refused=refused.append), load, refused
 
 
@@ -200,7 +201,7 @@ async def test_an_open_stream_is_ended_as_one_that_is_complete():
 
 async def test_calls_whose_request_is_over_count_as_well():
     under_way = {None: 2, "127.0.0.1": 1}
-    app, _, refused = limited(Work(), Load(Bounds(calls=2, share=1), under_way.get))
+    app, _, refused = limited(Work(), Load(HttpLimits(calls=2, share=1), under_way.get))
 
     others = await post(app, "/messages/").done()
     under_way["127.0.0.1"] = 2
@@ -399,7 +400,7 @@ async def test_a_body_that_trickles_gives_way_where_there_is_no_room():
     clock, work, refused = Clock(), Work(), []
     work.go.set()
     app = Limits(
-        *(work, Load(Bounds(calls=2, share=0.5)), 1000), refused=refused.append, clock=clock
+        *(work, Load(HttpLimits(calls=2, share=0.5)), 1000), refused=refused.append, clock=clock
     )
     first, second = by(app, "red"), by(app, "blue")
     await turn()

@@ -16,7 +16,7 @@ from mcp_server_qdrant.http.page import routes as http_viz
 from mcp_server_qdrant.http.page.desk import Desk
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.tools.toolset import Options, make_tools
+from mcp_server_qdrant.tools.toolset import make_tools
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.server import Extend
@@ -63,16 +63,14 @@ def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> Non
 
 def page_of(settings: Settings) -> "Extend":
     """A function that adds /viz to a server."""
-    return partial(_add_page, settings, options_of(settings))
+    return partial(_add_page, settings)
 
 
 def _add_page(
-    settings: Settings,
-    options: Options,
-    mcp: MCPServer[Any],
-    services: Callable[[], Awaitable["Services"]],
+    settings: Settings, mcp: MCPServer[Any], services: Callable[[], Awaitable["Services"]]
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
+    options = options_of(settings)
     defaults = {
         "version": __version__,
         "limit": settings.qdrant_search_limit,

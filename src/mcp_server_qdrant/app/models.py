@@ -6,11 +6,7 @@ from functools import partial
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
-from mcp_server_qdrant.encoders.choice import (
-    PREFIX_KEY,
-    PROVIDER_KEY,
-    Choice,
-)
+from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
@@ -27,6 +23,7 @@ from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.search.rerank import Bounds as RerankBounds
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.values import revealed
 
 # Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
 SHARE = 48
@@ -64,8 +61,7 @@ def inference_headers(settings: Settings) -> dict[str, str] | None:
     """Headers of requests to a Qdrant server that encodes texts; None where it does not."""
     if not settings.serves("qdrant"):
         return None
-    key = settings.embedding_api_key
-    return key_header(settings.chosen_model, key.get_secret_value() if key else None)
+    return key_header(settings.chosen_model, revealed(settings.embedding_api_key))
 
 
 async def blueprint(
@@ -146,7 +142,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
     """The reranker as configured; None where there is to be none."""
-    provider, key = settings.rerank_provider, settings.rerank_api_key
+    provider = settings.rerank_provider
     if provider == "none":
         return None
     if provider == "fastembed" or (provider is None and settings.rerank_url is None):
@@ -157,7 +153,7 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
         settings.rerank_url,
         speech=provider,
         model=settings.rerank_model,
-        api_key=key.get_secret_value() if key else None,
+        api_key=revealed(settings.rerank_api_key),
     )
 
 

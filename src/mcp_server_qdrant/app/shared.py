@@ -28,6 +28,7 @@ from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
 from mcp_server_qdrant.qdrant.trips import EdgeQueries
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
+from mcp_server_qdrant.settings.values import revealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +171,9 @@ class Shared:
 
 
 def _check(settings: Settings) -> HitCheck | None:
-    key = settings.tenant_check_key
     if settings.tenant_check_url is None:
         return None
-    return HitCheck(
-        settings.tenant_check_url,
-        key.get_secret_value() if key else None,
-    )
+    return HitCheck(settings.tenant_check_url, revealed(settings.tenant_check_key))
 
 
 async def _version(client: Any) -> str:

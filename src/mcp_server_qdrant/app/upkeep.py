@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, RequestError
+from mcp_server_qdrant.core.notation import listed_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
 from mcp_server_qdrant.qdrant.remote import Cluster
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.values import revealed
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
 SHARDS = "shards"  # in folders of the embedded engine alone
@@ -106,10 +107,9 @@ async def own_client(
     settings: Settings, timeout: float, cluster: Cluster | None = None
 ) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    key = settings.qdrant_api_key
     return await open_client(
         url=settings.qdrant_url,
-        api_key=key.get_secret_value() if key else None,
+        api_key=revealed(settings.qdrant_api_key),
         prefer_grpc=settings.cluster.grpc,
         local_path=settings.local_path,
         timeout=timeout,
@@ -126,10 +126,9 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
             raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     if kind(where) != "url":
         return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
-    key = settings.qdrant_other_api_key
     return await open_client(
         url=where,
-        api_key=key.get_secret_value() if key else None,
+        api_key=revealed(settings.qdrant_other_api_key),
         prefer_grpc=settings.cluster.grpc,
         local_path=Path(where),
         timeout=PATIENCE,
@@ -139,7 +138,7 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
 def check_visible(name: str, settings: Settings) -> None:
     """Refuse a collection of the server's engine that its allow-list keeps out of sight."""
     allowed = settings.qdrant_collections
-    if allowed and not any(name == glob or fnmatchcase(name, glob) for glob in allowed):
+    if allowed and not listed_in(allowed, name):
         raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
 
 

@@ -1,10 +1,12 @@
 """The caller: set once per call at the edge, read below the tool layer."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+
+from mcp_server_qdrant.core.context import holding
 
 READ, WRITE, ADMIN = "read", "write", "admin"
 
@@ -31,11 +33,6 @@ def caller() -> Caller | None:
     return _CALLER.get()
 
 
-@contextlib.contextmanager
-def calling(who: Caller | None) -> Iterator[None]:
+def calling(who: Caller | None) -> AbstractContextManager[None]:
     """Everything inside, tasks and threads started from it too, is done for `who`."""
-    token = _CALLER.set(who)
-    try:
-        yield
-    finally:
-        _CALLER.reset(token)
+    return holding(_CALLER, who)

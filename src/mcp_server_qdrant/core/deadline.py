@@ -1,21 +1,17 @@
 """The deadline of the current work: set where it is requested, read by the engine."""
 
-import contextlib
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+
+from mcp_server_qdrant.core.context import holding
 
 _END: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
-@contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
+def within(seconds: float) -> AbstractContextManager[None]:
     """Everything inside, tasks started from it too, is of no use later than in so many seconds."""
-    token = _END.set(time.monotonic() + seconds)
-    try:
-        yield
-    finally:
-        _END.reset(token)
+    return holding(_END, time.monotonic() + seconds)
 
 
 def left() -> float | None:

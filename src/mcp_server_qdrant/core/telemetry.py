@@ -1,13 +1,13 @@
 """Measurements of a call in progress; there are none until a server asks for them."""
 
-import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
+from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.core.datatypes import Status
 
 Phase = Literal["embed", "probe", "retrieve", "rank", "rerank"]
@@ -17,28 +17,15 @@ Outcome = Literal["ok", "rejected", "failed", "crashed", "cancelled"]
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
-class Recorder(Protocol):
-    """A record of the phases and outcomes of searches."""
+class Recorder:
+    """A record of the phases and outcomes of searches; this one keeps nothing."""
 
-    def phase(self, name: Phase) -> AbstractContextManager[object]:
+    def phase(self, name: Phase) -> AbstractContextManager[object]:  # noqa: ARG002
         """Everything inside is this phase of the search."""
+        return nullcontext()
 
     def fared(self, statuses: Iterable[Status]) -> None:
         """Record the outcome of a search in each collection."""
-
-
-class Unrecorded:
-    """Measures nothing."""
-
-    def __init__(self) -> None:
-        self._nothing = nullcontext()
-
-    def phase(self, name: Phase) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing."""
-        return self._nothing
-
-    def fared(self, statuses: Iterable[Status]) -> None:
-        """Nothing."""
 
 
 @dataclass(slots=True)
@@ -53,14 +40,9 @@ _CALL: ContextVar[Call | None] = ContextVar("call", default=None)
 _REQUEST: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 
-@contextlib.contextmanager
-def within_call(call: Call) -> Iterator[None]:
+def within_call(call: Call) -> AbstractContextManager[None]:
     """Everything inside is this call."""
-    token = _CALL.set(call)
-    try:
-        yield
-    finally:
-        _CALL.reset(token)
+    return holding(_CALL, call)
 
 
 def record_outcome(outcome: Outcome) -> None:
@@ -75,14 +57,9 @@ def sane_id(given: str | None) -> str | None:
     return given if given and _SANE_ID.fullmatch(given) else None
 
 
-@contextlib.contextmanager
-def within_request(request_id: str) -> Iterator[None]:
+def within_request(request_id: str) -> AbstractContextManager[None]:
     """Everything inside, tasks started from it too, is done for this request."""
-    token = _REQUEST.set(request_id)
-    try:
-        yield
-    finally:
-        _REQUEST.reset(token)
+    return holding(_REQUEST, request_id)
 
 
 def request_id() -> str | None:

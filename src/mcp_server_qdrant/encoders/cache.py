@@ -3,11 +3,12 @@
 import asyncio
 from array import array
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 
+from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.encoders.encoder import Vector
 
 Key = tuple[str, str]  # owner and text of a query
@@ -15,14 +16,9 @@ Key = tuple[str, str]  # owner and text of a query
 _OWNER: ContextVar[str] = ContextVar("owner", default="")
 
 
-@contextmanager
-def remembered_for(owner: str) -> Iterator[None]:
+def remembered_for(owner: str) -> AbstractContextManager[None]:
     """Queries are remembered for this owner alone: the time of an answer tells of them."""
-    token = _OWNER.set(owner)
-    try:
-        yield
-    finally:
-        _OWNER.reset(token)
+    return holding(_OWNER, owner)
 
 
 class QueryCache:

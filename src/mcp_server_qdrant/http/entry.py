@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.values import revealed
 
 PROBES = ("/healthz", "/readyz")
 
@@ -51,8 +52,7 @@ def _verifier(settings: Settings) -> Verifier | None:
     if settings.auth_mode == "token":
         from mcp_server_qdrant.http.auth.tokens import NamedTokens
 
-        single = settings.auth_token.get_secret_value() if settings.auth_token else None
-        return NamedTokens(settings.auth_tokens_file, single)
+        return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         from mcp_server_qdrant.http.auth.jwks import Keys
         from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected

@@ -5,13 +5,13 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
+from mcp_server_qdrant.settings.http import HttpLimits
 
 IDLE_SECONDS = 1800.0  # after which an unused session is ended
 
@@ -27,16 +27,6 @@ Refusal = Literal[
     "too_slow",
 ]
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The most of each kind at once; `share`, from 0 to 1, is the part that one caller may have."""
-
-    calls: int = 64
-    streams: int = 1000
-    sessions: int = 1000
-    share: float = 0.5
 
 
 def holder(scope: Scope) -> str:
@@ -168,9 +158,10 @@ class Load:
     """
 
     def __init__(
-        self, bounds: Bounds | None = None, background: Callable[[str | None], int] = lambda _: 0
+        self,
+        bounds: HttpLimits = HttpLimits(),  # noqa: B008 - it is frozen
+        background: Callable[[str | None], int] = lambda _: 0,
     ) -> None:
-        bounds = bounds or Bounds()
         self.draining = False
         self.calls = Places(bounds.calls, bounds.share, "own_calls", "busy")
         self.streams = Places(bounds.streams, bounds.share, "own_streams", "streams")

@@ -3,14 +3,23 @@
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
+from typing_extensions import override
 
 from mcp_server_qdrant.core.access import CALLER, Caller
-from mcp_server_qdrant.core.telemetry import Call, Outcome, Phase, within_call, within_request
+from mcp_server_qdrant.core.datatypes import Status
+from mcp_server_qdrant.core.telemetry import (
+    Call,
+    Outcome,
+    Phase,
+    Recorder,
+    within_call,
+    within_request,
+)
 from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.metrics import Metrics
 from mcp_server_qdrant.http.requests import REQUEST_ID
@@ -20,17 +29,20 @@ logger = logging.getLogger(__name__)
 Next = Callable[[Any], Awaitable[Any]]
 
 
-class Telemetry:
-    """A `Recorder` of searches, and an MCP middleware around each tool call."""
+class Telemetry(Recorder):
+    """A record of searches, and an MCP middleware around each tool call."""
 
     def __init__(self, metrics: Metrics, *, traced: bool = False) -> None:
         self._metrics = metrics
         self._traced = traced
-        self.fared = metrics.fared
 
+    @override
+    def fared(self, statuses: Iterable[Status]) -> None:
+        self._metrics.fared(statuses)
+
+    @override
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Everything inside is this phase of a search."""
         with tracing.phase(name) if self._traced else nullcontext(), self._metrics.phase(name):
             yield
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mcp_server_qdrant.core.access import ADMIN, caller
 from mcp_server_qdrant.http.health import Health, Opening, healthz, opened
-from mcp_server_qdrant.http.load import Bounds, Load
+from mcp_server_qdrant.http.load import Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.http.telemetry import Telemetry
 from mcp_server_qdrant.settings.environment import Settings
@@ -26,14 +26,7 @@ class Watch:
     def __init__(
         self, settings: Settings, background: Callable[[str | None], int] = lambda _: 0
     ) -> None:
-        limits = settings.http_limits
-        bounds = Bounds(
-            limits.calls,
-            limits.streams,
-            limits.sessions,
-            limits.share,
-        )
-        self.load = Load(bounds, background)
+        self.load = Load(settings.http_limits, background)
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.

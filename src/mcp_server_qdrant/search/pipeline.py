@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
-from mcp_server_qdrant.core.telemetry import Recorder, Unrecorded
+from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
@@ -79,7 +79,7 @@ class Pipeline:
     rerank: Rerank
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     now: Callable[[], datetime] = this_hour
-    recorder: Recorder = field(default_factory=Unrecorded)
+    recorder: Recorder = field(default_factory=Recorder)
     leftovers: Callable[[Sequence[Document]], None] = lambda _: None
     _reasons: dict[str, str | None] = field(default_factory=dict)  # of degraded collections
 

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
-from pydantic_settings import NoDecode
+from pydantic import BaseModel, Field
 
 from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Group, pairs
+from mcp_server_qdrant.settings.values import Group
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -36,7 +35,7 @@ class Cluster(Group):
 class ClusterSettings(BaseModel):
     """The settings of a server; the embedded engine has none of them."""
 
-    cluster: Annotated[Cluster, NoDecode, BeforeValidator(pairs)] = variable(
+    cluster: Cluster = variable(
         "QDRANT_CLUSTER",
         Cluster(),
         "Requests to a Qdrant server, and parameters of its new collections.",

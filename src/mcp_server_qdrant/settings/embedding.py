@@ -3,11 +3,10 @@
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.sources import WholePath
-from mcp_server_qdrant.settings.values import Folder, Group, Positive, Url, pairs
+from mcp_server_qdrant.settings.values import Folder, Group, Positive, Url, pairs, revealed
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -94,15 +93,13 @@ class EmbeddingSettings(BaseModel):
         None,
         "Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL.",
     )
-    collection_models: Annotated[
-        tuple[tuple[str, str], ...], NoDecode, BeforeValidator(_mapping)
-    ] = variable(
+    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_mapping)] = variable(
         "COLLECTION_MODELS",
         (),
         "Models of single collections: `name=model` separated by commas, or JSON. Names may be "
         "globs, models may be `openai:model`.",
     )
-    embedding_options: Annotated[EmbeddingOptions, NoDecode, BeforeValidator(pairs)] = variable(
+    embedding_options: EmbeddingOptions = variable(
         "EMBEDDING_OPTIONS", EmbeddingOptions(), "Options of embedding."
     )
 
@@ -143,7 +140,7 @@ class EmbeddingSettings(BaseModel):
             key = own
         else:
             key = openai or own if self.embedding_provider == "auto" else own or openai
-        return key.get_secret_value() if key else None
+        return revealed(key)
 
     def serves(self, provider: str) -> bool:
         """True if a provider is configured: for all collections, or for one by name."""

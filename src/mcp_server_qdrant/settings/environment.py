@@ -70,6 +70,7 @@ class Settings(
     """All settings of the server, read once at start."""
 
     model_config = SettingsConfigDict(
+        enable_decoding=False,  # the types read their own notation
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,

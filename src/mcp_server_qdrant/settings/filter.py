@@ -4,7 +4,6 @@ import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.core.fields import variable
 
@@ -57,10 +56,10 @@ class FilterSettings(BaseModel):
         None,
         "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
     )
-    filterable_fields: Annotated[
-        tuple[FilterableField, ...], NoDecode, BeforeValidator(_json_list)
-    ] = variable(
-        "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
+    filterable_fields: Annotated[tuple[FilterableField, ...], BeforeValidator(_json_list)] = (
+        variable(
+            "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
+        )
     )
 
     @property

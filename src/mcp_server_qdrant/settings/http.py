@@ -3,10 +3,9 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
-from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Group, pairs
+from mcp_server_qdrant.settings.values import Group
 
 
 class HttpLimits(Group):
@@ -51,9 +50,7 @@ class HttpSettings(BaseModel):
         False,
         "Keep no sessions, so that any of several servers can answer any request.",
     )
-    http_limits: Annotated[HttpLimits, NoDecode, BeforeValidator(pairs)] = variable(
-        "HTTP_LIMITS", HttpLimits(), "Limits of a server over HTTP."
-    )
+    http_limits: HttpLimits = variable("HTTP_LIMITS", HttpLimits(), "Limits of a server over HTTP.")
     log_format: Literal["text", "json"] = variable(
         "LOG_FORMAT", "text", "`json`: one object per line, with request ids."
     )

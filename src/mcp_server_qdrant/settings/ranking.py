@@ -3,10 +3,9 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Folder, Group, Names, Positive, Url, pairs
+from mcp_server_qdrant.settings.values import Folder, Group, Names, Positive, Url
 
 TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")
 SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
@@ -40,13 +39,11 @@ def _by_size(value: Any) -> Any:
 class RankingSettings(BaseModel):
     """The ranking, as far as only the operator sets it."""
 
-    hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], NoDecode, BeforeValidator(_by_size)] = (
-        variable(
-            "HYBRID_ALPHA",
-            ((0, 0.5),),
-            "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
-            "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
-        )
+    hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], BeforeValidator(_by_size)] = variable(
+        "HYBRID_ALPHA",
+        ((0, 0.5),),
+        "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
+        "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
     )
     priority_order: Names = variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
@@ -81,9 +78,7 @@ class RankingSettings(BaseModel):
     rerank_api_key: SecretStr | None = variable(
         "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
     )
-    rerank_limits: Annotated[RerankLimits, NoDecode, BeforeValidator(pairs)] = variable(
-        "RERANK_LIMITS", RerankLimits(), "Limits of reranking."
-    )
+    rerank_limits: RerankLimits = variable("RERANK_LIMITS", RerankLimits(), "Limits of reranking.")
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

@@ -4,7 +4,6 @@ import json
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.core.notation import name_fault
@@ -53,7 +52,7 @@ def _json(value: Any) -> Any:
 class SyncSettings(BaseModel):
     """Folders that the server keeps in step with collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], NoDecode, BeforeValidator(_json)] = variable(
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_json)] = variable(
         "SYNC_SOURCES",
         (),
         'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`. '

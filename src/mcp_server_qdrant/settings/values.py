@@ -3,8 +3,15 @@
 import json
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_settings import NoDecode
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    model_validator,
+)
 
 from mcp_server_qdrant.settings.sources import WholePath
 
@@ -35,6 +42,11 @@ def pairs(value: Any) -> Any:
     return {name.strip(): text.strip() for name, _, text in split}
 
 
+def revealed(secret: SecretStr | None) -> str | None:
+    """What a secret hides."""
+    return secret.get_secret_value() if secret else None
+
+
 def _web(value: str) -> str:
     if not value.startswith(("http://", "https://")):
         raise ValueError("must be a URL such as http://host:8080/path")
@@ -47,7 +59,7 @@ def _folder(path: WholePath) -> WholePath:
     return path
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Url = Annotated[str, AfterValidator(_web)]
 Folder = Annotated[WholePath, AfterValidator(_folder)]
@@ -57,6 +69,11 @@ class Group(BaseModel):
     """Settings that share one variable: `name=value,name=value`, or a JSON object."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, value: Any) -> Any:
+        return pairs(value)
 
     def __str__(self) -> str:
         """As the variable would be written; what has no value is left out."""

@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
+from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
@@ -123,11 +124,8 @@ class Desk:
         if not isinstance(body, dict):
             raise RequestError("search must be an object.")
         noted: list[SearchRequest] = []
-        reset = _NOTED.set(noted)
-        try:
+        with holding(_NOTED, noted):
             await self._run("qdrant-find", self.arguments(body))
-        finally:
-            _NOTED.reset(reset)
         return noted[0]
 
     async def text(self, body: Mapping[str, Any]) -> dict[str, Any]:

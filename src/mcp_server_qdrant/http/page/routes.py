@@ -54,22 +54,14 @@ def calls(desk: Desk) -> dict[str, Endpoint]:
     return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}
 
 
-async def page(request: Request) -> Response:
-    """The page."""
-    return await _file(request, "index.html")
-
-
 async def home(_: Request) -> Response:
     """One address for the page: its files lie relative to it."""
     return RedirectResponse("../viz", headers=HEADERS)
 
 
 async def file(request: Request) -> Response:
-    """A file of the page."""
-    return await _file(request, request.path_params["name"])
-
-
-async def _file(request: Request, name: str) -> Response:
+    """A file of the page, by default the page itself."""
+    name = request.path_params.get("name", "index.html")
     try:
         response = await FILES.get_response(name, request.scope)
     except HTTPException:
@@ -80,7 +72,7 @@ async def _file(request: Request, name: str) -> Response:
     return response
 
 
-PAGES: dict[str, Endpoint] = {PAGE: page, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
+PAGES: dict[str, Endpoint] = {PAGE: file, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
 
 
 def _call(answer: Answer) -> Endpoint:
