@@ -14,13 +14,13 @@ from mcp_server_qdrant.encoders.language import likely, sure
         ("La copia de seguridad se ejecuta\ncada noche.", "spanish"),
         ("我们每天晚上都会备份所有的数据", "chinese"),
         ("Kopia zapasowa działa każdej nocy i jest sprawdzana rano.", "other"),
-        ("sudo apt", "unsure"),
-        ("", "unsure"),
-        ("\x00 \ud800", "unsure"),
+        ("sudo apt", None),
+        ("", None),
+        ("\x00 \ud800", None),
     ],
 )
 def test_a_text_has_a_language_where_that_is_certain(text, expected):
-    assert sure(text, "other", "unsure") == expected
+    assert sure(text, "other") == expected
 
 
 def test_the_likeliest_language_comes_first_and_others_share_a_name():
@@ -35,7 +35,7 @@ def test_without_a_model_no_language_is_certain(monkeypatch, tmp_path, caplog):
     language._model.cache_clear()
     monkeypatch.setattr(language, "MODEL", tmp_path / "missing.ftz")
     try:
-        assert sure("Die Sicherung läuft jede Nacht.", "other", "unsure") == "unsure"
+        assert sure("Die Sicherung läuft jede Nacht.", "other") is None
         assert likely("Die Sicherung läuft jede Nacht.", "other") == {}
         assert "all count as English" in caplog.text
     finally:

@@ -244,7 +244,7 @@ def _pipeline(
         queries,
         encoders.encode_query,
         TermWeights(bm25.words, queries, bm25.markers),
-        Speller(bm25.tokens, lexicon, encoders.default.common),
+        Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         TagIndex(facets.tags, bm25.tokens),
         Texts(document, title_of, bm25.text_tokens),
         Limits(

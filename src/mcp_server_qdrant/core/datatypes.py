@@ -137,7 +137,8 @@ class Terms:
     collection -> the query vector that makes the engine return BM25 under that idf. `failures`
     maps a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights
     that a document can earn at most, where that is not the sum of `idf`. `unread` are collections
-    whose vocabulary was wanted and is not there yet.
+    whose vocabulary was wanted and is not there yet. `languages` are those of the texts there,
+    besides English.
     """
 
     query: str
@@ -148,6 +149,7 @@ class Terms:
     ceiling: float | None = None
     corrections: tuple[Correction, ...] = ()
     unread: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

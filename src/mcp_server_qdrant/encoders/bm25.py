@@ -77,6 +77,10 @@ class Bm25Encoder:
         """The distinct terms of a text that is read, not asked."""
         return self.tokens(text)
 
+    def language_of(self, text: str) -> str | None:  # noqa: ARG002 - there is one
+        """The language of a text where it is certain and matters."""
+        return None
+
     def words(
         self,
         query: str,

@@ -51,10 +51,10 @@ NAMES = {
 }
 
 
-def sure(text: str, other: str, unsure: str) -> str:
-    """The language of a text, `unsure` where that is not certain; `other`: it has no name here."""
+def sure(text: str, other: str) -> str | None:
+    """The language of a text, None where that is not certain; `other`: it has no name here."""
     language, share = next(_predicted(text, 1), ("", 0.0))
-    return NAMES.get(language, other) if share >= SURE else unsure
+    return NAMES.get(language, other) if share >= SURE else None
 
 
 def likely(text: str, other: str) -> Mapping[str, float]:

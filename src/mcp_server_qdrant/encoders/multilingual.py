@@ -42,7 +42,7 @@ class MultilingualBm25(Bm25Encoder):
 
     def encode_document(self, text: str) -> Sparse:
         """The terms of a document, stemmed in its language, with their weights; and its markers."""
-        language = sure(text, NEUTRAL, ENGLISH)
+        language = self.language_of(text) or ENGLISH
         if language == ENGLISH:
             return super().encode_document(text)
         vector = self._of(language).encode_document(text)
@@ -57,8 +57,11 @@ class MultilingualBm25(Bm25Encoder):
         """The distinct terms of a text, stemmed in its language."""
         if len(self._encoders) == 1:  # neither stored nor searched yet: English will do
             return self.tokens(text)
-        language = sure(text, NEUTRAL, ENGLISH)
-        return self.tokens(text) if language == ENGLISH else self._of(language).tokens(text)
+        return self._of(self.language_of(text) or ENGLISH).tokens(text)
+
+    def language_of(self, text: str) -> str | None:
+        """The language of a text; "none" is one without a stemmer, None an uncertain one."""
+        return sure(text, NEUTRAL)
 
     def words(self, query: str, languages: Collection[str] = ()) -> Sequence[tuple[int, ...]]:
         """The terms that each word of a query is searched as, in texts of these languages too.

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms
+from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.search.words.spelling import CORRECTED_WORDS, EXPANDED_WORDS, Speller, prose
 from mcp_server_qdrant.search.words.vocabulary import Variant, Vocabulary
 
@@ -111,6 +112,29 @@ async def test_a_word_that_a_vocabulary_has_is_known_though_no_probe_found_it():
     words = Words(notes=NOTES, plain={"bondary": 1})
 
     assert await corrected("bondary", "bondary", targets=[BOTH, UNPROBED], words=words) == "bondary"
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong", "languages", "expected"),
+    [
+        ("schreibe", "schreibe", (), "schreibe"),
+        ("schreibe", "schreibe", ("german",), "schreibe"),
+        ("wie schreibe ich einen Brief", "schreibe", (), "wie schreibe ich einen Brief"),
+        ("wie screibe ich einen Brief", "screibe", (), "wie screibe ich einen Brief"),
+        ("wie screibe ich einen Brief", "screibe", ("german",), "wie scribe ich einen Brief"),
+        ("recieve", "recieve", (), "receive"),  # which looks Spanish
+        ("how do we recieve it", "recieve", ("german",), "how do we receive it"),
+    ],
+)
+async def test_a_query_in_a_language_that_the_collections_lack_is_left_alone(
+    query, wrong, languages, expected
+):
+    words = Words(notes={"scribe": 3, "receive": 9})
+    speller = Speller(tokens, words, language=MultilingualBm25().language_of)
+
+    assert (await speller.correct(unknown(query, wrong, languages=languages), [BOTH]))[
+        0
+    ] == expected
 
 
 async def test_a_word_of_the_language_is_known_though_no_collection_has_it():

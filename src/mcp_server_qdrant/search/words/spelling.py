@@ -3,8 +3,9 @@
 Left alone: words that a probe found; words that the embedding model knows as one token, for a small
 collection lacks most words of its language, and "broken" is no misspelling of "broke"; words of
 fewer than 5 letters, in another alphabet than the Latin, or with capitals inside; and whatever
-looks like a name or a path, with a digit, an underscore, a dot or a slash in it. Similarity is
-Damerau-Levenshtein, at least 0.75. Source: DESIGN 3.4.
+looks like a name or a path, with a digit, an underscore, a dot or a slash in it; and queries in a
+language of which the collections have no text. Similarity is Damerau-Levenshtein, at least 0.75.
+Source: DESIGN 3.4.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary
 SHORTEST = 5
 CORRECTED_WORDS = 8
 EXPANDED_WORDS = 12
+ENGLISH = "english"
 VARIANTS = 3
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
@@ -35,7 +37,8 @@ Variants = Mapping[str, Sequence[Variant]]
 class Speller:
     """Corrects and expands queries.
 
-    `tokens` gives the BM25 terms of a text, `common` those of some words that the language has.
+    `tokens` gives the BM25 terms of a text, `common` those of some words that the language has,
+    `language` the name of a text's language where that is certain.
     """
 
     def __init__(
@@ -43,10 +46,12 @@ class Speller:
         tokens: Callable[[str], Collection[int]],
         lexicon: Lexicon,
         common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
+        language: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._tokens = tokens
         self._lexicon = lexicon
         self._common = common
+        self._language = language
 
     async def correct(
         self, terms: Terms, targets: Sequence[Target]
@@ -70,7 +75,21 @@ class Speller:
         known = await self._lexicon.of(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
-        return await asyncio.to_thread(corrected, terms.query, wrong, _all(known))
+        return await asyncio.to_thread(self._corrected, terms, wrong, _all(known))
+
+    def _corrected(
+        self, terms: Terms, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
+    ) -> tuple[str, tuple[Correction, ...]]:
+        """The corrected query, unless it was right in a language that the collections lack.
+
+        A misspelled English word may look like one of another language: corrected, it does not.
+        """
+        query, corrections = corrected(terms.query, wrong, vocabularies)
+        if corrections and (language := self._language(terms.query)) not in (None, ENGLISH):
+            known = {ENGLISH, language} if language in terms.languages else {ENGLISH}
+            if self._language(query) not in known:
+                return terms.query, ()
+        return query, corrections
 
     async def expand(
         self, query: str, targets: Sequence[Target]

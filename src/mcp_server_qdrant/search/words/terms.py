@@ -118,15 +118,16 @@ class TermWeights:
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
             failures=failures,
             ceiling=ceiling,
+            languages=languages,
         )
 
-    async def _languages(self, targets: Sequence[Target]) -> Sequence[str]:
+    async def _languages(self, targets: Sequence[Target]) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self._markers
         marked = [t for t in targets if any(term in self._fresh(t).idf for term in foreign)]
         await self._probe(marked, list(languages))
         known = [self._fresh(target).idf for target in marked]
-        return [name for term, name in languages.items() if any(term in idf for idf in known)]
+        return tuple(n for term, n in languages.items() if any(term in idf for idf in known))
 
     def _asked(
         self,
