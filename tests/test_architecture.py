@@ -65,7 +65,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
 }
 # Files that only these may import. Steps meet in the table of ranking.py alone.
 SHARED_BY_SEARCH = (
-    *("algorithm", "engine", "lift", "passage", "query", "texts"),
+    *("algorithm", "engine", "lift", "passage", "query", "sentences", "texts"),
     *("words/cache", "words/lexicon", "words/vocabulary"),
 )
 ONLY_BY = {

@@ -1,13 +1,15 @@
-"""The stretch of a text that answers."""
+"""The sentences of a text that answer."""
 
 import re
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Terms
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.passage import PASSAGE, passage
+from mcp_server_qdrant.search.passage import SHORT, WHOLE, Part, Words, passage
 
 BM25 = Bm25Encoder()
+ROOM = 200
 
 FILLER = "The quick brown fox jumps over the lazy dog while it rains. "
 ANSWER = "Restic prunes the repository on Sundays because the uplink is slow."
@@ -19,34 +21,30 @@ CHINESE = (
 )
 
 
-def tokens(text: str) -> tuple[int, ...]:
-    return BM25.encode_query(text).indices
-
-
-def idf_of(query: str, **weights: float) -> dict[int, float]:
+def words_of(query: str, **weights: float) -> Words:
     """Every term of the query weighs 1; words given by name weigh that much."""
-    idf = dict.fromkeys(tokens(query), 1.0)
+    idf = dict.fromkeys(BM25.tokens(query), 1.0)
     for word, weight in weights.items():
-        idf |= dict.fromkeys(tokens(word), weight)
-    return idf
+        idf |= dict.fromkeys(BM25.tokens(word), weight)
+    return Words(Terms(query, idf, {}), BM25.tokens)
 
 
-def shown(text: str, query: str, length: int = PASSAGE, **weights: float) -> str:
-    cut = passage(text, idf_of(query, **weights), tokens, length)
-    assert len(cut) <= length + 2  # the ellipses
-    assert cut.strip("…") in " ".join(text.split())
+def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
+    cut = passage([Part(text)], words_of(query, **weights), room)
+    assert len(cut) <= max(room, WHOLE) + 2  # the ellipses
+    assert [run for run in cut.strip("…").split(" … ") if run not in " ".join(text.split())] == []
     return cut
 
 
 def test_a_short_text_is_shown_whole_with_its_white_space_folded():
-    assert shown("  one\n\n two\tthree ", "nothing") == "one two three"
+    text = "one\n\n two\tthree  " * 21
+
+    assert shown(text, "nothing") == " ".join(text.split())
+    assert len(" ".join(text.split())) == 293 < WHOLE
 
 
-def test_the_sentence_that_answers_is_shown_with_what_follows():
-    cut = shown(LONG, "pruning the repository")
-
-    assert cut.startswith("…" + ANSWER)
-    assert cut.endswith("…")
+def test_one_sentence_is_shown_where_the_words_decide():
+    assert shown(LONG, "pruning the repository") == f"…{ANSWER}…"
 
 
 @pytest.mark.parametrize("place", [0, 1, 5, 9])
@@ -55,104 +53,129 @@ def test_the_sentence_is_found_wherever_it_stands(place):
     sentences[place] = ANSWER
     cut = shown(" ".join(sentences), "restic uplink")
 
-    assert ANSWER in cut
-    assert cut.startswith("…") == (place > 0)
-    assert cut.endswith("…") == (place < 9)
+    assert cut == ("…" if place > 0 else "") + ANSWER + ("…" if place < 9 else "")
+
+
+def test_several_sentences_are_shown_where_each_has_a_share():
+    text = f"{FILLER * 4}Red paint dries. {FILLER * 4}Blue paint sticks. {FILLER * 4}"
+
+    assert shown(text, "red blue") == "…Red paint dries. … Blue paint sticks.…"
 
 
 def test_a_rare_word_outweighs_two_common_ones():
     text = f"{FILLER * 4}Red and blue paint. {FILLER * 4}Only vermilion here. {FILLER * 4}"
 
-    assert "vermilion" in shown(text, "red blue vermilion", vermilion=3.0)
-    assert "Red and blue" in shown(text, "red blue vermilion", vermilion=1.5)
+    assert shown(text, "red blue vermilion", 30, vermilion=3.0) == "…Only vermilion here.…"
+    assert shown(text, "red blue vermilion", 30, vermilion=1.5) == "…Red and blue paint.…"
 
 
 def test_a_repeated_word_counts_once():
-    text = f"Paint paint paint paint. {FILLER * 4}Red paint dries. {FILLER * 4}"
+    text = f"Paint paint paint paint. {FILLER * 8}Red paint dries. {FILLER * 4}"
 
-    assert "Red paint dries." in shown(text, "red paint")
+    assert shown(text, "red paint", 30) == "…Red paint dries.…"
 
 
-def test_the_first_of_equal_sentences_is_shown():
-    text = f"{FILLER * 4}Blue one. {FILLER * 4}Blue two. {FILLER * 4}"
+def test_a_word_counts_by_the_letters_that_it_shares():
+    text = f"{FILLER * 4}Die Kaffeemaschine tropft. {FILLER * 4}"
 
-    assert "Blue one." in shown(text, "blue")
+    assert shown(text, "Kaffeemaschinen") == "…Die Kaffeemaschine tropft.…"
+    assert words_of("abcdefgh").share("abcdefxx") == pytest.approx((4 / 6) ** 2)
+    assert words_of("abcdefgh").share("abcdefgh") == 1
 
 
 def test_a_text_without_any_of_the_words_shows_its_beginning():
-    cut = shown(LONG, "zeppelin")
-
-    assert cut.startswith("The quick brown fox")
-    assert cut.endswith("…")
+    assert shown(LONG, "zeppelin", 400) == (FILLER * 3).strip() + "…"
+    assert 3 * len(FILLER) <= SHORT
 
 
-def test_a_long_sentence_is_cut_around_the_first_word_of_the_query():
+def test_the_answer_may_stand_in_another_part_that_was_found():
+    parts = [Part(FILLER * 6, 0.6, 0), Part(FILLER * 6 + ANSWER, 0.5, 900)]
+
+    assert passage(parts, words_of("restic uplink"), ROOM) == f"…{ANSWER}"
+
+
+def test_parts_that_overlap_are_one_text():
+    text = f"{FILLER * 6}{ANSWER} {FILLER * 6}"
+    middle = text.index("prunes")
+    parts = [Part(text[middle - 20 :], 0.6, middle - 20), Part(text[: middle + 9], 0.5, 0)]
+
+    assert passage(parts, words_of("restic uplink"), ROOM) == f"…{ANSWER}…"
+
+
+def test_of_sentences_alike_that_of_the_more_relevant_part_is_shown():
+    parts = [
+        Part(f"{FILLER * 4}Blue one.", 0.9, 500),
+        Part(f"Blue two. {FILLER * 4}", 0.4, 0),
+    ]
+
+    assert passage(parts, words_of("blue"), 20) == "…Blue one."
+
+
+def test_parts_whose_place_is_not_known_are_not_joined():
+    parts = [Part(FILLER * 6, 0.6), Part(ANSWER, 0.5)]
+
+    assert "Restic" not in passage(parts, words_of("restic"), ROOM)
+
+
+def test_a_row_is_shown_with_the_head_of_its_table_and_code_with_what_leads_to_it():
+    text = (
+        f"{FILLER * 4}\n\n## Plans\n\nThese are the plans.\n\n| name | keep |\n|---|---|\n"
+        f"| home | 7 |\n| work | 30 |\n\nPrune by hand:\n\n```sh\nrestic prune\n```\n\n{FILLER * 4}"
+    )
+    rows = "…## Plans These are the plans. | name | keep | … | work | 30 |…"
+
+    assert passage([Part(text)], words_of("work"), ROOM) == rows
+    assert passage([Part(text)], words_of("restic"), ROOM) == "…Prune by hand: restic prune…"
+
+
+def test_rules_and_fences_alone_are_shown_as_they_are():
+    assert passage([Part("```\n" + "---\n" * 200)], words_of("restic"), ROOM).startswith("``` ---")
+
+
+def test_a_long_sentence_is_cut_where_it_has_most_of_the_query():
     text = ", ".join(["fox and dog"] * 60) + ", then restic, " + ", ".join(["cat and cow"] * 60)
-    cut = shown(text, "restic")
+    cut = shown(text, "restic dog")
 
     assert "restic" in cut
+    assert "dog" in cut
     assert cut.startswith("…")
     assert cut.endswith("…")
 
 
 def test_words_are_not_cut():
     text = ", ".join(f"word{n}" for n in range(200)) + ", restic, tail " * 40
-    words = set(re.findall(r"\w+", text))
+    found = set(re.findall(r"\w+", text))
 
-    assert set(re.findall(r"\w+", shown(text, "restic"))) <= words
-
-
-@pytest.mark.parametrize("name", ["renew.sh", "0.18", "example.org"])
-def test_a_stop_inside_a_word_ends_no_sentence(name):
-    text = f"{FILLER * 4}Before {name} after it comes restic. {FILLER * 4}"
-
-    assert f"Before {name} after it comes restic." in shown(text, "restic")
-
-
-def test_chinese_sentences_are_told_apart_by_their_stops():
-    assert "备份每天晚上两点自动运行。" in shown(CHINESE, "备份")
-
-
-def test_chinese_without_stops_is_cut_to_length():
-    assert shown(CHINESE.replace("。", ""), "天气")
+    assert set(re.findall(r"\w+", shown(text, "restic"))) <= found
 
 
 def test_a_word_deep_in_an_unspaced_text_is_shown():
-    assert "备份" in shown(CHINESE.replace("。", ""), "备份")
-
-
-def test_a_word_deep_in_an_unspaced_text_is_shown_though_a_space_follows():
     unspaced = CHINESE.replace("。", "")
 
+    assert "备份每天晚上两点自动运行。" in shown(CHINESE, "备份")
     for tail in range(0, 120, 10):
         place = unspaced.index("备份") + 2 + tail
         assert "备份" in shown(f"{unspaced[:place]} {unspaced[place:]}", "备份")
 
 
 def test_a_text_without_spaces_is_cut_to_length():
-    assert shown("a" * 500, "b") == "a" * PASSAGE + "…"
-    assert len(shown("x" * 10_000, "x" * 10_000)) <= PASSAGE + 2
-
-
-def test_lines_are_sentences_too():
-    text = (
-        "\n".join(f"- item number {n}" for n in range(60)) + "\n- restic here\n" + "- more\n" * 60
-    )
-
-    assert "- restic here" in shown(text, "restic")
+    assert shown("a" * 500, "b") == "a" * ROOM + "…"
+    assert len(shown("x" * 10_000, "x" * 10_000)) <= ROOM + 2
 
 
 def test_a_very_long_text_is_read_at_its_beginning_only():
-    text = FILLER * 2000 + ANSWER
-
-    assert shown(text, "restic").startswith("The quick brown fox")
+    assert shown(FILLER * 2000 + ANSWER, "restic").startswith("The quick brown fox")
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "…", "?!.", "." * 500, "\n" * 500 + "x" * 400])
-def test_odd_texts_do_no_harm(text):
-    shown(text, "restic")
+@pytest.mark.parametrize("room", [1, 2, 10, ROOM])
+def test_odd_texts_do_no_harm(text, room):
+    shown(text, "restic", room)
+    shown(LONG, "restic", room)
 
 
-@pytest.mark.parametrize("length", [1, 2, 10, 50])
-def test_any_length_is_kept_to(length):
-    shown(LONG, "restic", length)
+def test_as_much_as_has_room_is_given_where_that_is_wanted():
+    text = passage([Part(LONG)], words_of("restic"), 600, enough=1.0)
+
+    assert ANSWER in text
+    assert 500 < len(text) <= 602

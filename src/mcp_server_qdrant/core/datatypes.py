@@ -204,7 +204,8 @@ class Hit(NamedTuple):
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
     added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies.
+    stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies;
+    `parts`: what else was found of its document.
     """
 
     collection: str
@@ -220,6 +221,7 @@ class Hit(NamedTuple):
     tags: tuple[str, ...] = ()
     reranked: float | None = None
     also: tuple[tuple[str, PointId], ...] = ()
+    parts: tuple["Hit", ...] = ()
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""

@@ -27,6 +27,7 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.passage import Words
 from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import present
@@ -242,7 +243,7 @@ class Pipeline:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
         hits, reranked = ranked.hits, None
         if query.request.rerank:
-            gist = partial(self.texts.gist, query.terms)
+            gist = partial(self.texts.gist, Words(query.terms, self.texts.tokens))
             with self.recorder.phase("rerank"):
                 hits, reranked = await self.rerank.apply(
                     hits, query.terms.query, gist, query.left()

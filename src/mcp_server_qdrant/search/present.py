@@ -6,27 +6,31 @@ from mcp_server_qdrant.core.datatypes import Found, Period, Result, SearchPage, 
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.search.explain import ranks_of, why
-from mcp_server_qdrant.search.passage import passage
+from mcp_server_qdrant.search.passage import SHORT, Words
 from mcp_server_qdrant.search.query import Query, Ranked
 from mcp_server_qdrant.search.texts import Texts
 
 NAMED = 3
+ROOM = 480  # characters of the best hit's passage; that of others shrinks with their score, squared
 
 
 def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Texts) -> SearchPage:
     """The page of the best hits, as many as the query's limit."""
     request, full = query.request, query.request.mode == "full"
     ranks = ranks_of(ranked.retrieved.found.values()) if request.explain else {}
+    words = Words(query.terms, texts.tokens)
+    shown = ranked.hits[: query.limit]
+    best = max((hit.score for hit in shown), default=0.0)
     results = []
-    for hit in ranked.hits[: query.limit]:
-        document = texts.document(hit)
+    for hit in shown:
+        room = max(int(ROOM * (hit.score / best) ** 2), SHORT) if best > 0 else SHORT
         places = ranks.get((hit.collection, hit.id), ())
         results.append(
             Result(
-                document=document,
+                document=texts.document(hit),
                 relevance=hit.relevance,
                 score=hit.score,
-                passage="" if full else passage(document.text, query.terms.idf, texts.tokens),
+                passage="" if full else texts.passage(words, hit, room),
                 why=why(hit, query, places) if request.explain else None,
                 also=hit.also,
             )

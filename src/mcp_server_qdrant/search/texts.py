@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId, Terms
-from mcp_server_qdrant.search.passage import Tokens, passage
+from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
+from mcp_server_qdrant.search.passage import Part, Tokens, Words, passage
 
 KEPT = 512  # documents: several steps of a search use the same ones
 
@@ -40,10 +40,20 @@ class Texts:
         """The title of a hit, in a fraction of the time of its document."""
         return self._title(hit.payload)
 
-    def gist(self, terms: Terms, hit: Hit, length: int) -> str:
+    def passage(self, words: Words, hit: Hit, room: int) -> str:
+        """The sentences of the document's found parts that answer best."""
+        return passage([self._part(part) for part in (hit, *hit.parts)], words, room)
+
+    def _part(self, hit: Hit) -> Part:
+        document = self.document(hit)
+        start, end = document.start, document.end
+        placed = start is not None and end == start + len(document.text)
+        return Part(document.text, hit.relevance, start if placed else None)
+
+    def gist(self, words: Words, hit: Hit, length: int) -> str:
         """Title and text of a hit; of a long text the `length` characters nearest the query."""
         document = self.document(hit)
         text = document.text
         if len(text) > length:
-            text = passage(text, terms.idf, self.tokens, length)
+            text = passage([Part(text)], words, length, enough=1.0)
         return f"{document.title}\n{text}" if document.title else text

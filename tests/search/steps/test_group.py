@@ -17,6 +17,7 @@ def test_a_document_is_shown_by_its_best_chunk():
     hits = [hit(1, 0.9, document="d"), hit(2, 0.8, document="e"), hit(3, 0.7, document="d")]
 
     assert [h.id for h in group(hits)] == [1, 2]
+    assert [[part.id for part in h.parts] for h in group(hits)] == [[3], []]
 
 
 def test_documents_of_the_same_id_in_two_collections_are_two():

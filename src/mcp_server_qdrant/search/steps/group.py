@@ -6,15 +6,15 @@ from mcp_server_qdrant.core.datatypes import Hit, Payload, PointId
 
 
 def group(hits: Iterable[Hit]) -> list[Hit]:
-    """The first hit of each document, in the order given."""
-    seen: set[tuple[str, PointId]] = set()
-    kept = []
+    """The first hit of each document, in the order given, with the others as its parts."""
+    documents: dict[tuple[str, PointId], list[Hit]] = {}
     for hit in hits:
         key = (hit.collection, document_id(hit.payload) or hit.id)
-        if key not in seen:
-            seen.add(key)
-            kept.append(hit)
-    return kept
+        documents.setdefault(key, []).append(hit)
+    return [
+        first._replace(parts=tuple(others)) if others else first
+        for first, *others in documents.values()
+    ]
 
 
 def document_id(payload: Payload | None) -> str | None:

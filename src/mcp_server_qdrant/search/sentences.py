@@ -1,0 +1,99 @@
+"""A text's sentences: what an excerpt is made of.
+
+A heading, a fence or the rule of a table alone says nothing: a heading begins the sentence below
+it, a line of code or of a table names the line that leads to it, and the others are left out.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WRAPPED = 50  # characters: after so long a line, prose goes on in the next one
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+$")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_ROW = re.compile(r"\s*\|")
+_MARKS = re.compile(r"[\s=*_~+|:-]*$")  # rules of tables and pages, underlines of headings
+_ITEM = re.compile(r"\s*(?:[-*+>•]|\d+[.)])\s|\s{4,}\S|\t|\d{4}-\d\d|\d\d:\d\d")
+# A stop ends a sentence before white space only: "renew.sh" and "0.18" are words; nor does it
+# before a small letter, or after an initial, an ordinal ("3. Mai") and some abbreviations.
+_STOP = re.compile(
+    "[\u3002\uff01\uff1f]+\\s*|[.!?\u2026]+[\"'\u201d\u2019\u00bb)\\]]*\\s+(?![a-z\u00df-\u00f6\u00f8-\u00ff])"
+)
+_OPEN = re.compile(
+    r"(?:^|[\s(.])(?:[^\W\d_]|\d{1,2}|Mrs?|Ms|Dr|Prof|St|N[or]|Inc|[JS]r|Sra|vs|ca|bzw|approx|Fig"
+    r"|Vol)\.\s$"
+)
+
+
+class Sentence(NamedTuple):
+    """A stretch of the text; `lead` is the place of the one without which it says too little."""
+
+    start: int
+    end: int
+    lead: int | None = None
+
+
+def sentences(text: str, longest: int) -> list[Sentence]:
+    """The sentences among the first `longest` characters, in order."""
+    found: list[Sentence] = []
+    heading: int | None = None  # where the headings begin that no sentence has yet
+    anchor: int | None = None  # leads to the lines of code or of a table below it
+    above = ""
+    for start, end, kind in _blocks(text[:longest]):
+        if kind == "heading":
+            heading = start if heading is None else heading
+            continue
+        lead = None if kind == "prose" else anchor
+        for first, last in _split(text, start, end) if kind == "prose" else [(start, end)]:
+            found.append(Sentence(first if heading is None else heading, last, lead))
+            heading = None
+        if kind == "prose" or (kind == "row" and above != "row"):  # a table's first row names it
+            anchor = len(found) - 1
+        above = kind
+    if heading is not None:  # nothing below it
+        found.append(Sentence(heading, min(len(text), longest)))
+    return found
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and kind of each paragraph of prose, and of each other line."""
+    fenced, open_since, wrapped = False, -1, False
+    for match in _LINE.finditer(text):
+        start, end, line = match.start(), match.end(), match.group()
+        kind = _kind(line, fenced=fenced)
+        fenced ^= kind == "fence"
+        goes_on = kind == "prose" and wrapped and not _ITEM.match(line)
+        if open_since >= 0 and not goes_on:
+            yield open_since, start, "prose"
+            open_since = -1
+        if kind == "prose":
+            open_since = start if open_since < 0 else open_since
+        elif kind in ("heading", "row", "code"):
+            yield start, end, kind
+        wrapped = kind == "prose" and len(line) > WRAPPED
+    if open_since >= 0:
+        yield open_since, len(text), "prose"
+
+
+def _kind(line: str, *, fenced: bool) -> str:
+    if _FENCE.match(line):
+        return "fence"
+    if _MARKS.match(line):
+        return "blank"
+    if fenced:
+        return "code"
+    if _HEADING.match(line):
+        return "heading"
+    return "row" if _ROW.match(line) else "prose"
+
+
+def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The sentences of a paragraph."""
+    for match in _STOP.finditer(text, start, end):
+        stop = match.end()
+        if stop < end and not _OPEN.search(text, max(start, stop - 8), stop):
+            yield start, stop
+            start = stop
+    yield start, end

@@ -1,0 +1,86 @@
+"""A text's sentences."""
+
+import pytest
+
+from mcp_server_qdrant.search.sentences import sentences
+
+DOCTOR = "Dr. Who met J. Smith on 3. Mai in St. Louis."
+WRAPPED = """Backups run every night at two on the server in the basement,
+because the uplink is idle at that time of the day. They
+are kept for a week.
+See below."""
+MARKDOWN = """# Backups
+
+## Retention
+
+Keep seven daily snapshots. Older ones go.
+
+```sh
+restic prune
+restic check
+```
+
+The plans:
+
+| plan | keep |
+|------|------|
+| home | 7 |
+| work | 30 |
+"""
+
+
+def split(text: str) -> list[str]:
+    return [" ".join(text[s.start : s.end].split()) for s in sentences(text, 20_000)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("Run renew.sh now. Use 0.18 then.", ["Run renew.sh now.", "Use 0.18 then."]),
+        ("Dr. Who met J. Smith on 3. Mai in St. Louis. End.", [DOCTOR, "End."]),
+        ("He said “stop.” Then he left.", ["He said “stop.”", "Then he left."]),
+        ("Some, e.g. this, are kept. So what.", ["Some, e.g. this, are kept.", "So what."]),
+        ("备份每天运行。明天下雨。", ["备份每天运行。", "明天下雨。"]),
+        ("- one item\n- two items", ["- one item", "- two items"]),
+        ("short line\nanother line", ["short line", "another line"]),
+        ("", []),
+        ("  \n\n", []),
+    ],
+)
+def test_sentences_end_at_stops_and_at_lines(text, expected):
+    assert split(text) == expected
+
+
+def test_a_wrapped_line_goes_on():
+    assert split(WRAPPED) == [
+        "Backups run every night at two on the server in the basement, because the uplink is idle"
+        " at that time of the day.",
+        "They are kept for a week.",
+        "See below.",
+    ]
+
+
+def test_a_heading_begins_the_sentence_below_and_marks_are_left_out():
+    assert split(MARKDOWN) == [
+        "# Backups ## Retention Keep seven daily snapshots.",
+        "Older ones go.",
+        "restic prune",
+        "restic check",
+        "The plans:",
+        "| plan | keep |",
+        "| home | 7 |",
+        "| work | 30 |",
+    ]
+
+
+def test_code_and_rows_name_the_line_that_leads_to_them():
+    assert [s.lead for s in sentences(MARKDOWN, 20_000)] == [None, None, 1, 1, None, 4, 5, 5]
+
+
+def test_a_heading_with_nothing_below_it_is_a_sentence():
+    assert split("Text.\n\n# The end") == ["Text.", "# The end"]
+
+
+def test_a_long_text_is_read_at_its_beginning_only():
+    assert len(sentences("One. " * 100, 50)) == 10
