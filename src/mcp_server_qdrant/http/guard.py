@@ -52,7 +52,15 @@ class Guard:
         self._hosts = tuple(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._open = frozenset(open_paths)
-        self._inner = inner if not origins else _with_cors(inner, origins)
+        self._inner = inner
+        if origins:
+            self._inner = CORSMiddleware(
+                inner,
+                allow_origins=[origin.lower() for origin in origins],
+                allow_methods=METHODS,
+                allow_headers=["*"],
+                expose_headers=EXPOSED,
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -132,13 +140,3 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(name)
     except ValueError:
         return None
-
-
-def _with_cors(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    return CORSMiddleware(
-        app,
-        allow_origins=[origin.lower() for origin in origins],
-        allow_methods=METHODS,
-        allow_headers=["*"],
-        expose_headers=EXPOSED,
-    )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -46,9 +46,7 @@ class Health:
         status = "not ready" if not ready else "degraded"
         if ready and states["encoder"] == "ready":
             status = "ready"
-        described = {
-            name: {"state": part.state, "message": part.message} for name, part in parts.items()
-        }
+        described = {name: asdict(part) for name, part in parts.items()}
         return JSONResponse({"status": status, **described}, 200 if ready else 503)
 
     async def parts(self) -> dict[str, Part]:

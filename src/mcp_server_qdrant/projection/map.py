@@ -9,8 +9,9 @@ from typing import Any
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
-from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
+from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.encoders.registry import Registry
@@ -130,28 +131,18 @@ class Projector:
         unread = [f"{called(one.collection)}: {one.note}" for one in targets if one.failed]
         drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
+        wanted = {one.collection: (one, count) for one, count in zip(drawable, counts, strict=True)}
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def draw(target: Target, count: int) -> Drawn | QdrantMcpError:
+        async def draw(name: str) -> Drawn:
             async with gate:
-                try:
-                    return await self.drawer.draw(target, count)
-                except QdrantMcpError as error:
-                    return error
+                return await self.drawer.draw(*wanted[name])
 
-        answers = await asyncio.gather(*map(draw, drawable, counts))
-        failed = unread + [
-            f"{called(target.collection)}: {answer}"
-            for target, answer in zip(drawable, answers, strict=True)
-            if isinstance(answer, QdrantMcpError)
-        ]
+        found, failures = await gathered([*wanted], draw)
+        failed = unread + [f"{called(name)}: {error}" for name, error in failures.items()]
         if failed and len(failed) == len(drawable) + len(unread):
             raise BackendError(f"No collection could be read for the map: {failed[0]}")
-        drawn = [
-            (target, answer)
-            for target, answer in zip(drawable, answers, strict=True)
-            if isinstance(answer, Drawn)
-        ]
+        drawn = [(wanted[name][0], points) for name, points in found.items()]
         return await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
 
 

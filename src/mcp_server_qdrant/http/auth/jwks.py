@@ -89,7 +89,10 @@ class Keys:
 
     async def _fetch(self) -> None:
         try:
-            async with asyncio.timeout(FETCH_SECONDS), self._client() as client:
+            async with (
+                asyncio.timeout(FETCH_SECONDS),
+                httpx.AsyncClient(transport=self._transport) as client,
+            ):
                 keys = await self._get(client)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
             cached = "those fetched before go on" if self._keys else "there are none"
@@ -99,13 +102,6 @@ class Keys:
             self._keys, self._fetched = keys, self._clock()
         finally:
             self._under_way = None
-
-    def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            transport=self._transport,
-            timeout=FETCH_SECONDS,
-            headers={"Accept": "application/json"},
-        )
 
     async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)
@@ -138,7 +134,7 @@ class _Unusable(ValueError):
 
 
 async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    response = await client.get(url)
+    response = await client.get(url, headers={"Accept": "application/json"})
     if response.status_code != 200:
         raise _Unusable(f"status {response.status_code}")
     if len(response.content) > MAX_BYTES:

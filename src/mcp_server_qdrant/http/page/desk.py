@@ -11,8 +11,9 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -71,15 +72,10 @@ class Desk:
 
         async def of(name: str) -> list[str]:
             async with gate:
-                try:
-                    pairs = await facets.tags(name, TAGS)
-                except QdrantMcpError:
-                    return []
-            return sorted({value for _, value in pairs})
+                return sorted({value for _, value in await facets.tags(name, TAGS)})
 
-        names = [collection["name"] for collection in found["collections"]]
-        each = await asyncio.gather(*map(of, names))
-        return {"tags": {name: tags for name, tags in zip(names, each, strict=True) if tags}}
+        each, _failed = await gathered([one["name"] for one in found["collections"]], of)
+        return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """One search as qdrant-find does it, with why each result ranks there."""
