@@ -71,6 +71,7 @@ async def test_arguments_are_snake_case_and_limited():
         "id",
         "tags",
         "title",
+        "supersedes",
         "create",
     }
     assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name"}

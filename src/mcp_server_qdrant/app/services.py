@@ -24,6 +24,7 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files import walk
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
+from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -148,6 +149,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
+        near=Near(shared.queries(view, view.writer), _reader(settings, view)),
         max_metadata=settings.store_max_metadata,
     )
     files = Files(view.writer)
@@ -170,6 +172,15 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         background=_background(settings, store, files, tenant),
         shared=shared,
     )
+
+
+def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload | None], Document]:
+    """The Document of a point, by its collection, id and payload."""
+
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
+
+    return document
 
 
 def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
@@ -230,14 +241,12 @@ def _pipeline(
     shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    queries = shared.queries(view)
+    queries = shared.queries(view, view.reader)
     make: Callable[..., Pipeline] = Pipeline
     if shared.check is not None and view.tenant is not None:
         make = partial(CheckedPipeline, shared.check, view.tenant)
 
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
-
+    document = _reader(settings, view)
     return make(
         catalog.resolve,
         catalog.forget,

@@ -129,15 +129,15 @@ class Shared:
             tally=self._tally,
         )
 
-    def queries(self, view: View) -> Queries:
-        """The read side of a view's engine."""
+    def queries(self, view: View, client: Any) -> Queries:
+        """The searches through the reader or the writer of a view."""
         if not isinstance(self.client, EdgeClient):
-            return Queries(view.reader, view.hidden, self._dates)
+            return Queries(client, view.hidden, self._dates)
         settings = self.settings
         tenant = (settings.tenant_field, settings.tenant_shared_field)
         more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
         read = paths(settings.qdrant_content_fields, *map(str, more))
-        return EdgeQueries(view.reader, view.hidden, self._dates, read)
+        return EdgeQueries(client, view.hidden, self._dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

@@ -272,6 +272,7 @@ class Document(NamedTuple):
     `section` names the headings above; `textless`: it has no text, `unread`: too long metadata.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
+    `superseded_by` is the id of the text that retired it.
     """
 
     id: PointId
@@ -296,6 +297,7 @@ class Document(NamedTuple):
     head: PointId | None = None
     writing: int | None = None
     unread: bool = False
+    superseded_by: str | None = None
 
     @property
     def heading(self) -> str | None:

@@ -12,12 +12,14 @@ from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
 from mcp_server_qdrant.core.errors import (
+    BackendError,
     EncoderUnavailable,
     EngineFailure,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import as_point_id, is_part_id, iso, name_fault
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault
 from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
@@ -32,6 +34,7 @@ from mcp_server_qdrant.ingest.encoding import (
     shortened,
     silent,
 )
+from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import Replacement, numbered
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.payload import stored_payload
@@ -61,6 +64,7 @@ class Store:
     default: str | None
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
+    near: Near
     max_metadata: int = fields.MAX_METADATA
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
@@ -74,12 +78,13 @@ class Store:
         *,
         create: bool = False,
         progress: Progress = silent,
+        supersedes: Document | None = None,
     ) -> Stored:
         """Write one text into one collection, which is made where it is new on purpose.
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
-        `progress` is told of long texts.
+        `progress` is told of long texts; the text of this collection that it `supersedes` is kept.
         """
         fields.check(new, self.max_metadata)
         document, foreign = await self._document(new, collection)
@@ -90,11 +95,27 @@ class Store:
             except UnknownCollection:  # another process deleted it since we looked
                 self.catalog.forget(collection)
                 done = await self._store(new, collection, document, progress, create=create)
-            if foreign is None:
-                return done
-            await self.points.delete_points(collection, [foreign.id])
-            self.catalog.count_stored(collection, -1)
-            return replace(done, updated=True, kept=(*kept, *done.kept))
+            if foreign is not None:
+                await self.points.delete_points(collection, [foreign.id])
+                self.catalog.count_stored(collection, -1)
+                done = replace(done, updated=True, kept=(*kept, *done.kept))
+        if supersedes is not None:
+            await self._retire(supersedes, done)
+        gone = [old.id for old in (foreign, supersedes) if old is not None]
+        near = done.near if done.near and done.near[0].id not in gone else None
+        return replace(done, near=near, retired=supersedes)
+
+    async def _retire(self, old: Document, done: Stored) -> None:
+        """Mark the text that the stored one supersedes. Raises BackendError."""
+        if old.document == done.document:
+            raise RequestError("supersedes is the id of the text itself: it was stored, unmarked.")
+        try:
+            await self.points.retire(old, done.document)
+        except BackendError as error:
+            raise BackendError(
+                f"The text was stored (id {called(done.document)}), the one that it supersedes was "
+                f"not marked: {error} Store it again to mark it."
+            ) from error
 
     async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
         """The document that is written, the caller's id or the content's, and what it replaces.
@@ -147,7 +168,10 @@ class Store:
         points, pending = await self._encode(target, chunks, encoder, progress)
         if pending:
             await self.points.expect_pending(collection)
-        await Replacement(self.points, self.catalog, target, chunks, points, before).write()
+        near, _ = await asyncio.gather(
+            self._near(chunks[0], target, points[0].dense),
+            Replacement(self.points, self.catalog, target, chunks, points, before).write(),
+        )
         replaced = before.chunks if before else 0
         self.catalog.count_stored(collection, len(points) - replaced)
         self.written(collection, [encoded_text(chunk) for chunk in chunks])
@@ -164,7 +188,16 @@ class Store:
             without_vector=target.note if target.dense is None else None,
             kept=kept,
             replaced=replaced,
+            near=near,
         )
+
+    async def _near(
+        self, first: Document, target: Target, dense: Dense | None
+    ) -> tuple[Document, float] | None:
+        """The memory that a text nearly repeats, by the vector of its first part."""
+        if target.dense is None or dense is None:
+            return None
+        return await self.near.to(first, target, dense)
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""

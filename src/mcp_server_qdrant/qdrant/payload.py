@@ -13,9 +13,10 @@ from mcp_server_qdrant.core.notation import (
     uuid_text,
 )
 
+SUPERSEDED_KEY = "superseded_by"
 OURS = frozenset(
     {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
-)
+) | {SUPERSEDED_KEY}
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
@@ -70,6 +71,7 @@ def read(
         version=version,
         head=head_of(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
+        superseded_by=_string((payload,), SUPERSEDED_KEY),
     )
 
 
@@ -138,7 +140,9 @@ def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
     """
     described = (*_DESCRIBING, *(path for path in more if "." not in path))
     inside = (f"metadata.{key}" for key in described)
-    return tuple(dict.fromkeys((*content_fields, "doc", *described, *more, *inside)))
+    return tuple(
+        dict.fromkeys((*content_fields, "doc", SUPERSEDED_KEY, *described, *more, *inside))
+    )
 
 
 def title_of(payload: Payload | None) -> str | None:

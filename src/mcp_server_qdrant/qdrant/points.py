@@ -20,6 +20,7 @@ from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     PENDING_KEY,
     SOURCE_KEY,
+    SUPERSEDED_KEY,
     WRITING_KEY,
     paths,
     read,
@@ -187,6 +188,11 @@ class Points:
         """The write of these points is done: take the mark of it off."""
         if ids:
             await self._client.delete_payload(collection, [WRITING_KEY], list(ids))
+
+    async def retire(self, old: Document, new: str) -> None:
+        """Mark all parts of a document as superseded by the document of another id."""
+        of = self.part_ids(old, 0, old.chunks - 1) if old.document else [old.id]
+        await self._client.set_payload(old.collection, {SUPERSEDED_KEY: new}, list(of))
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""

@@ -12,6 +12,7 @@ from mcp_server_qdrant.search.steps.decay import Recency, decay
 from mcp_server_qdrant.search.steps.fold import fold
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.search.steps.group import group
+from mcp_server_qdrant.search.steps.retire import retire
 from mcp_server_qdrant.search.steps.spread import spread
 from mcp_server_qdrant.search.steps.tags import lift_tags
 from mcp_server_qdrant.search.steps.titles import lift_titles
@@ -57,6 +58,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step("group", "texts", lambda hits, _, __: group(hits)),
     Step("decay", "page", _decay),
+    Step("retire", "page", lambda hits, _, __: retire(hits)),
     Step("fold", "page", lambda hits, _, texts: fold(hits, texts.document)),
     Step("fuzzy", "reread", _fuzzy),
     Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold, q.request.limit)),

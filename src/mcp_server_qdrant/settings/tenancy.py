@@ -11,7 +11,17 @@ from mcp_server_qdrant.settings.values import Url
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 # What this server writes itself; a field inside `metadata` is free.
 _TAKEN = frozenset(
-    {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
+    {
+        "document",
+        "metadata",
+        "title",
+        "source",
+        "tags",
+        "created_at",
+        "updated_at",
+        "doc",
+        "superseded_by",
+    }
 )
 
 

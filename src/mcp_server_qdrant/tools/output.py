@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Result, SearchPage, Why
+from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import text as tool_text
 
 MAX_LETTERS = 100
@@ -56,6 +57,7 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "title": one.document.heading,
         "part": _part(one.document),
         "why": _why(one.why) if one.why else None,
+        "superseded_by": one.document.superseded_by,
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
     return _present(found)
@@ -90,8 +92,22 @@ def document(one: Document) -> dict[str, Any]:
         "tags": list(one.tags) or None,
         "source": one.source,
         "created_at": one.created_at,
+        "superseded_by": one.superseded_by,
     }
     return _present(values)
+
+
+def stored(done: Stored) -> dict[str, Any]:
+    """The result of storing as structured content."""
+    values: dict[str, Any] = {
+        "collection": done.collection,
+        "id": done.document,
+        "points": list(done.ids),
+    }
+    if done.near:
+        known, cosine = done.near
+        values["near"] = {"id": tool_text.asked_by(known), "relevance": round(cosine, 3)}
+    return values
 
 
 def collection(

@@ -61,9 +61,16 @@ def result(number: int, one: Result, mode: Mode) -> str:
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
+    if document.superseded_by:
+        lines.append(superseded(document.superseded_by))
     if one.also:
         lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+
+
+def superseded(by: str) -> str:
+    """The text that took the place of an outdated one."""
+    return f"superseded by: id {called(by)}"
 
 
 def also(places: Sequence[tuple[str, PointId]]) -> str:
@@ -228,6 +235,8 @@ def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[
     blocks = []
     for document in found:
         lines = [heading(document), *quoted(document.text), *details(document)]
+        if document.superseded_by:
+            lines.append(superseded(document.superseded_by))
         if document.chunks > 1 and document.document is not None and not begins(document):
             lines.append(f"whole text: id {called(document.document)}")
         blocks.append("\n".join(lines))
@@ -251,7 +260,21 @@ def stored(done: Stored) -> str:
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
     where = f"in collection {called(done.collection)}{made}{parts}: id {called(done.document)}"
-    return f"{verb} {where}.{kept}{later}"
+    old = f" Superseded: id {called(asked_by(done.retired))}." if done.retired else ""
+    return f"{verb} {where}.{kept}{later}{old}{nearly(done)}"
+
+
+def nearly(done: Stored) -> str:
+    """The memory that the text nearly repeats, and how to keep one of the two."""
+    if done.near is None:
+        return ""
+    known, cosine = done.near
+    id = called(asked_by(known))  # noqa: A001
+    return (
+        f" Nearly repeats id {id} [{cosine:.2f}]: if that is outdated, store this again with"
+        f" supersedes={id}; if this corrects it, store it with id={id} and delete this one."
+        f"\n> {line(known.text)}"
+    )
 
 
 def collections(

@@ -1,6 +1,7 @@
 """The tools: names, descriptions, parameters and results."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -8,13 +9,11 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from mcp_server_qdrant.core.datatypes import (
-    NewDocument,
-)
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest, former_names
-from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, every, impossible, moment
+from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, called, every, impossible, moment
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
@@ -43,6 +42,9 @@ DocumentId = Annotated[
 ]
 Metadata = Annotated[JsonObject, Field(description="Facts to filter by: project, created_at")]
 StoredTags = Annotated[Tags, Field(description="Words to filter by")]
+Superseded = Annotated[
+    Id | None, Field(description="Id of an outdated text: kept, but ranked last from now on")
+]
 Title = Annotated[Word | None, Field(description="Shown with the text")]
 Ids = Annotated[
     list[Id],
@@ -88,6 +90,7 @@ class Tools:
         id: DocumentId = None,  # noqa: A002
         tags: StoredTags = None,
         title: Title = None,
+        supersedes: Superseded = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
         *,
         context: Context,
@@ -116,13 +119,11 @@ class Tools:
             tags=None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip())),
             created_at=moment(said),
         )
+        old = await _superseded(services, supersedes, collection) if supersedes else None
         done = await services.store.store(
-            new, collection, create=create, progress=context.report_progress
+            new, collection, create=create, progress=context.report_progress, supersedes=old
         )
-        return answer(
-            tool_text.stored(done),
-            {"collection": done.collection, "id": done.document, "points": list(done.ids)},
-        )
+        return answer(tool_text.stored(done), tool_output.stored(done))
 
     async def get(
         self, ids: Ids, neighbours: Neighbours = 0, collection_name: Place = None
@@ -209,6 +210,18 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
             f"id {id} is in {places[0]!r}: pass collection_name={places[0]!r} to update it there, "
             f"or collection_name={default!r} to store the text here as well."
         )
+
+
+async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
+    """The text that is to rank last. Raises RequestError where the collection has none."""
+    with suppress(UnknownCollection):
+        found = await services.deletion.lookup.named(collection, [id])
+        if id in found:
+            return found[id]
+    raise RequestError(
+        f"supersedes: there is no text {called(id)} in {called(collection)}: use the id and the "
+        "collection_name of a found one."
+    )
 
 
 def make_tools(services: Open, options: Options) -> list[ClosedTool]:
