@@ -8,6 +8,7 @@ since points are written by id. The others (`once_only`) fail, saying that they 
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -61,7 +62,9 @@ class Link:
 
     async def _connect(self) -> None:
         found, pid = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
-        _, line = await self._loop.create_connection(Line, sock=found)
+        loop = self._loop
+        joined = loop.create_connection if sys.platform == "win32" else loop.create_unix_connection
+        _, line = await joined(Line, sock=found)
         if self._closed:
             line.fail(self._left)
         else:
