@@ -252,6 +252,26 @@ async def test_the_threshold_is_on_relevance(threshold, count):
     assert bool(page.notes) == (count == 0)
 
 
+@pytest.mark.parametrize(
+    ("query", "threshold", "expected"),
+    [
+        ("roses sun", None, []),
+        ("moss qwxz flurb zork", None, ["Weak matches only: the best has relevance 0.09."]),
+        (
+            "roses sun",
+            0.999,
+            ["Nothing found: use other words or lower score_threshold (the best has 0.77)."],
+        ),
+    ],
+)
+async def test_one_line_says_that_nothing_fits(query, threshold, expected):
+    async with memory_services() as services:
+        await remember(services, "garden", "roses sun", "moss shade")
+        page = await find(services, query, "*", algorithm="keyword", score_threshold=threshold)
+
+    assert page.notes == expected
+
+
 @pytest.mark.parametrize(("collections", "expected"), [(1, 4), (2, 8), (3, 12), (5, 12)])
 async def test_the_default_limit_grows_with_the_collections_up_to_three_times(
     collections, expected

@@ -226,8 +226,8 @@ class TestFind:
             result = await find(client, "moss", score_threshold=0.9, collections=["notes"])
 
         assert said(result) == (
-            "Note: Nothing found: use other words or lower score_threshold or search collections "
-            '["*"].'
+            "Note: Nothing found: use other words or lower score_threshold (the best has 0.00) or "
+            'search collections ["*"].'
         )
 
     async def test_an_empty_engine_is_no_error(self):

@@ -248,8 +248,9 @@ class Pipeline:
                 hits, reranked = await self.rerank.apply(
                     hits, query.terms.query, gist, query.left()
                 )
+        best = max(hits, key=lambda hit: hit.relevance, default=None)
         hits = rank("reread", hits, query, self.texts)
-        return replace(ranked, hits=hits, reranked=reranked)
+        return replace(ranked, hits=hits, best=best, reranked=reranked)
 
     async def _complete(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits, with the whole payloads of those of which more is shown than a passage."""

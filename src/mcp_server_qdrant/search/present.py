@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Found, Period, Result, SearchPage, Status
+from mcp_server_qdrant.core.datatypes import Found, Hit, Period, Result, SearchPage, Status
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.explain import ranks_of, why
 from mcp_server_qdrant.search.passage import SHORT, Words
 from mcp_server_qdrant.search.query import Query, Ranked
@@ -40,7 +41,8 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
         results=results,
         statuses=statuses,
         notes=[
-            *notes(results, request, statuses),
+            *(doubt(ranked.best, query.alpha) if results else ()),
+            *notes(results, request, statuses, ranked.best),
             *unread(query.terms.unread),
             *undated(ranked.retrieved.found.values(), query.plan.period),
         ],
@@ -50,9 +52,15 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
 
 
 def notes(
-    results: Sequence[Result], request: SearchRequest, statuses: Sequence[Status]
+    results: Sequence[Result],
+    request: SearchRequest,
+    statuses: Sequence[Status],
+    best: Hit | None = None,
 ) -> list[str]:
-    """Sentences for the caller: what went wrong, and what to do next."""
+    """Sentences for the caller: what went wrong, and what to do next.
+
+    `best` is the most relevant of what was found, whether it is shown or not.
+    """
     sentences = [
         f"{_names(names)}: {reason}"
         for reason, names in _by_reason(s for s in statuses if s.state != "ok").items()
@@ -60,7 +68,7 @@ def notes(
     if not statuses:
         sentences.append(_nowhere(request))
     elif not results:
-        sentences.append(_nothing(request))
+        sentences.append(_nothing(request, best))
     return sentences
 
 
@@ -99,10 +107,11 @@ def _nowhere(request: SearchRequest) -> str:
     return f"No collection matches {every(request.collections)}: see qdrant-collections."
 
 
-def _nothing(request: SearchRequest) -> str:
+def _nothing(request: SearchRequest, best: Hit | None) -> str:
     ways = ["use other words"]
     if request.score_threshold is not None:
-        ways.append("lower score_threshold")
+        highest = f" (the best has {best.relevance:.2f})" if best else ""
+        ways.append(f"lower score_threshold{highest}")
     if request.query_filter:
         ways.append("drop the filter")
     if request.since or request.until:

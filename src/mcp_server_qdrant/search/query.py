@@ -140,6 +140,7 @@ class Ranked:
 
     `late` are the statuses of collections that failed while payloads were fetched; `more` the
     targets that may have better hits; `replaced` the parts left out, as their text was replaced.
+    `best` is the most relevant hit before a threshold.
     """
 
     hits: list[Hit]
@@ -147,4 +148,5 @@ class Ranked:
     late: Sequence[Status] = ()
     more: Sequence[Target] = ()
     replaced: Sequence[Document] = ()
+    best: Hit | None = None
     reranked: Reranked | None = None
