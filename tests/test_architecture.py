@@ -75,6 +75,7 @@ ONLY_BY = {
     "search/steps/tags.py": ("search/ranking.py", "search/words/tags.py"),
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
+    "search/doubt.py": ("search/present.py",),
     "search/explain.py": ("search/present.py",),
     "search/rerank.py": ("search/pipeline.py", "app/models.py"),
     "search/*": ("search/pipeline.py", "app/services.py"),

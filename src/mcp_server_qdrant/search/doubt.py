@@ -8,7 +8,6 @@ with a = 1 where words were not searched, 0 where vectors were not. Measured: do
 """
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.calibrate import relevance
 
 MEANING, WORDS = 0.36, 0.14
 TRUSTED = 0.5  # by a reranker
@@ -16,9 +15,8 @@ TRUSTED = 0.5  # by a reranker
 
 def weak(best: Hit, alpha: float) -> bool:
     """True where no hit can be trusted to match if `best` is the most relevant."""
-    meaning = None if best.dense is None else MEANING
-    words = None if best.sparse is None else WORDS
-    return best.relevance < relevance(meaning, words, 1.0, alpha)
+    share = 1.0 if best.sparse is None else 0.0 if best.dense is None else alpha
+    return best.relevance < share * MEANING + (1 - share) * WORDS
 
 
 def doubt(best: Hit | None, alpha: float) -> list[str]:
