@@ -60,6 +60,14 @@ def test_ids_are_listed_or_graded_and_may_be_numbers(write):
     ]
 
 
+def test_ids_may_be_those_of_a_collection(write):
+    ids = {"notes": ["a", 7], "docs": {"b": 3}}
+
+    assert read(write([{"query": "q", "expect": {"ids": ids}}])) == [
+        Label("q", within={"notes": {"a": 1, "7": 1}, "docs": {"b": 3}})
+    ]
+
+
 def test_collections_are_one_name_or_many(write):
     rows = [{"query": "q", "expected": "a", "collections": names} for names in ("x", ["x", "*"])]
 
@@ -143,6 +151,8 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q", "expect": {"tags": []}}], "query 1: expect is empty."),
         ([{"query": "q", "expect": {"tags": "a", "ids": "b"}}], "not both"),
         ([{"query": "q", "expect": {"ids": {"a": 0}}}], "grades of ids must be whole numbers"),
+        ([{"query": "q", "expect": {"ids": {}}}], "grades of ids must be whole numbers"),
+        ([{"query": "q", "expect": {"ids": {"a": 1, "b": ["c"]}}}], "grades of ids must be whole"),
         ([{"query": "q", "expect": {"ids": {"a": 1.5}}}], "grades of ids must be whole numbers"),
         ([{"query": "q", "expect": {"ids": {"a": -1}}}], "grades of ids must be whole numbers"),
         ([{"query": "q", "expect": {"ids": {"a": 10**400}}}], "whole numbers up to 1,000,000"),

@@ -97,6 +97,23 @@ async def test_the_id_of_a_point_and_of_its_document_are_as_good(services):
 
 
 @on_both_engines
+async def test_an_id_is_expected_in_each_collection_that_has_it_or_in_that_named(services):
+    await remember(services, "mail", "The key of the pot is in the post.", id="pot")
+    labels = [
+        Label("key", {"pot": 1}),
+        Label("key", within={"notes": {"pot": 1}}),
+        Label("key", within={"notes": {"parcel": 1}, "elsewhere": {"pot": 1}}),
+    ]
+    done = await measure(services, labels, HYBRID)
+
+    assert [set(query.grades) for query in done.queries] == [
+        {("notes", "pot"), ("mail", "pot")},
+        {("notes", "pot")},
+        {("", "parcel"), ("", "pot")},
+    ]
+
+
+@on_both_engines
 async def test_a_copy_that_a_result_stands_for_is_found(services):
     for name in ("first", "second"):
         await remember(services, "mail", "A barometer hangs in the hall.", id=name, title=name)

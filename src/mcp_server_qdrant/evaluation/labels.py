@@ -26,11 +26,13 @@ GRADE = re.compile(r"-?[0-9]{1,6}")
 class Label:
     """A query and what answers it: document or point ids with grades, or a filter in REST form.
 
-    `collections` None: the default ones of the server.
+    `ids` may lie in any collection, those `within` one in that. `collections` None: the default
+    ones of the server.
     """
 
     query: str
     ids: Mapping[str, int] = field(default_factory=dict)
+    within: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     where: Mapping[str, Any] | None = None
     category: str | None = None
     collections: tuple[str, ...] | None = None
@@ -94,31 +96,38 @@ def _label(place: str, row: Any) -> Label:
     category = row.get("category")
     if category is not None and not _is_text(category):
         raise RequestError(f"{place}: category must be a text.")
-    ids, where = _expect(place, row["expect"]) if "expect" in row else (None, None)
-    if ids is None and where is None:
-        best, *others = _texts(place, "expected", row["expected"])
-        ids = dict.fromkeys(others, ALSO) | {best: BEST if others else ALSO}
     return Label(
         query=_query(place, row.get("query")),
-        ids=ids or {},
-        where=where,
         category=category,
         collections=_collections(place, row.get("collections")),
+        **(_expect(place, row["expect"]) if "expect" in row else _expected(place, row["expected"])),
     )
 
 
-def _expect(place: str, expect: Any) -> tuple[dict[str, int] | None, dict[str, Any] | None]:
-    """The ids with their grades, or the filter, that `expect` stands for."""
+def _expected(place: str, expected: Any) -> dict[str, Any]:
+    best, *others = _texts(place, "expected", expected)
+    return {"ids": dict.fromkeys(others, ALSO) | {best: BEST if others else ALSO}}
+
+
+def _expect(place: str, expect: Any) -> dict[str, Any]:
+    """The ids with their grades, or the filter, that `expect` stands for, as fields of a label."""
     kinds = {"ids", "tags", "titles", "metadata"}
     if not isinstance(expect, dict) or not expect or set(expect) - kinds:
         raise RequestError(f"{place}: expect must hold some of {', '.join(sorted(kinds))}.")
     if "ids" not in expect:
-        return None, {"must": [*_conditions(place, expect)]}
+        return {"where": {"must": [*_conditions(place, expect)]}}
     if len(expect) > 1:
         raise RequestError(f"{place}: expect holds ids or what documents have, not both.")
     ids = expect["ids"]
+    if isinstance(ids, dict) and ids and all(isinstance(one, list | dict) for one in ids.values()):
+        return {"within": {name: _graded(place, some) for name, some in ids.items()}}
+    return {"ids": _graded(place, ids)}
+
+
+def _graded(place: str, ids: Any) -> dict[str, int]:
+    """Ids with their grades; those of a list are all alike."""
     if not isinstance(ids, dict):
-        return dict.fromkeys(_texts(place, "ids", ids), 1), None
+        return dict.fromkeys(_texts(place, "ids", ids), 1)
     grades = {key: grade for key, grade in ids.items() if grade}
     if not grades or any(
         type(grade) is not int or not 0 <= grade <= BEST_GRADE for grade in grades.values()
@@ -127,7 +136,7 @@ def _expect(place: str, expect: Any) -> tuple[dict[str, int] | None, dict[str, A
             f"{place}: the grades of ids must be whole numbers up to {BEST_GRADE:,}, one of them "
             "above 0."
         )
-    return grades, None
+    return grades
 
 
 def _conditions(place: str, expect: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -129,8 +129,9 @@ async def resolve(services: Services, labels: Sequence[Label]) -> tuple[list[Que
         names = places[label.collections]
         grades = {
             key: grade
-            for wanted, grade in label.ids.items()
-            for key in _keys(named, names, wanted) or [("", wanted)]
+            for homes, ids in _ids(label, names)
+            for wanted, grade in ids.items()
+            for key in _keys(named, homes, wanted) or [("", wanted)]
         }
         if label.where is not None:
             grades = dict.fromkeys(await _matching(services.lookup, names, label.where), 1)
@@ -165,8 +166,9 @@ async def _named(
     """Collection -> id -> the document it names there."""
     wanted: dict[str, dict[str, None]] = {}
     for label in labels:
-        for collection in places[label.collections]:
-            wanted.setdefault(collection, {}).update(dict.fromkeys(label.ids))
+        for homes, sought in _ids(label, places[label.collections]):
+            for collection in homes:
+                wanted.setdefault(collection, {}).update(dict.fromkeys(sought))
     found: dict[str, dict[str, Key]] = {}
     for collection, ids in wanted.items():
         here = found.setdefault(collection, {})
@@ -175,6 +177,12 @@ async def _named(
             some = await lookup.named(collection, listed[first : first + IDS_AT_ONCE])
             here.update({one: key_of(document) for one, document in some.items()})
     return found
+
+
+def _ids(label: Label, names: Sequence[str]) -> list[tuple[list[str], Mapping[str, int]]]:
+    """The expected ids, each time with those of the searched collections that may hold them."""
+    own = [([n for n in names if n == name], ids) for name, ids in label.within.items()]
+    return [(list(names), label.ids), *own]
 
 
 def _keys(
