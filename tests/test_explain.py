@@ -32,7 +32,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     ) as client:
         await store(client, "freeze and upload", tags=["Apollo"], metadata={"date": 0})
         await store(client, "upload the zeppelin", tags=["zeus"])
-        result = await find(client, "apollo upload")
+        result = await find(client, "apollo upload", limit=9)
 
     first, second = result.structured_content["results"]
     why = first["why"]
@@ -48,7 +48,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert (second["why"]["tags"], second["why"]["gains"]) == ([], {})
     assert list(second["why"]["factors"]) == ["priority", "recency"]
     assert re.fullmatch(
-        r"why: 0\.50 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.50 x words 0\.\d{3} \(no\. 1\)"
+        r"why: 0\.40 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.60 x words 0\.\d{3} \(no\. 1\)"
         r" \+ tags Apollo 0\.\d{3} = 0\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
         r" rrf 0\.\d{4}",
         line(result),
@@ -93,10 +93,10 @@ async def test_a_title_of_another_tool_is_a_gain():
     (found,) = result.structured_content["results"]
     assert found["why"]["words"] == 0.0
     assert found["why"]["ranks"] == {"meaning": 1}
-    # 0.5 * cos + 0.5 * 0.2, with cos = 1 / sqrt(2)
-    assert found["relevance"] == pytest.approx(0.5 / math.sqrt(2) + 0.1, abs=1e-3)
-    assert found["why"]["gains"] == {"title": 0.1}
-    assert " + title 0.100 = 0.454 -> 0.454;" in line(result)
+    # 0.4 * cos + 0.6 * 0.2, with cos = 1 / sqrt(2)
+    assert found["relevance"] == pytest.approx(0.4 / math.sqrt(2) + 0.12, abs=1e-3)
+    assert found["why"]["gains"] == {"title": 0.12}
+    assert " + title 0.120 = 0.403 -> 0.403;" in line(result)
 
 
 @pytest.mark.parametrize(("algorithm", "leg"), [("semantic", "meaning"), ("keyword", "words")])

@@ -58,10 +58,10 @@ async def test_relevance_is_the_published_formula():
     idf = [math.log(5 / 2.5), math.log(5 / 1.5)]  # roses in 2 of 4, sun in 1 of 4
     weights = BM25.encode_document("roses sun").values
     bm25 = sum(i * w for i, w in zip(idf, weights, strict=True))
-    expected = 0.5 * 1 + 0.5 * bm25 / ((K1 + 1) * sum(idf))
+    expected = 0.4 * 1 + 0.6 * bm25 / ((K1 + 1) * sum(idf))
 
     assert page.results[0].relevance == pytest.approx(expected, abs=1e-4)
-    second = 0.5 * 0.5 + 0.5 * idf[0] * weights[0] / ((K1 + 1) * sum(idf))
+    second = 0.4 * 0.5 + 0.6 * idf[0] * weights[0] / ((K1 + 1) * sum(idf))
     assert page.results[1].document.text == "roses cake"
     assert page.results[1].relevance == pytest.approx(second, abs=1e-4)
 

@@ -106,13 +106,13 @@ def found(draw):
 @given(st.lists(found(), max_size=3, unique_by=lambda f: f.target.collection))
 def test_calibrating_orders_everything_and_loses_nothing(parts):
     terms = Terms("q", {1: 2.0, 2: 1.0}, {})
-    hits = calibrate(parts, terms)
+    hits = calibrate(parts, terms, 0.4)
 
     assert {(h.collection, h.id) for h in hits} == {
         (f.target.collection, c.id) for f in parts for c in f.candidates
     }
     assert hits == sorted(hits, key=lambda h: (-h.relevance, h.collection, str(h.id)))
-    assert calibrate(parts[::-1], terms) == hits
+    assert calibrate(parts[::-1], terms, 0.4) == hits
 
 
 @few

@@ -79,7 +79,7 @@ def steps(settings) -> list[float]:
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({}, [0.5] * 4),
+        ({}, [0.4] * 4),
         ({"HYBRID_ALPHA": "0"}, [0] * 4),
         ({"HYBRID_ALPHA": "0.4, 500:0.7, 5000: 0.8"}, [0.4, 0.4, 0.7, 0.8]),
         ({"HYBRID_ALPHA_STEPS": "0.5, 0.7,0.8"}, [0.5, 0.5, 0.7, 0.8]),

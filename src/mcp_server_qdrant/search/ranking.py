@@ -11,7 +11,8 @@ from mcp_server_qdrant.search.steps.cut import cut
 from mcp_server_qdrant.search.steps.decay import Recency, decay
 from mcp_server_qdrant.search.steps.fold import fold
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
-from mcp_server_qdrant.search.steps.group import group
+from mcp_server_qdrant.search.steps.group import document_id, group
+from mcp_server_qdrant.search.steps.neighbours import lift_neighbours
 from mcp_server_qdrant.search.steps.retire import retire
 from mcp_server_qdrant.search.steps.spread import spread
 from mcp_server_qdrant.search.steps.tags import lift_tags
@@ -57,6 +58,11 @@ STEPS: tuple[Step, ...] = (
         lambda hits, q, texts: lift_titles(hits, q.terms, q.alpha, texts.title, texts.tokens),
     ),
     Step("group", "texts", lambda hits, _, __: group(hits)),
+    Step(
+        "neighbours",
+        "texts",
+        lambda hits, _, __: lift_neighbours(hits, lambda hit: document_id(hit.payload)),
+    ),
     Step("decay", "page", _decay),
     Step("retire", "page", lambda hits, _, __: retire(hits)),
     Step("fold", "page", lambda hits, _, texts: fold(hits, texts.document)),

@@ -41,7 +41,7 @@ class RankingSettings(BaseModel):
 
     hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], BeforeValidator(_by_size)] = variable(
         "HYBRID_ALPHA",
-        ((0, 0.5),),
+        ((0, 0.4),),
         "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
         "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
     )

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.steps.calibrate import ALPHA, K1, bound, calibrate, relevance
+from mcp_server_qdrant.search.steps.calibrate import bound, calibrate, relevance
 from mcp_server_qdrant.search.words.terms import global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")
@@ -51,6 +51,7 @@ def test_the_worked_example_of_the_formula():
             found("b", dense={5: 0.6}, sparse={5: 6.0}),
         ],
         terms,
+        0.5,
     )
 
     assert [(hit.collection, hit.id) for hit in hits] == [("b", 5), ("a", 1), ("a", 2)]
@@ -58,10 +59,6 @@ def test_the_worked_example_of_the_formula():
         [0.7323573, 0.6161787, 0.15], abs=1e-6
     )  # (0.6 + 6 / 6.9387047) / 2, (0.8 + 3 / 6.9387047) / 2, 0.3 / 2
     assert [hit.score for hit in hits] == [hit.relevance for hit in hits]
-
-
-def test_the_constants_are_the_published_ones():
-    assert (K1, ALPHA) == (1.2, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +77,12 @@ def test_the_constants_are_the_published_ones():
     ],
 )
 def test_relevance_of_two_legs_one_or_none(dense, sparse, expected):
-    assert relevance(dense, sparse, limit=4.0) == pytest.approx(expected)
+    assert relevance(dense, sparse, limit=4.0, alpha=0.5) == pytest.approx(expected)
 
 
 def test_a_query_without_terms_is_judged_by_meaning_alone():
-    assert relevance(0.6, 0.0, limit=0.0) == pytest.approx(0.6)
-    assert relevance(None, 0.0, limit=0.0) == 0.0
+    assert relevance(0.6, 0.0, limit=0.0, alpha=0.4) == pytest.approx(0.6)
+    assert relevance(None, 0.0, limit=0.0, alpha=0.4) == 0.0
 
 
 @pytest.mark.parametrize(("alpha", "expected"), [(0.0, 0.25), (0.7, 0.635), (1.0, 0.8)])
@@ -96,7 +93,7 @@ def test_alpha_is_the_dense_legs_share(alpha, expected):
 def test_a_point_without_a_vector_counts_0_on_that_leg():
     terms = Terms(query="q", idf={7: 2.0}, sparse={})
 
-    (hit,) = calibrate([found("a", dense={}, sparse={1: 2.2}, ids=[1])], terms)
+    (hit,) = calibrate([found("a", dense={}, sparse={1: 2.2}, ids=[1])], terms, 0.5)
 
     assert hit.relevance == pytest.approx(0.25)  # 0.5 * 0 + 0.5 * 2.2 / 4.4
     assert hit.dense == 0.0
@@ -105,7 +102,7 @@ def test_a_point_without_a_vector_counts_0_on_that_leg():
 def test_a_leg_that_was_not_searched_leaves_its_share_to_the_other():
     terms = Terms(query="q", idf={7: 2.0}, sparse={})
 
-    hits = calibrate([found("a", dense={1: 0.5}), found("b", sparse={1: 2.2})], terms)
+    hits = calibrate([found("a", dense={1: 0.5}), found("b", sparse={1: 2.2})], terms, 0.4)
 
     assert [hit.relevance for hit in hits] == pytest.approx([0.5, 0.5])
     assert (hits[0].sparse, hits[1].dense) == (None, None)
@@ -115,7 +112,7 @@ def test_ties_are_broken_by_collection_and_then_by_id():
     terms = Terms(query="q", idf={}, sparse={})
     same = {"9": 0.5, "10": 0.5, "1": 0.5}
 
-    hits = calibrate([found("b", dense=same), found("a", dense=same)], terms)
+    hits = calibrate([found("b", dense=same), found("a", dense=same)], terms, 0.5)
 
     assert [(h.collection, h.id) for h in hits] == [(c, i) for c in "ab" for i in ("1", "10", "9")]
 
@@ -125,22 +122,24 @@ def test_the_order_of_the_collections_changes_nothing():
     one = found("a", dense={1: 0.4, 2: 0.9}, sparse={1: 1.0})
     other = found("b", dense={1: 0.6}, sparse={1: 0.5})
 
-    assert calibrate([one, other], terms) == calibrate([other, one], terms)
+    assert calibrate([one, other], terms, 0.5) == calibrate([other, one], terms, 0.5)
 
 
 def test_another_collection_does_not_change_the_relevance_of_a_hit():
     terms = Terms(query="q", idf={7: 1.5}, sparse={})
     one = found("a", dense={1: 0.4}, sparse={1: 1.0})
 
-    (alone,) = calibrate([one], terms)
-    together = calibrate([one, found("b", dense={1: 0.99}, sparse={1: 3.0})], terms)
+    (alone,) = calibrate([one], terms, 0.5)
+    together = calibrate([one, found("b", dense={1: 0.99}, sparse={1: 3.0})], terms, 0.5)
 
     assert alone in together
 
 
 def test_a_hit_carries_its_trace_and_its_payload():
     (hit,) = calibrate(
-        [found("a", dense={1: 0.4}, sparse={1: 1.1})], Terms(query="q", idf={7: 1.0}, sparse={})
+        [found("a", dense={1: 0.4}, sparse={1: 1.1})],
+        Terms(query="q", idf={7: 1.0}, sparse={}),
+        0.5,
     )
 
     assert (hit.dense, hit.sparse, hit.rrf) == (0.4, 1.1, 1 / 60)

@@ -12,17 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from mcp_server_qdrant.core.datatypes import K1, Found, Hit, Terms, by_score
 
-ALPHA = 0.5
-
 
 def bound(terms: Terms) -> float:
     """The largest BM25 score that any document could reach for these terms."""
     return (K1 + 1) * (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling)
 
 
-def relevance(
-    dense: float | None, sparse: float | None, limit: float, alpha: float = ALPHA
-) -> float:
+def relevance(dense: float | None, sparse: float | None, limit: float, alpha: float) -> float:
     """Relevance in [0, 1] of one point; None stands for a leg that was not searched.
 
     `dense` is a cosine, `sparse` a BM25 score under the global idf, `limit` the bound, `alpha`
@@ -37,7 +33,7 @@ def relevance(
     return alpha * meaning + (1 - alpha) * words
 
 
-def calibrate(found: Sequence[Found], terms: Terms, alpha: float = ALPHA) -> list[Hit]:
+def calibrate(found: Sequence[Found], terms: Terms, alpha: float) -> list[Hit]:
     """All candidates as one ranking, best first; ties by collection and id."""
     limit = bound(terms)
     return by_score(hit for part in found for hit in _hits(part, limit, alpha))
