@@ -77,6 +77,7 @@ ONLY_BY = {
     "search/steps/*": ("search/ranking.py",),
     "search/doubt.py": ("search/present.py",),
     "search/explain.py": ("search/present.py",),
+    "search/payloads.py": ("search/pipeline.py", "search/listing.py"),
     "search/rerank.py": ("search/pipeline.py", "app/models.py"),
     "search/*": ("search/pipeline.py", "app/services.py"),
 }

@@ -116,7 +116,7 @@ async def test_only_what_cannot_be_guessed_is_required():
     required = {tool.name: tool.input_schema.get("required", []) for tool in await listed()}
 
     assert required == {
-        "qdrant-find": ["query"],
+        "qdrant-find": [],
         "qdrant-store": ["information"],
         "qdrant-get": ["ids"],
         "qdrant-collections": [],
@@ -151,7 +151,7 @@ async def test_the_search_declares_what_it_returns():
     find = (await listed())[0]
 
     assert find.output_schema["properties"]["results"]["items"]["required"] == [
-        *("id", "collection", "relevance")
+        *("id", "collection")
     ]
     assert set(find.output_schema["required"]) == {"results", "collections", "notes"}
 

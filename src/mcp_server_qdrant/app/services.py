@@ -32,6 +32,7 @@ from mcp_server_qdrant.qdrant.draw import Drawer
 from mcp_server_qdrant.qdrant.files import Files
 from mcp_server_qdrant.qdrant.keys import PayloadKeys
 from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.newest import Newest
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
@@ -269,6 +270,7 @@ def _pipeline(
         ),
         shared.rerank,
         PayloadKeys(view.reader).check,
+        Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from mcp_server_qdrant.app.check import HitCheck
 from mcp_server_qdrant.app.models import open_choice, open_rerank
 from mcp_server_qdrant.app.upkeep import upgrades_of
-from mcp_server_qdrant.core.datatypes import DATES, Document
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks
@@ -63,7 +64,7 @@ class Shared:
         self.rerank = open_rerank(settings, encoders.host)
         self.check = _check(settings)
         self._tally = Tally()
-        self._dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
+        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
         self._corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client, client, encoders)
@@ -101,7 +102,7 @@ class Shared:
             allowed=allowed,
             gained=self._upgraded,
             shown=Leftovers(self.points(view, view.reader)).shown,
-            dates=self._dates,
+            dates=self.dates,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:
@@ -132,12 +133,12 @@ class Shared:
     def queries(self, view: View, client: Any) -> Queries:
         """The searches through the reader or the writer of a view."""
         if not isinstance(self.client, EdgeClient):
-            return Queries(client, view.hidden, self._dates)
+            return Queries(client, view.hidden, self.dates)
         settings = self.settings
         tenant = (settings.tenant_field, settings.tenant_shared_field)
         more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
         read = paths(settings.qdrant_content_fields, *map(str, more))
-        return EdgeQueries(client, view.hidden, self._dates, read)
+        return EdgeQueries(client, view.hidden, self.dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

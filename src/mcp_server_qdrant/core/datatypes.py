@@ -23,17 +23,6 @@ SPARSE_NAME = "bm25"
 K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
 
-# Where the texts of this server keep their dates, by indexed fields.
-DATES = ("updated_at", "created_at", "metadata.date")
-
-
-class Period(NamedTuple):
-    """From a moment on, and until before another one; None: without that end."""
-
-    since: datetime | None
-    until: datetime | None
-
-
 @dataclass(frozen=True, slots=True)
 class DenseLeg:
     """The dense vector of a collection that a request searches.
@@ -317,10 +306,13 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the answer: a document, how relevant it is, and the passage that says so."""
+    """One line of the answer: a document, how relevant it is, and the passage that says so.
+
+    Nothing is relevant where nobody asked.
+    """
 
     document: Document
-    relevance: float
+    relevance: float | None
     score: float
     passage: str
     why: Why | None = None

@@ -95,7 +95,10 @@ class SearchRequest(Tuning):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: Annotated[Text, Field(description="What to look for, in words")]
+    query: Annotated[
+        Text,
+        Field(description="What to look for, in words; without it: the newest texts"),
+    ] = ""
     collections: Annotated[
         Words,
         Field(

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -207,6 +207,17 @@ def date_paths(fields: Iterable[str]) -> list[str]:
     for field in fields:
         paths += [field] if "." in field else [field, f"metadata.{field}"]
     return paths
+
+
+def time_of(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
+    """The first time in a payload at one of the paths."""
+    for path in paths:
+        value = payload
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None and (when := moment(value)) is not None:
+            return when
+    return None
 
 
 def impossible(value: Any) -> bool:

@@ -123,7 +123,7 @@ def _placed(
         rank=rank,
         collection=document.collection,
         id=document.id,
-        relevance=result.relevance,
+        relevance=result.relevance or 0.0,
         title=document.heading or text,
         snippet=text,
         panel=None if position is None else panel_of[document.collection],

@@ -16,7 +16,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.access import calling
-from mcp_server_qdrant.core.datatypes import DATES, CollectionInfo, DenseLeg, Distance, Target
+from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
+from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.core.notation import listed_in, moment

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Period
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import as_point_id
 

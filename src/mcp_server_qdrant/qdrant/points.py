@@ -7,7 +7,8 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import DATES, SPARSE_NAME, Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Target
+from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id

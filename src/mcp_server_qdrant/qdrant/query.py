@@ -9,17 +9,16 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
-    DATES,
     Candidate,
     DenseLeg,
     LegQuery,
     Legs,
     Payload,
-    Period,
     PointId,
     SparseLeg,
     Target,
 )
+from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.filters import dated, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native

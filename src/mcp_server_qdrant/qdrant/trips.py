@@ -6,16 +6,8 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import (
-    DATES,
-    Candidate,
-    LegQuery,
-    Legs,
-    Payload,
-    Period,
-    PointId,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Legs, Payload, PointId, Target
+from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain

@@ -4,16 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from mcp_server_qdrant.core.datatypes import (
-    LegQuery,
-    Legs,
-    Payload,
-    Period,
-    PointId,
-    State,
-    Status,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import LegQuery, Legs, Payload, PointId, State, Status, Target
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from mcp_server_qdrant.core.datatypes import Period
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line, span

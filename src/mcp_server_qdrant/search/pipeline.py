@@ -27,10 +27,11 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.listing import Lister, Newest
 from mcp_server_qdrant.search.passage import Words
 from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
 from mcp_server_qdrant.search.period import period_of
-from mcp_server_qdrant.search.present import present
+from mcp_server_qdrant.search.present import listing_page, present
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.ranking import candidates, rank
 from mcp_server_qdrant.search.rerank import Rerank
@@ -79,6 +80,7 @@ class Pipeline:
     rules: Rules
     rerank: Rerank
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
+    newest: Newest
     now: Callable[[], datetime] = this_hour
     recorder: Recorder = field(default_factory=Recorder)
     leftovers: Callable[[Sequence[Document]], None] = lambda _: None
@@ -89,14 +91,28 @@ class Pipeline:
 
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
+        if not request.query.strip():
+            return await self._list(request)
         query = await self._understand(request)  # targets, terms and global idf, vectors, tags
         ranked = await self._retrieve_and_rank(query)  # asks on while the page could still change
         ranked = await self._reread(ranked, query)  # by the reranker, or by spelling
         ranked = await self._complete(ranked, query)  # payloads that are shown in full
         if request.query_filter and not ranked.hits:
-            await self._doubt(request.query_filter, query)
+            await self._doubt(request.query_filter, query.targets, query.left())
         statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
         return present(ranked, query, statuses, self.texts)  # passages and notes
+
+    async def _list(self, request: SearchRequest) -> SearchPage:
+        """The newest texts, where nothing is asked of what they say."""
+        period, limits = period_of(request, self.now()), self.limits
+        targets = await self.resolve(request.collections)
+        limit = request.limit or limits.results * min(len(targets) or 1, MOST_TIMES)
+        lister = Lister(self.engine, self.newest, self.texts)
+        found = await lister.listing(targets, request, period, limit, limits.deadline)
+        if request.query_filter and not found.documents:
+            await self._doubt(request.query_filter, targets, limits.deadline)
+        found = replace(found, statuses=self._settle(found.statuses))
+        return listing_page(found, request, targets, period)
 
     async def _understand(self, request: SearchRequest) -> Query:
         left, limits = _countdown(self.limits.deadline), self.limits
@@ -266,11 +282,13 @@ class Pipeline:
         ]
         return replace(ranked, hits=hits)
 
-    async def _doubt(self, where: Mapping[str, Any], query: Query) -> None:
+    async def _doubt(
+        self, where: Mapping[str, Any], targets: Sequence[Target], left: float
+    ) -> None:
         """Raise InvalidFilter where a filter that leaves nothing asks for a key that none has."""
-        seconds = max(query.left(), LAST_SECONDS)
+        seconds = max(left, LAST_SECONDS)
         with within(seconds), suppress(TimeoutError):
-            await asyncio.wait_for(self.check_keys(where, query.targets), seconds)
+            await asyncio.wait_for(self.check_keys(where, targets), seconds)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst.

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Found, Hit, Period, Result, SearchPage, Status
+from mcp_server_qdrant.core.datatypes import Hit, Result, SearchPage, Status, Target
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.core.notation import every, line
 from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.explain import ranks_of, why
-from mcp_server_qdrant.search.passage import SHORT, Words
-from mcp_server_qdrant.search.query import Query, Ranked
+from mcp_server_qdrant.search.passage import SHORT, WHOLE, Words
+from mcp_server_qdrant.search.query import Listing, Query, Ranked
 from mcp_server_qdrant.search.texts import Texts
 
 NAMED = 3
@@ -36,6 +37,11 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
                 also=hit.also,
             )
         )
+    silent = [
+        one.target.collection
+        for one in ranked.retrieved.found.values()
+        if query.plan.period and not one.candidates and not one.target.dates
+    ]
     return SearchPage(
         query=request.query,
         results=results,
@@ -44,11 +50,57 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
             *(doubt(ranked.best, query.alpha) if results else ()),
             *notes(results, request, statuses, ranked.best),
             *unread(query.terms.unread),
-            *undated(ranked.retrieved.found.values(), query.plan.period),
+            *undated(silent),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
     )
+
+
+def listing_page(
+    found: Listing, request: SearchRequest, targets: Sequence[Target], period: Period | None
+) -> SearchPage:
+    """The page of these texts, with their number and how to see older ones."""
+    full = request.mode == "full"
+    results = [
+        Result(one, relevance=None, score=0.0, passage="" if full else line(one.text, WHOLE))
+        for one in found.documents
+    ]
+    silent = [t.collection for t in targets if period and not t.dates and not _count(found, t)]
+    return SearchPage(
+        query=request.query,
+        results=results,
+        statuses=found.statuses,
+        notes=[
+            *notes(results, request, found.statuses),
+            *_counted(found),
+            *undated(silent),
+        ],
+    )
+
+
+def _count(found: Listing, target: Target) -> int:
+    listed = found.listed.get(target.collection)
+    return listed.total if listed else 0
+
+
+def _counted(found: Listing) -> list[str]:
+    """The number of texts, and where not all were looked at."""
+    count, shown = sum(one.total for one in found.listed.values()), len(found.documents)
+    if not count:
+        return []
+    texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"
+    older = " For older ones raise limit, or set until." if count > shown else ""
+    parts = [name for name, one in found.listed.items() if not one.complete]
+    without = " Those without a date come last." if _some_undated(found) else ""
+    said = [f"{texts}.{without}{older}"]
+    if parts:
+        said.append(f"{names(parts)}: has no index of dates, so that only some were looked at.")
+    return said
+
+
+def _some_undated(found: Listing) -> bool:
+    return any(when is None for one in found.listed.values() for _, when in one.points)
 
 
 def notes(
@@ -62,8 +114,8 @@ def notes(
     `best` is the most relevant of what was found, whether it is shown or not.
     """
     sentences = [
-        f"{_names(names)}: {reason}"
-        for reason, names in _by_reason(s for s in statuses if s.state != "ok").items()
+        f"{names(several)}: {reason}"
+        for reason, several in _by_reason(s for s in statuses if s.state != "ok").items()
     ]
     if not statuses:
         sentences.append(_nowhere(request))
@@ -72,33 +124,29 @@ def notes(
     return sentences
 
 
-def unread(names: Sequence[str]) -> list[str]:
+def unread(several: Sequence[str]) -> list[str]:
     """The sentence on collections whose near spellings are not known yet."""
-    return [f"{_names(names)}: the words are still being read; ask again soon."] if names else []
+    return [f"{names(several)}: the words are still being read; ask again soon."] if several else []
 
 
-def undated(found: Iterable[Found], period: Period | None) -> list[str]:
+def undated(silent: Sequence[str]) -> list[str]:
     """The sentence on collections where no text has a date of the period, maybe none at all."""
-    silent = [
-        one.target.collection
-        for one in found
-        if period and not one.candidates and not one.target.dates
-    ]
-    sentence = f"{_names(silent)}: no text of that time; those without a date are left out."
+    sentence = f"{names(silent)}: no text of that time; those without a date are left out."
     return [sentence] if silent else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:
-    names: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for status in statuses:
         if status.reason:
-            names.setdefault(status.reason, []).append(status.collection)
-    return names
+            found.setdefault(status.reason, []).append(status.collection)
+    return found
 
 
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return every(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def names(several: Sequence[str]) -> str:
+    """Some of the names, and how many more there are."""
+    more = len(several) - NAMED
+    return every(several[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _nowhere(request: SearchRequest) -> str:
@@ -108,7 +156,7 @@ def _nowhere(request: SearchRequest) -> str:
 
 
 def _nothing(request: SearchRequest, best: Hit | None) -> str:
-    ways = ["use other words"]
+    ways = ["use other words"] if request.query.strip() else []
     if request.score_threshold is not None:
         highest = f" (the best has {best.relevance:.2f})" if best else ""
         ways.append(f"lower score_threshold{highest}")
@@ -118,4 +166,4 @@ def _nothing(request: SearchRequest, best: Hit | None) -> str:
         ways.append("widen the dates")
     if request.collections is not None and "*" not in request.collections:
         ways.append('search collections ["*"]')
-    return f"Nothing found: {' or '.join(ways)}."
+    return f"Nothing found: {' or '.join(ways)}." if ways else "Nothing found."

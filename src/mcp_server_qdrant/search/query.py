@@ -9,7 +9,6 @@ from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
     Hit,
-    Period,
     QueryVectors,
     Reranked,
     Status,
@@ -17,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
     Terms,
 )
+from mcp_server_qdrant.core.dates import Listed, Period
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import DenseShare
 
@@ -150,3 +150,12 @@ class Ranked:
     replaced: Sequence[Document] = ()
     best: Hit | None = None
     reranked: Reranked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The newest texts: documents in their order, those without a date and superseded ones last."""
+
+    documents: Sequence[Document]
+    listed: Mapping[str, Listed]
+    statuses: Sequence[Status]

@@ -16,7 +16,7 @@ MAX_LETTERS = 100
 
 Found = Annotated[
     dict[str, Any],
-    WithJsonSchema({"type": "object", "required": ["id", "collection", "relevance"]}),
+    WithJsonSchema({"type": "object", "required": ["id", "collection"]}),
 ]
 
 
@@ -52,7 +52,7 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
     found |= {
         "id": str(one.document.id),
         "collection": one.document.collection,
-        "relevance": round(one.relevance, 3),
+        "relevance": None if one.relevance is None else round(one.relevance, 3),
         "text": one.document.text if full else one.passage,
         "title": one.document.heading,
         "part": _part(one.document),

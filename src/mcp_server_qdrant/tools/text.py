@@ -57,7 +57,8 @@ def reranked(outcome: Reranked) -> str:
 def result(number: int, one: Result, mode: Mode) -> str:
     """One result: relevance, collection, id, title, passage (or the whole text)."""
     document = one.document
-    lines = [f"{number}. [{one.relevance:.2f}] {heading(document)}"]
+    relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
+    lines = [f"{number}. {relevance}{heading(document)}"]
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
@@ -65,7 +66,7 @@ def result(number: int, one: Result, mode: Mode) -> str:
         lines.append(superseded(document.superseded_by))
     if one.also:
         lines.append(also(one.also))
-    return "\n".join([*lines, *([why(one.why, one.relevance)] if one.why else [])])
+    return "\n".join([*lines, *([why(one.why, one.relevance or 0.0)] if one.why else [])])
 
 
 def superseded(by: str) -> str:

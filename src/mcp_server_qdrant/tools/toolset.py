@@ -57,6 +57,9 @@ Neighbours = Annotated[
 ]
 
 
+BROWSED = frozenset({"since", "until", "query_filter"})  # enough to list the newest texts
+
+
 class Tools:
     """The tools over one server's services."""
 
@@ -71,8 +74,11 @@ class Tools:
         given = {name: value for name, value in arguments.items() if value is not None}
         given["collections"] = _wanted(given.get("collections"), collection_name)
         request = SearchRequest.model_construct(**given)
-        if not request.query.strip():
-            raise RequestError("query is empty: say what to look for.")
+        if not (request.query.strip() or given.keys() & BROWSED or given["collections"]):
+            raise RequestError(
+                "query is empty: say what to look for, or give collections, since, until or "
+                "query_filter to list the newest texts."
+            )
         if len(request.query) > MAX_QUERY:
             raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
         page = await (await self._services()).pipeline.search(request)

@@ -291,7 +291,7 @@ def _allowed(view: View, ids: Sequence[Any], guard: Guard) -> Steps[Sequence[Any
         return ids
     found: list[Any] = []
     for page in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
-        found += page
+        found += map(plain_id, page)
         yield
     return found
 

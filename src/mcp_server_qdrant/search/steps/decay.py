@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Hit, Payload, by_score
-from mcp_server_qdrant.core.notation import date_paths, moment
+from mcp_server_qdrant.core.notation import date_paths, time_of
 
 SECONDS_A_DAY = 86_400.0
 
@@ -55,13 +54,7 @@ def factor(when: datetime, recency: Recency, now: datetime) -> float:
 
 def timestamp(payload: Payload | None, fields: tuple[str, ...]) -> datetime | None:
     """The first time found under `fields`."""
-    for path in _paths(fields):
-        value: Any = payload
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None and (when := moment(value)) is not None:
-            return when
-    return None
+    return time_of(payload, _paths(fields))
 
 
 @cache

@@ -1,0 +1,112 @@
+"""The newest texts of a collection, for who asks without a query."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from heapq import nlargest
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.core.datatypes import PointId, Target
+from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.notation import time_of
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.filters import bare, conditions, dated
+from mcp_server_qdrant.qdrant.paging import pages
+from mcp_server_qdrant.qdrant.payload import CHUNK_KEY
+
+SCANNED = 2_000  # points of a collection that has no index of dates
+PAGE = 500
+# Engines know later ones, calendars none.
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+_FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
+
+
+class Newest:
+    """Lists what was updated last. `dates` are the paths where a text may have its date.
+
+    A text of several parts is listed once; each by itself where a filter asks for words of theirs.
+    """
+
+    def __init__(
+        self, client: AsyncQdrantBase, dates: Sequence[str], content_fields: Sequence[str]
+    ) -> None:
+        self._client = client
+        self._dates = tuple(dates)
+        self._paths = [path.split(".") for path in dates]
+        self._content = frozenset(content_fields)
+
+    async def of(
+        self, target: Target, where: models.Filter | None, period: Period | None, limit: int
+    ) -> Listed:
+        """The `limit` newest points that meet the filter and have a date of the period."""
+        condition = dated(where, period, target.dates or self._dates)
+        if target.dates:
+            if not self._asks_for_words(where):
+                condition = _both(condition, _FIRST)
+            return await self._ordered(target, condition, limit)
+        return await self._scanned(target.collection, condition, limit, self._asks_for_words(where))
+
+    async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
+        """In the order of the index; those without that date behind the others."""
+        name, key = target.collection, target.dates[0]
+        order = models.OrderBy(key=key, direction=models.Direction.DESC, start_from=LATEST)
+        (records, _), counted = await asyncio.gather(
+            self._client.scroll(
+                name, condition, limit=limit, order_by=order, with_payload=list(self._dates)
+            ),
+            self._client.count(name, count_filter=condition),
+        )
+        found = self._timed(records)
+        if len(found) < min(limit, counted.count):
+            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+            more, _ = await self._client.scroll(
+                name,
+                _both(condition, empty),
+                limit=limit - len(found),
+                with_payload=list(self._dates),
+            )
+            found = self._timed([*records, *more])
+        return Listed(found, counted.count)
+
+    async def _scanned(
+        self,
+        name: str,
+        condition: models.Filter | None,
+        limit: int,
+        parts: bool,  # noqa: FBT001
+    ) -> Listed:
+        """By reading dates point by point, of so many points at most."""
+        found: list[tuple[PointId, datetime | None]] = []
+        read, complete = 0, True
+        shown = [*self._dates, CHUNK_KEY]
+        async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
+            found += self._timed(record for record in page if parts or not _further(record))
+            read += len(page)
+            if read >= SCANNED:
+                complete = len(page) < PAGE
+                break
+        newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
+        return Listed(newest, len(found), complete)
+
+    def _timed(self, records: Any) -> list[tuple[PointId, datetime | None]]:
+        """Each point once: a field may hold several dates."""
+        return list({r.id: (r.id, time_of(r.payload, self._paths)) for r in records}.values())
+
+    def _asks_for_words(self, where: models.Filter | None) -> bool:
+        """True for a filter on the text, which further parts may meet and the first not."""
+        asked = conditions(plain(where)) if where is not None else ()
+        return any(inside + bare(one.get("key", "")) in self._content for inside, one in asked)
+
+
+def _further(record: Any) -> bool:
+    doc = (record.payload or {}).get("doc")
+    return isinstance(doc, dict) and bool(doc.get("chunk"))
+
+
+def _both(where: models.Filter | None, condition: Any) -> models.Filter:
+    """The filter and one more condition."""
+    return models.Filter(must=[where, condition] if where else [condition])

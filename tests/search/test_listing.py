@@ -1,0 +1,153 @@
+"""The newest texts, without a query."""
+
+from datetime import UTC, datetime
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.qdrant.newest import SCANNED
+from tests.support import (
+    COSINE,
+    either_engine,
+    foreign,
+    memory_engine,
+    memory_server,
+    memory_services,
+    said,
+)
+
+LONG = " ".join(f"Sentence {number} of the plan." for number in range(200))
+
+
+async def remember(services, day: int, text: str, collection: str = "notes", **fields) -> None:
+    when = datetime(2026, 10, day, tzinfo=UTC)
+    await services.store.store(NewDocument(text, created_at=when, **fields), collection)
+
+
+async def listed(services, **fields):
+    page = await services.pipeline.search(SearchRequest(**{"collections": ["*"]} | fields))
+    return [one.document.document or one.document.id for one in page.results], list(page.notes)
+
+
+@pytest.fixture(params=["memory", "edge"])
+async def engine(request, tmp_path):
+    async with either_engine(request.param, tmp_path) as engine:
+        yield engine
+
+
+async def test_the_newest_come_first_whichever_collection_they_are_in(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, 3, "roses", id="three", tags=("plant",))
+        await remember(services, 1, LONG, id="long")
+        await remember(services, 2, "moss", "diary", id="two", tags=("plant",))
+        await remember(services, 4, "oak", id="four")
+        fern = {7: {"document": "fern", "metadata": None}}
+        await foreign(engine, "official", fern, vectors={"v": COSINE})
+        everything = await listed(services)
+        two = await listed(services, limit=2)
+        plants = {"must": [{"key": "tags", "match": {"value": "plant"}}]}
+        tagged = await listed(services, query_filter=plants)
+        early = await listed(services, until="2026-10-02", collections=["notes", "diary"])
+        dated = await listed(services, since="2026-10-02")
+        worded = {"must": [{"key": "document", "match": {"text": "Sentence 199"}}]}
+        parts = await listed(services, query_filter=worded)
+
+    undated = "official: no text of that time; those without a date are left out."
+    assert everything == (
+        ["four", "three", "two", "long", 7],
+        ["5 texts, the newest first. Those without a date come last."],
+    )
+    assert two == (
+        ["four", "three"],
+        [f"{everything[1][0]} For older ones raise limit, or set until."],
+    )
+    assert tagged == (["three", "two"], ["2 texts, the newest first."])
+    assert early == (["two", "long"], ["2 texts, the newest first."])
+    assert dated == (["four", "three", "two"], ["3 texts, the newest first.", undated])
+    assert parts[0] == ["long"]
+
+
+async def test_superseded_texts_come_last(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, 1, "moss", id="old")
+        await remember(services, 5, "roses", id="gone")
+        (gone,) = (await services.deletion.lookup.named("notes", ["gone"])).values()
+        await services.store.store(NewDocument("fern", id="new"), "notes", supersedes=gone)
+
+        assert (await listed(services))[0] == ["new", "old", "gone"]
+
+
+async def test_texts_without_the_indexed_date_come_behind_those_that_have_it(tmp_path):
+    async with (
+        either_engine("edge", tmp_path) as engine,
+        memory_services(engine=engine) as services,
+    ):
+        await remember(services, 1, "moss", id="old")
+        point = models.PointStruct(id=7, vector={}, payload={"document": "fern", "metadata": None})
+        await engine.upsert("notes", [point])
+
+        assert (await listed(services))[0] == ["old", 7]
+        assert (await listed(services, limit=1))[0] == ["old"]
+
+
+async def test_a_collection_without_an_index_of_dates_is_read_as_far_as_time_allows():
+    payloads = {
+        number: {"document": "x", "metadata": {"date": f"2026-10-{1 + number % 28:02}"}}
+        for number in range(1, SCANNED + 600)
+    }
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "large", payloads)
+        ids, notes = await listed(services, limit=3)
+
+    assert ids == [27, 55, 83]
+    assert notes == [
+        f"{SCANNED:,} texts, the newest first. For older ones raise limit, or set until.",
+        "large: has no index of dates, so that only some were looked at.",
+    ]
+
+
+async def test_one_that_fails_is_told_and_a_key_that_no_text_has_too():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, 1, "moss", id="old")
+        await remember(services, 2, "roses", "broken")
+        engine.broken["broken"] = EngineFailure("damaged")
+        ids, notes = await listed(services)
+        engine.broken.clear()
+        nothing = {"must": [{"key": "metadata.nothing", "match": {"value": 1}}]}
+        with pytest.raises(InvalidFilter, match="No text there has the key"):
+            await listed(services, query_filter=nothing)
+
+    assert ids == ["old"]
+    assert any("broken" in note and "damaged" in note for note in notes)
+
+
+async def test_no_other_tenants_texts_are_listed_or_counted(engine):
+    for tenant in ("blue", "red"):
+        kept = {"tenant_field": "tenant", "tenant_id": tenant}
+        async with memory_services(engine=engine, **kept) as services:
+            await remember(services, 1, f"moss of {tenant}", id=tenant)
+            found = await listed(services)
+
+    assert found == (["red"], ["1 text."])
+
+
+async def test_an_agent_browses_without_a_query():
+    async with memory_server(collection_name="notes") as client:
+        for text in ("moss", "roses"):
+            await client.call_tool("qdrant-store", {"information": text, "id": text})
+        found = await client.call_tool("qdrant-find", {"collections": ["notes"]})
+        whole = await client.call_tool("qdrant-find", {"since": "1d", "mode": "full"})
+        refused = await client.call_tool("qdrant-find", {"limit": 3})
+
+    assert "1. notes (id " in said(found)
+    assert "> moss" in said(found)
+    assert said(found).endswith("Note: 2 texts, the newest first.")
+    assert "relevance" not in found.structured_content["results"][0]
+    assert {one["text"] for one in whole.structured_content["results"]} == {"moss", "roses"}
+    assert said(refused) == (
+        "query is empty: say what to look for, or give collections, since, until or query_filter "
+        "to list the newest texts."
+    )
