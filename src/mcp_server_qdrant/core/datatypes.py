@@ -258,7 +258,9 @@ class Document(NamedTuple):
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
     `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
-    `section` names the headings above; `textless`: it has no text, `unread`: too long metadata.
+    `section` names the headings above its start; `sections` are those that begin within the text,
+    each where it does, "" where one ends.
+    `textless`: it has no text, `unread`: too long metadata.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it.
@@ -281,6 +283,7 @@ class Document(NamedTuple):
     last: int | None = None
     textless: bool = False
     section: str | None = None
+    sections: tuple[tuple[int, str], ...] = ()
     torn: bool = False
     version: str | None = None
     head: PointId | None = None
@@ -292,6 +295,11 @@ class Document(NamedTuple):
     def heading(self) -> str | None:
         """Its title, and below that its section."""
         return " > ".join(filter(None, (self.title, self.section))) or None
+
+    def at(self, place: int) -> "Document":
+        """The document with the section that is around a place in its text."""
+        names = [name for start, name in self.sections if start <= place]
+        return self._replace(section=names[-1] or None) if names else self
 
     def current(self, head: "Document | None") -> bool:
         """True if this further part belongs to the present version of its document.

@@ -83,6 +83,23 @@ def line(text: str, length: int | None = LINE) -> str:
     return folded if length is None or len(folded) <= length else f"{folded[: length - 1]}…"
 
 
+def chain(path: str, length: int) -> str:
+    """A path of headings in about `length` characters: its ends say most, the middle goes first."""
+    first, *inner = path.split(" > ")
+    if len(path) <= length or not inner:
+        return path
+    room, last = length - len(first) - 4, list[str]()
+    for name in reversed(inner):
+        room -= len(name) + 3
+        if room < 0:
+            break
+        last.append(name)
+    if last:
+        return " > ".join([first, "…", *reversed(last)])
+    end = inner[-1][: max(length // 2, length - len(first) - 4)]
+    return f"{first[: length - len(end) - 4]}… > {end}"
+
+
 def called(name: str | int) -> str:
     """A name or an id in a sentence: quoted unless it is one word, so that it reads as no more."""
     whole = str(name)

@@ -1,8 +1,9 @@
 """Cut a text into chunks that the model reads to their end."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.datatypes import Chunk
@@ -18,6 +19,7 @@ CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a sin
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
 WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are remembered
+FILLED, SMALL = 0.66, 0.25  # of a chunk that ends at a break where more would fit, or would not
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
 MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|~~~)", re.MULTILINE)
@@ -30,11 +32,13 @@ def split(
     tokenizer_json: str | None,
     overlap: int,
     markdown: bool | None = None,
+    breaks: Sequence[int] = (),
 ) -> list[Chunk]:
     """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
 
-    Chunks end where the text pauses: at paragraphs, sentences, words; in Markdown, before headings.
-    The white space between two belongs to the first. A text that fits is one chunk, whole.
+    They begin at `breaks`, which are starts of lines, unless the one before would be too small.
+    Elsewhere they end where the text pauses: at paragraphs, sentences, words; in Markdown, before
+    headings. The white space between two belongs to the first. A text that fits is one chunk.
     Without a tokenizer the size is guessed, rather too small than too large. Whether a text is
     Markdown is told by its looks, unless the caller knows.
     """
@@ -48,12 +52,16 @@ def split(
     from semantic_text_splitter import MarkdownSplitter, TextSplitter  # 2 MB of a server
 
     kind = MarkdownSplitter if markdown else TextSplitter
+
+    def spans_by(count: Callable[[str], int]) -> list[tuple[int, int]]:
+        stretches = _stretches(readable, breaks, count, capacity)
+        return _spans(kind.from_callback(count, capacity, overlap), readable, stretches, limit)
+
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
-    quick = counter.exact if tokenizer_json is None else counter.by_word
-    spans = _spans(kind.from_callback(quick, capacity, overlap), readable, limit)
+    spans = spans_by(counter.exact if tokenizer_json is None else counter.by_word)
     sizes = [counter.exact(readable[start:end]) for start, end in spans]
     if any(size > capacity for size in sizes):
-        spans = _spans(kind.from_callback(counter.exact, capacity, overlap), readable, limit)
+        spans = spans_by(counter.exact)
         sizes = [counter.exact(readable[start:end]) for start, end in spans]
     if len(spans) <= 1:
         return [Chunk(text, 0, len(text), sum(sizes))]
@@ -67,14 +75,46 @@ def tokens(text: str, tokenizer_json: str | None) -> int:
     return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
 
 
-def _spans(splitter: "Splitter", text: str, limit: int) -> list[tuple[int, int]]:
+def _stretches(
+    text: str, breaks: Sequence[int], count: Callable[[str], int], capacity: int
+) -> Iterator[tuple[int, int, bool]]:
+    """Stretches between breaks whose last chunk is filled well enough, and whether each fits."""
+    blocks = list(pairwise([0, *breaks, len(text)]))
+    sizes = [
+        sum(count(text[at : at + SECTION]) for at in range(start, end, SECTION))
+        for start, end in blocks
+    ]
+    first, size = 0, 0
+    for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
+        filled = size if size <= capacity else size % capacity  # about as much, of the last chunk
+        if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
+            yield first, start, size <= capacity
+            first, size = start, 0
+        size += more
+    yield first, len(text), size <= capacity
+
+
+def _spans(
+    splitter: "Splitter", text: str, stretches: Iterable[tuple[int, int, bool]], limit: int
+) -> list[tuple[int, int]]:
     """Start and end of each chunk, in order."""
     longest = limit * CHARACTERS_PER_TOKEN
-    return sorted(
-        (start + offset, start + offset + len(chunk))
-        for start, section in _sections(text, max(SECTION, longest))
-        for offset, chunk in _chunks(splitter, section, longest)
-    )
+    spans = []
+    for first, last, fits in stretches:
+        stretch = text[first:last]
+        start, end = len(stretch) - len(stretch.lstrip()), len(stretch.rstrip())
+        if fits and end - start <= longest:
+            found = [(first + start, first + end)] if start < end else []
+        else:
+            found = [
+                (first + start + offset, first + start + offset + len(chunk))
+                for start, section in _sections(stretch, max(SECTION, longest))
+                for offset, chunk in _chunks(splitter, section, longest)
+            ]
+        if found and not text[first : found[0][0]].strip(" \t"):
+            found[0] = first, found[0][1]  # with the indentation of its first line
+        spans += found
+    return sorted(spans)
 
 
 def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Sparse
+from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
@@ -32,7 +33,10 @@ def encoded_text(chunk: Document, times: int = 1) -> str:
 
 
 def shortened(title: str) -> str:
-    """The first bytes of a title. In bytes, since a CJK character can be three tokens."""
+    """The ends of a title in a number of bytes, since a CJK character can be three tokens."""
+    size = len(title.encode("utf-8", "ignore"))
+    if size > HEAD:
+        title = chain(title, HEAD * len(title) // size)
     return title.encode("utf-8", "ignore")[:HEAD].decode("utf-8", "ignore")
 
 

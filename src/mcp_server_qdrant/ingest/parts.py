@@ -110,8 +110,9 @@ def version_of(parts: Sequence[Document]) -> str:
     The same text written again is the same version, and has the same points.
     """
     seen = [
-        (one.text, one.start, one.end, one.section, one.title, one.source, one.metadata, one.tags)
-        for one in parts
+        # Without sections the version is that of texts stored before there were any.
+        (a.text, a.start, a.end, a.section, a.title, a.source, a.metadata, a.tags, *a.sections)
+        for a in parts
     ]
     written = json.dumps(seen, sort_keys=True, default=str)
     return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,6 +1,6 @@
 """Payload <-> Document: the official format, ours, and whatever other tools wrote."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
@@ -68,6 +68,7 @@ def read(
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
         textless=key is None,
         section=doc.get("section") if isinstance(doc.get("section"), str) else None,
+        sections=tuple(_sections(doc.get("sections"))),
         version=version,
         head=head_of(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
@@ -97,6 +98,8 @@ def stored_payload(document: Document) -> Payload:
     for name in ("section", "version", "writing"):
         if value := getattr(document, name):
             kept["doc"][name] = value
+    if document.sections:
+        kept["doc"]["sections"] = [list(one) for one in document.sections]
     return kept
 
 
@@ -192,6 +195,14 @@ def _tags(places: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 def _id(doc: Mapping[str, Any]) -> str | None:
     value = doc.get("id")
     return value if isinstance(value, str) else None
+
+
+def _sections(value: Any) -> Iterator[tuple[int, str]]:
+    """The pairs of a place and a name among the values."""
+    for one in value if isinstance(value, list) else ():
+        match one:
+            case [int(place), str(name)]:
+                yield place, name
 
 
 def _number(doc: Mapping[str, Any], key: str, default: int) -> int:

@@ -19,7 +19,16 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Why,
 )
-from mcp_server_qdrant.core.notation import called, escaped, every, line, plain, sibling_id
+from mcp_server_qdrant.core.notation import (
+    LINE,
+    called,
+    chain,
+    escaped,
+    every,
+    line,
+    plain,
+    sibling_id,
+)
 from mcp_server_qdrant.core.writes import Stored
 
 SYNC_LINE = 400
@@ -110,7 +119,7 @@ def _place(rank: int | None) -> str:
 
 def heading(document: Document) -> str:
     """Collection, id, part and title of a text."""
-    title = f" · {line(document.heading)}" if document.heading else ""
+    title = f" · {line(chain(document.heading, LINE))}" if document.heading else ""
     return f"{called(document.collection)} (id {called(document.id)}){part(document)}{title}"
 
 

@@ -16,9 +16,10 @@ from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.opening import opened
 from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from mcp_server_qdrant.ingest.formats.base import Loaded, Mark
+from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of, load
 from mcp_server_qdrant.ingest.parts import numbered
+from mcp_server_qdrant.ingest.sections import breaks, sections, sections_of
 
 OVERLAP = 0.15
 LARGE = 20  # times the limit, for a format whose files may be large
@@ -217,6 +218,7 @@ class Preparer:
             tokenizer_json=measures.tokenizer,
             overlap=int(limit * OVERLAP),
             markdown=text.markdown,
+            breaks=breaks(text.text, text.marks),
         )
         documents = numbered(list(self._documents(found, text, chunks)), self.identify)
         for cut, chunk in zip(chunks, documents, strict=True):
@@ -230,8 +232,8 @@ class Preparer:
         named = text.metadata is not None and any(
             isinstance(text.metadata.get(key), str) for key in ("source", "url")
         )
-        around = sections_at(text.marks, [chunk.start for chunk in chunks])
-        for number, (chunk, section) in enumerate(zip(chunks, around, strict=True)):
+        around = sections_of(text.text, text.marks, chunks)
+        for number, (chunk, (section, inside)) in enumerate(zip(chunks, around, strict=True)):
             yield Document(
                 id="",
                 collection=self.collection,
@@ -248,24 +250,5 @@ class Preparer:
                 start=chunk.start + text.offset,
                 end=chunk.end + text.offset,
                 section=section,
+                sections=inside,
             )
-
-
-def sections(marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
-    """The start of each section, and its name behind those of the sections around it."""
-    path: list[Mark] = []
-    for mark in marks:
-        path = [*(one for one in path if one.level < mark.level), mark]
-        yield mark.start, " > ".join(one.name for one in path)[:MAX_TITLE]
-
-
-def sections_at(marks: Sequence[Mark], places: Sequence[int]) -> Iterator[str | None]:
-    """The section around each place, of places in order. One that begins there does not count."""
-    ahead = sections(marks)
-    following = next(ahead, None)
-    current: str | None = None
-    for place in places:
-        while following is not None and following[0] < place:
-            current = following[1]
-            following = next(ahead, None)
-        yield current

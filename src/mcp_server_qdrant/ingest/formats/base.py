@@ -2,9 +2,11 @@
 
 import codecs
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from time import thread_time
 from typing import Any
 
@@ -21,11 +23,16 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+VERSION = re.compile(r"\W{0,9}(?:version|release|v)?\W{0,9}(\d+(?:\.\d+)+)", re.IGNORECASE)
+WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The start of a section: its name, and how deep it lies (1 is the outermost)."""
+    """The start of a section: its name, and how deep it lies (1 is the outermost).
+
+    Without a name those as deep end there. Level 0 is a page: the text flows on across its start.
+    """
 
     start: int
     level: int
@@ -139,6 +146,32 @@ def tags_of(value: Any) -> tuple[str, ...]:
         return ()
     names = (_text(one).strip() for one in value if isinstance(one, str | int | float))
     return tuple(dict.fromkeys(name for name in names if name))
+
+
+def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
+    """The title of a text, given or its outermost heading, and the marks with that one unnamed.
+
+    A version is no title where it heads one of several sections: then the file's name is.
+    """
+    level = min((mark.level for mark in marks), default=0)
+    outermost = [mark for mark in marks if mark.level == level]
+    first = outermost[0] if outermost else None
+    versions = sum(VERSION.match(mark.name) is not None for mark in marks)
+    if not given and first and not (versions > 1 and VERSION.match(first.name)):
+        given = first.name
+    title = given or _file(path)
+    if first is None or f" {_words(first.name)} " not in f" {_words(title)} ":
+        return title, tuple(marks)
+    return title, tuple(replace(mark, name="") if mark is first else mark for mark in marks)
+
+
+def _words(text: str) -> str:
+    return " ".join(WORD.findall(text.casefold()))
+
+
+def _file(path: str) -> str:
+    """The name of a file without its ending, behind that of its folder."""
+    return "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
 
 
 def name_of(path: str) -> str:

@@ -1,6 +1,8 @@
 """Source code: where classes and functions begin, in most languages, by their first words."""
 
+import ast
 import re
+import warnings
 
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, decode, name_of
 
@@ -22,18 +24,55 @@ DEFINITION = re.compile(
     r"(?:\([^)\n]*\)[ \t]*)?(?P<name>[\w$.:<>]+)",
     re.MULTILINE,
 )
+END = re.compile(r"^(?P<indent>[ \t]*)(?:\}[;,)]*|end)[ \t]*\r?$", re.MULTILINE)
+LINE_END = re.compile(r"\r\n|\r|\n")
+COMMENT = re.compile(r"[ \t]*#")
+HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)  # of definitions
 TAB = "    "
 
 
 def read(path: str, data: bytes) -> Contents:
     """The text as it is, with its definitions as marks."""
     text = decode(data)
-    return Contents([Loaded(text, name_of(path), marks=marks(text))])
+    found = _python(text) if path.endswith((".py", ".pyi")) else None
+    return Contents([Loaded(text, name_of(path), marks=marks(text) if found is None else found)])
 
 
 def marks(text: str) -> tuple[Mark, ...]:
-    """The definitions in order; the deeper one is indented, the deeper it lies."""
-    return tuple(
-        Mark(found.start(), len(found["indent"].replace("\t", TAB)) + 1, found["name"])
+    """The definitions in order; the deeper one is indented, the deeper it lies.
+
+    One ends at a brace, or the word `end`, that is no deeper and stands alone.
+    """
+    begins = [
+        Mark(found.start(), _level(found["indent"]), found["name"])
         for found in DEFINITION.finditer(text)
-    )
+    ]
+    ends = (Mark(one.end(), _level(one["indent"]), "") for one in END.finditer(text))
+    return tuple(sorted([*begins, *ends], key=lambda mark: mark.start)) if begins else ()
+
+
+def _level(indent: str) -> int:
+    return len(indent.replace("\t", TAB)) + 1
+
+
+def _python(text: str) -> tuple[Mark, ...] | None:
+    """The definitions and where they end, as Python sees them; None where it cannot read them."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    places = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
+    found: list[Mark] = []
+    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            line = min(one.lineno for one in (node, *node.decorator_list)) - 1
+            while line and COMMENT.match(text, places[line - 1]):
+                line -= 1
+            found.append(Mark(places[line], level, node.name))
+            found.append(Mark(places[node.end_lineno or line], level, ""))
+            level += 1
+        waiting += [(one, level) for one in ast.iter_child_nodes(node) if isinstance(one, HOLDERS)]
+    return tuple(sorted(found, key=lambda mark: (mark.start, mark.name != "", mark.level)))

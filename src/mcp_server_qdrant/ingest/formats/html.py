@@ -3,11 +3,19 @@
 import codecs
 import re
 from html.parser import HTMLParser
-from pathlib import PurePosixPath
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience, decode
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    Mark,
+    Patience,
+    decode,
+    titled,
+)
 
-UNSEEN = frozenset({"script", "style", "template", "noscript", "svg", "nav", "iframe", "select"})
+UNSEEN = frozenset(
+    {"script", "style", "template", "noscript", "svg", "nav", "iframe", "select", "button"}
+)
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # fmt: off
 BLOCKS = frozenset((
@@ -20,6 +28,7 @@ LINES = frozenset({"br", "tr", "option"})
 CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 HEAD = 2048
 SECONDS = 30  # the parser's time grows with the square of what is never closed
+ANCHORS = " ¶§#🔗"  # links to a heading, behind it
 SPACE = re.compile(r"[ \t\r\n\f\v]+")
 
 
@@ -41,10 +50,8 @@ def read(path: str, data: bytes) -> Contents:
     page = _Page()
     page.feed(decode(data, declared(data)))
     page.close()
-    title = " ".join("".join(page.title).split()) or next((mark.name for mark in page.marks), "")
-    kept = tuple(mark for mark in page.marks if (mark.level, mark.name) != (1, title))
-    title = title or PurePosixPath(path).stem
-    return Contents([Loaded("".join(page.parts), title, marks=kept, markdown=True)])
+    title, marks = titled(path, page.marks, " ".join("".join(page.title).split()))
+    return Contents([Loaded("".join(page.parts), title, marks=marks, markdown=True)])
 
 
 class _Page(HTMLParser):
@@ -116,7 +123,8 @@ class _Page(HTMLParser):
             return
         level, start, first = self._heading
         self._heading = None
-        if name := " ".join("".join(self.parts[first + 1 :]).split()):
+        line = "".join(self.parts[first + 1 :]).strip().partition("\n")[0]
+        if name := " ".join(line.split()).strip(ANCHORS):
             self.marks.append(Mark(start, level, name))
 
     def _break(self, ends: str) -> None:

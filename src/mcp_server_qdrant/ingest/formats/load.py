@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats import code, html, jsonl, markdown, pdf
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode
+from mcp_server_qdrant.ingest.formats import code, html, jsonl, markdown, pdf, text
+from mcp_server_qdrant.ingest.formats.base import Contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,7 @@ class Format:
     magic: bytes | None = None
 
 
-def _read_text(path: str, data: bytes) -> Contents:
-    return Contents([Loaded(decode(data), PurePosixPath(path).name)])
-
-
-TEXT = Format("any other text", _read_text)
+TEXT = Format("any other text", text.read)
 FORMATS = (
     Format("Markdown", markdown.read, ".md .markdown .mdown .mdx .qmd .rmd"),
     Format("HTML", html.read, ".html .htm .xhtml"),

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import PurePosixPath
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
@@ -17,6 +16,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     decode,
     plain,
     tags_of,
+    titled,
 )
 
 FRONT = re.compile(
@@ -26,9 +26,19 @@ LINE = re.compile(
     r"^ {0,3}(?:"
     r"(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
     r"|(?P<hashes>\#{1,6})[ \t]+(?P<heading>[^\n]*)"
-    r"|(?P<underlined>[^\s>|\-*+\#`~=\d][^\n]*)\n {0,3}(?P<underline>=+|-+)[ \t]*\r?$"
+    r"|<h(?P<tag>[1-6])(?:\s[^<>]*)?>(?P<html>[^\0]{0,500}?)</h(?P=tag)>"
+    r"|(?P<underlined>(?!\d+[.)][ \t])[^\s>|\-*+\#=][^\n]*)"
+    r"\n {0,3}(?P<underline>=+|-+)[ \t]*\r?$"
     r")",
     re.MULTILINE,
+)
+CODE = r"`+(?P<code>[^`]*)`+"
+LABEL = r"\[(?P<label>[^\[\]]*)\]"
+TARGET = r"(?:\([^()]*\)|\[[^\[\]]*\])"
+IMAGE = re.compile(rf"{CODE}|!{LABEL}{TARGET}?")
+# What is not seen of a heading: tags, signs for bold type and struck text, escapes, links' targets.
+SIGNS = re.compile(
+    rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
 MAX_FRONT = 200_000
 MAX_NUMBER = 1_000  # characters; what is longer is a text, whatever it looks like
@@ -110,16 +120,14 @@ def _loader(*, quick: bool) -> Any:
 
 def _loaded(path: str, text: str, fields: Mapping[str, Any], offset: int) -> Loaded:
     marks = tuple(_headings(text))
-    title = fields.get("title")
-    if not isinstance(title, str) or not title.strip():
-        first = min(marks, key=lambda mark: mark.level, default=None)
-        title = first.name if first else PurePosixPath(path).stem
+    given = fields.get("title")
+    title, marks = titled(path, marks, given.strip() if isinstance(given, str) else "")
     return Loaded(
         text=text,
-        title=title.strip(),
+        title=title,
         metadata=dict(fields) or None,
         tags=tags_of(fields.get("tags")) or tags_of(fields.get("keywords")),
-        marks=tuple(mark for mark in marks if (mark.level, mark.name) != (1, title)),
+        marks=marks,
         markdown=True,
         offset=offset,
     )
@@ -135,11 +143,25 @@ def _headings(text: str) -> Iterator[Mark]:
             elif found["fence"].startswith(fence) and not found["info"].strip():
                 fence = ""
         elif not fence:
-            underlined = found["underlined"]
-            name = underlined or _unclosed(found["heading"])
-            level = len(found["hashes"] or "") or (1 if found["underline"][0] == "=" else 2)
-            if name.strip():
-                yield Mark(found.start(), level, " ".join(name.split()))
+            name = found["underlined"] or found["html"] or _unclosed(found["heading"] or "")
+            if name := visible(name):
+                yield Mark(found.start(), _level(found), name)
+
+
+def _level(found: re.Match[str]) -> int:
+    if found["underline"]:
+        return 1 if found["underline"][0] == "=" else 2
+    return int(found["tag"] or len(found["hashes"]))
+
+
+def visible(heading: str) -> str:
+    """The text of a heading as a reader sees it, without images."""
+    text = IMAGE.sub(lambda found: found[0] if found["code"] is not None else "", heading)
+    return " ".join(_seen(text).split())
+
+
+def _seen(text: str) -> str:
+    return SIGNS.sub(lambda found: found["code"] or _seen(found["label"] or ""), text)
 
 
 def _unclosed(heading: str) -> str:

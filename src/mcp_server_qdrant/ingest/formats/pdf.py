@@ -35,7 +35,7 @@ def read(path: str, data: bytes) -> Contents:
         raise UnusableFile("is locked with a password")
     text, marks = "", []
     for number, page in enumerate(pages, 1):
-        marks.append(Mark(len(text), 1, f"page {number}"))
+        marks.append(Mark(len(text), 0, f"page {number}"))
         text += SURROGATE.sub("\ufffd", page) + GAP
     if not text.strip():
         raise UnusableFile("has no text: its pages may be pictures")

@@ -1,0 +1,66 @@
+"""Plain text: underlined headings, as in reStructuredText, and the sections of manual pages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from mcp_server_qdrant.ingest.formats.base import (
+    WORD,
+    Contents,
+    Loaded,
+    Mark,
+    decode,
+    titled,
+)
+
+# After a blank line: text, a line of one sign below it, and perhaps the same one above it.
+SIGNS = r"([=\-~^\"'`#*+.:_])"
+UNDERLINED = re.compile(
+    r"(?:\A|^[ \t]*\r?\n)(?P<heading>"
+    rf"(?:(?P<above>{SIGNS}\3+)[ \t]*\r?\n)?(?P<name>[^\n]*)\r?\n(?P<below>{SIGNS}\6+)[ \t]*\r?$)",
+    re.MULTILINE,
+)
+# The source of a manual page (man and mdoc), and a page as `man` shows it.
+SOURCE = re.compile(r"^\.S(?P<kind>[hHsS])[ \t]+(?P<name>\S[^\n]*)", re.MULTILINE)
+TITLE = re.compile(r"^\.(?:TH|Dt)[ \t]+\"?([^\s\"]+)\"?[ \t]+\"?(\w+)", re.MULTILINE)
+SHOWN = re.compile(r"\s*(?P<page>\S+\(\w+\)) .*(?P=page)[ \t]*\r?$", re.MULTILINE)
+LINE = re.compile(r"^(?P<indent>(?: {3})?)(?P<name>[^\s](?:[^\s]| (?! ))*)[ \t]*\r?$", re.MULTILINE)
+HEAD = 4_000  # characters in which a manual page says that it is one
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The text as it is, with its headings as marks."""
+    text = decode(data)
+    if page := SHOWN.match(text):
+        marks = tuple(
+            Mark(found.start(), 2 if found["indent"] else 1, found["name"])
+            for found in LINE.finditer(text, page.end())
+        )
+        return Contents([Loaded(text, page["page"], marks=marks)])
+    if page := TITLE.search(text, 0, HEAD):
+        marks = tuple(
+            Mark(found.start(), 1 if found["kind"] in "hH" else 2, found["name"].strip(' \t\r"'))
+            for found in SOURCE.finditer(text)
+        )
+        return Contents([Loaded(text, f"{page[1]}({page[2]})", marks=marks)])
+    title, marks = titled(path, tuple(_underlined(text)))
+    return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
+
+
+def _underlined(text: str) -> Iterator[Mark]:
+    """Headings, each as deep as its kind of line, which lies further in the later it is used."""
+    kinds: list[tuple[str, bool]] = []
+    for found in UNDERLINED.finditer(text):
+        above, name, below = found["above"], found["name"].rstrip(), found["below"]
+        indented = not above and name.startswith((" ", "\t", "| "))
+        if (
+            not WORD.search(name)
+            or len(below) < len(name)
+            or indented
+            or above not in (None, below)
+        ):
+            continue
+        kind = below[0], above is not None
+        if kind not in kinds:
+            kinds.append(kind)
+        yield Mark(found.start("heading"), kinds.index(kind) + 1, name.strip())
