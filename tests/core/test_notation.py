@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.notation import date_paths, impossible, iso, moment, span
+from mcp_server_qdrant.core.notation import chain, date_paths, impossible, iso, moment, span
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 TIMES = {
@@ -120,3 +120,18 @@ def test_what_names_no_time_has_no_span():
 
 def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
     assert date_paths(["date", "info.when"]) == ["date", "metadata.date", "info.when"]
+
+
+@pytest.mark.parametrize(
+    ("path", "length", "shown"),
+    [
+        ("A > B > C", 9, "A > B > C"),
+        ("Shed > Key > Spare > Nail", 20, "Shed > … > Nail"),
+        ("Shed > Key > Spare > Nail", 24, "Shed > … > Spare > Nail"),
+        ("The shed behind the house > Key", 20, "The shed behi… > Key"),
+        ("Shed > The key behind the door", 20, "Shed… > The key behi"),
+        ("The shed behind the house", 10, "The shed behind the house"),
+    ],
+)
+def test_a_path_that_is_too_long_loses_its_middle(path, length, shown):
+    assert chain(path, length) == shown

@@ -391,7 +391,10 @@ class TestIds:
         assert not is_part_id(first.id)
         assert not is_part_id(7)
 
-    @pytest.mark.parametrize("change", [{"tags": ("t",)}, {"title": "t"}, {"metadata": {"k": 1}}])
+    @pytest.mark.parametrize(
+        "change",
+        [{"tags": ("t",)}, {"title": "t"}, {"metadata": {"k": 1}}, {"sections": ((1, "A"),)}],
+    )
     def test_whatever_a_reader_sees_makes_a_version(self, change):
         parts = _numbered(["a", "b"])
 

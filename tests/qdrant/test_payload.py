@@ -151,3 +151,15 @@ def test_a_version_that_another_tool_wrote_leads_nowhere(point, version):
 
     assert (document.head, document.writing) == (None, None)
     assert document.version is None or isinstance(point, str)
+
+
+def test_the_sections_within_a_part_are_kept_and_what_is_none_is_passed_over():
+    document = Document("p", "c", "text", section="A", sections=((3, "A > B"), (9, "")))
+    payload = stored_payload(document)
+
+    assert payload["doc"]["sections"] == [[3, "A > B"], [9, ""]]
+    assert read("c", "p", payload, ("document",)).sections == document.sections
+    assert "sections" not in stored_payload(document._replace(sections=()))["doc"]
+    for other in (None, "A", [1, [2], ["x", "y"], [3, "B", 4], [5, None]]):
+        payload["doc"]["sections"] = other
+        assert read("c", "p", payload, ("document",)).sections == ()

@@ -30,7 +30,7 @@ def words_of(query: str, **weights: float) -> Words:
 
 
 def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
-    cut = passage([Part(text)], words_of(query, **weights), room)
+    cut = passage([Part(text)], words_of(query, **weights), room).text
     assert len(cut) <= max(room, WHOLE) + 2  # the ellipses
     assert [run for run in cut.strip("…").split(" … ") if run not in " ".join(text.split())] == []
     return cut
@@ -91,7 +91,7 @@ def test_a_text_without_any_of_the_words_shows_its_beginning():
 def test_the_answer_may_stand_in_another_part_that_was_found():
     parts = [Part(FILLER * 6, 0.6, 0), Part(FILLER * 6 + ANSWER, 0.5, 900)]
 
-    assert passage(parts, words_of("restic uplink"), ROOM) == f"…{ANSWER}"
+    assert passage(parts, words_of("restic uplink"), ROOM).text == f"…{ANSWER}"
 
 
 def test_parts_that_overlap_are_one_text():
@@ -99,7 +99,7 @@ def test_parts_that_overlap_are_one_text():
     middle = text.index("prunes")
     parts = [Part(text[middle - 20 :], 0.6, middle - 20), Part(text[: middle + 9], 0.5, 0)]
 
-    assert passage(parts, words_of("restic uplink"), ROOM) == f"…{ANSWER}…"
+    assert passage(parts, words_of("restic uplink"), ROOM).text == f"…{ANSWER}…"
 
 
 def test_of_sentences_alike_that_of_the_more_relevant_part_is_shown():
@@ -108,13 +108,13 @@ def test_of_sentences_alike_that_of_the_more_relevant_part_is_shown():
         Part(f"Blue two. {FILLER * 4}", 0.4, 0),
     ]
 
-    assert passage(parts, words_of("blue"), 20) == "…Blue one."
+    assert passage(parts, words_of("blue"), 20).text == "…Blue one."
 
 
 def test_parts_whose_place_is_not_known_are_not_joined():
     parts = [Part(FILLER * 6, 0.6), Part(ANSWER, 0.5)]
 
-    assert "Restic" not in passage(parts, words_of("restic"), ROOM)
+    assert "Restic" not in passage(parts, words_of("restic"), ROOM).text
 
 
 def test_a_row_is_shown_with_the_head_of_its_table_and_code_with_what_leads_to_it():
@@ -124,12 +124,14 @@ def test_a_row_is_shown_with_the_head_of_its_table_and_code_with_what_leads_to_i
     )
     rows = "…## Plans These are the plans. | name | keep | … | work | 30 |…"
 
-    assert passage([Part(text)], words_of("work"), ROOM) == rows
-    assert passage([Part(text)], words_of("restic"), ROOM) == "…Prune by hand: restic prune…"
+    assert passage([Part(text)], words_of("work"), ROOM).text == rows
+    assert passage([Part(text)], words_of("restic"), ROOM).text == "…Prune by hand: restic prune…"
 
 
 def test_rules_and_fences_alone_are_shown_as_they_are():
-    assert passage([Part("```\n" + "---\n" * 200)], words_of("restic"), ROOM).startswith("``` ---")
+    found = passage([Part("```\n" + "---\n" * 200)], words_of("restic"), ROOM)
+
+    assert found.text.startswith("``` ---")
 
 
 def test_a_long_sentence_is_cut_where_it_has_most_of_the_query():
@@ -175,7 +177,29 @@ def test_odd_texts_do_no_harm(text, room):
 
 
 def test_as_much_as_has_room_is_given_where_that_is_wanted():
-    text = passage([Part(LONG)], words_of("restic"), 600, enough=1.0)
+    text = passage([Part(LONG)], words_of("restic"), 600, enough=1.0).text
 
     assert ANSWER in text
     assert 500 < len(text) <= 602
+
+
+@pytest.mark.parametrize(
+    ("query", "section"),
+    [("restic uplink", "Backup > Prune"), ("roof", "House"), ("nothing", "Shed"), ("loose", None)],
+)
+def test_a_passage_is_of_the_section_of_its_best_sentence(query, section):
+    first = FILLER * 6 + "The roof leaks. "
+    place = first.index("The roof")
+    loose = "A loose end. "
+    second = f"{FILLER * 6}{ANSWER} {FILLER * 4}{loose}"
+    parts = [
+        Part(first, 0.5, 0, ((0, "Shed"), (place, "House"))),
+        Part(
+            second,
+            0.5,
+            len(first),
+            ((0, "House"), (len(FILLER) * 5, "Backup > Prune"), (second.index(loose), "")),
+        ),
+    ]
+
+    assert passage(parts, words_of(query), ROOM).section == section

@@ -296,11 +296,6 @@ class Document(NamedTuple):
         """Its title, and below that its section."""
         return " > ".join(filter(None, (self.title, self.section))) or None
 
-    def at(self, place: int) -> "Document":
-        """The document with the section that is around a place in its text."""
-        names = [name for start, name in self.sections if start <= place]
-        return self._replace(section=names[-1] or None) if names else self
-
     def current(self, head: "Document | None") -> bool:
         """True if this further part belongs to the present version of its document.
 

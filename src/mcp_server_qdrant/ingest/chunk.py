@@ -1,7 +1,8 @@
 """Cut a text into chunks that the model reads to their end."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
     Splitter = TextSplitter | MarkdownSplitter
+
+Count = Callable[[str], int]
+Span = tuple[int, int]
 
 SECTION = 20_000  # characters split at once: the splitter's time grows with the square
 CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a single token
@@ -52,16 +56,13 @@ def split(
     from semantic_text_splitter import MarkdownSplitter, TextSplitter  # 2 MB of a server
 
     kind = MarkdownSplitter if markdown else TextSplitter
-
-    def spans_by(count: Callable[[str], int]) -> list[tuple[int, int]]:
-        stretches = _stretches(readable, breaks, count, capacity)
-        return _spans(kind.from_callback(count, capacity, overlap), readable, stretches, limit)
-
+    longest = limit * CHARACTERS_PER_TOKEN
+    cutter = _Cutter(readable, kind.from_callback, capacity, overlap, longest)
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
-    spans = spans_by(counter.exact if tokenizer_json is None else counter.by_word)
+    spans = cutter.spans(breaks, counter.exact if tokenizer_json is None else counter.by_word)
     sizes = [counter.exact(readable[start:end]) for start, end in spans]
     if any(size > capacity for size in sizes):
-        spans = spans_by(counter.exact)
+        spans = cutter.spans(breaks, counter.exact)
         sizes = [counter.exact(readable[start:end]) for start, end in spans]
     if len(spans) <= 1:
         return [Chunk(text, 0, len(text), sum(sizes))]
@@ -75,46 +76,76 @@ def tokens(text: str, tokenizer_json: str | None) -> int:
     return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
 
 
-def _stretches(
-    text: str, breaks: Sequence[int], count: Callable[[str], int], capacity: int
-) -> Iterator[tuple[int, int, bool]]:
-    """Stretches between breaks whose last chunk is filled well enough, and whether each fits."""
-    blocks = list(pairwise([0, *breaks, len(text)]))
-    sizes = [
-        sum(count(text[at : at + SECTION]) for at in range(start, end, SECTION))
-        for start, end in blocks
-    ]
-    first, size = 0, 0
-    for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
-        filled = size if size <= capacity else size % capacity  # about as much, of the last chunk
-        if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
-            yield first, start, size <= capacity
-            first, size = start, 0
-        size += more
-    yield first, len(text), size <= capacity
+@dataclass(frozen=True)
+class _Cutter:
+    """Cuts a text into stretches, and those into chunks of at most `longest` characters."""
+
+    text: str
+    splitter: "Callable[[Count, int, int], Splitter]"
+    capacity: int
+    overlap: int
+    longest: int
+
+    def spans(self, breaks: Sequence[int], count: Count) -> list[Span]:
+        """Start and end of each chunk, in order."""
+        found: list[Span] = []
+        for first, last, fits in self._stretches(breaks, count):
+            start, end = _trimmed(self.text, first, last)
+            if not fits or end - start > self.longest:
+                found += self._split(start, last, count)
+            elif start < end:
+                found.append((start, end))
+        return sorted(found)
+
+    def _stretches(self, breaks: Sequence[int], count: Count) -> Iterator[tuple[int, int, bool]]:
+        """Stretches whose last chunk is filled well enough to end there, and whether each fits."""
+        text, capacity = self.text, self.capacity
+        blocks = list(pairwise([0, *breaks, len(text)]))
+        sizes = [
+            sum(count(text[at : min(at + SECTION, end)]) for at in range(start, end, SECTION))
+            for start, end in blocks
+        ]
+        first, size = 0, 0
+        for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
+            filled = size if size <= capacity else size % capacity  # nearly: of the last chunk
+            if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
+                yield first, start, size <= capacity
+                first, size = start, 0
+            size += more
+        yield first, len(text), size <= capacity
+
+    def _split(self, first: int, last: int, count: Count) -> list[Span]:
+        """The chunks of a stretch. The splitter cuts headings off: they stay with the first."""
+        found = self._chunks(first, last, count, self.capacity)
+        head, after = 0, first
+        for _, end in found[:-1]:
+            size = count(self.text[first:end])
+            if size > self.capacity * SMALL or not self.text.startswith(("\r", "\n"), end):
+                break
+            head, after = size, end
+        if not head:
+            return found
+        following, _ = _trimmed(self.text, after, last)
+        body = self._chunks(following, last, count, self.capacity - head - 1)
+        whole = [(first, body[0][1]), *body[1:]]
+        return whole if body[0][1] - first <= self.longest else found
+
+    def _chunks(self, first: int, last: int, count: Count, room: int) -> list[Span]:
+        splitter = self.splitter(count, room, min(self.overlap, room // 2))
+        sections = _sections(self.text[first:last], max(SECTION, self.longest))
+        return [
+            (first + start + offset, first + start + offset + len(chunk))
+            for start, section in sections
+            for offset, chunk in _chunks(splitter, section, self.longest)
+        ]
 
 
-def _spans(
-    splitter: "Splitter", text: str, stretches: Iterable[tuple[int, int, bool]], limit: int
-) -> list[tuple[int, int]]:
-    """Start and end of each chunk, in order."""
-    longest = limit * CHARACTERS_PER_TOKEN
-    spans = []
-    for first, last, fits in stretches:
-        stretch = text[first:last]
-        start, end = len(stretch) - len(stretch.lstrip()), len(stretch.rstrip())
-        if fits and end - start <= longest:
-            found = [(first + start, first + end)] if start < end else []
-        else:
-            found = [
-                (first + start + offset, first + start + offset + len(chunk))
-                for start, section in _sections(stretch, max(SECTION, longest))
-                for offset, chunk in _chunks(splitter, section, longest)
-            ]
-        if found and not text[first : found[0][0]].strip(" \t"):
-            found[0] = first, found[0][1]  # with the indentation of its first line
-        spans += found
-    return sorted(spans)
+def _trimmed(text: str, first: int, last: int) -> Span:
+    """The stretch without the white space around it, but with the indentation of its first line."""
+    stretch = text[first:last]
+    start = first + len(stretch) - len(stretch.lstrip())
+    line = max(text.rfind("\n", first, start) + 1, first)
+    return line if start - line <= GAP else start, first + len(stretch.rstrip())
 
 
 def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:

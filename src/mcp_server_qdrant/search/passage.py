@@ -28,11 +28,22 @@ Tokens = Callable[[str], Collection[int]]
 
 
 class Part(NamedTuple):
-    """A part of a text that was found; `start` is its place in the whole, where that is known."""
+    """A part of a text that was found; `start` is its place in the whole, where that is known.
+
+    `sections` are the places in it where they begin, with their names.
+    """
 
     text: str
     relevance: float = 0.0
     start: int | None = None
+    sections: tuple[tuple[int, str], ...] = ()
+
+
+class Excerpt(NamedTuple):
+    """What is shown of a text, and the section of its best sentence."""
+
+    text: str
+    section: str | None
 
 
 class Words:
@@ -64,27 +75,33 @@ class Words:
 
 
 class _Stretch(NamedTuple):
-    """Parts that follow on one another, as one text; where each begins in it, and its relevance."""
+    """Parts that follow on one another, as one text, and where each begins in it."""
 
     text: str
     start: int | None
-    parts: tuple[tuple[int, float], ...]
+    parts: tuple[tuple[int, Part], ...]
 
     def relevance(self, place: int) -> float:
         """The relevance of the best part that has this place."""
-        return max(value for start, value in self.parts if start <= place)
+        return max(part.relevance for start, part in self.parts if start <= place)
+
+    def section(self, place: int) -> str | None:
+        """The section around this place."""
+        begun = [(start + at, name) for start, part in self.parts for at, name in part.sections]
+        return max((one for one in begun if one[0] <= place), default=(0, ""))[1] or None
 
 
 class _Unit(NamedTuple):
     """A sentence of a stretch, its white space folded; `lead` is the place of its lead."""
 
     stretch: int
+    start: int
     text: str
     odds: float
     lead: int | None
 
 
-def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOUGH) -> str:
+def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOUGH) -> Excerpt:
     """The sentences of a text's found parts that answer best, in at most `room` characters or so.
 
     A short text is given whole, and where no word of the query occurs, its beginning. Gaps and cut
@@ -92,13 +109,16 @@ def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOU
     """
     stretches = _joined(parts)
     if len(stretches) == 1 and len(folded := _folded(stretches[0].text)) <= WHOLE:
-        return folded
+        return Excerpt(folded, stretches[0].section(0))
     units = _units(stretches, words)
     if not units:  # rules and fences alone
-        return _cut(_folded(stretches[0].text), 0, SHORT)
+        return Excerpt(_cut(_folded(stretches[0].text), 0, SHORT), stretches[0].section(0))
     if len(units) > 1 and all(unit.odds == units[0].odds for unit in units):
         room = min(room, SHORT)
-    return _shown(units, sorted(_chosen(units, room, enough)), words, room)
+    chosen = sorted(_chosen(units, room, enough))
+    best = max((units[place] for place in chosen), key=lambda unit: unit.odds)
+    section = stretches[best.stretch].section(best.start)
+    return Excerpt(_shown(units, chosen, words, room), section)
 
 
 def _joined(parts: Sequence[Part]) -> list[_Stretch]:
@@ -109,16 +129,16 @@ def _joined(parts: Sequence[Part]) -> list[_Stretch]:
         last = found[-1] if found else None
         reached = -1 if last is None else (last.start or 0) + len(last.text)
         if last is None or part.start is None or part.start > reached:
-            found.append(_Stretch(part.text, part.start, ((0, part.relevance),)))
+            found.append(_Stretch(part.text, part.start, ((0, part),)))
         else:
             place = part.start - (last.start or 0)
             text = last.text + part.text[reached - part.start :]
-            found[-1] = _Stretch(text, last.start, (*last.parts, (place, part.relevance)))
+            found[-1] = _Stretch(text, last.start, (*last.parts, (place, part)))
     return found
 
 
 def _units(stretches: Sequence[_Stretch], words: Words) -> list[_Unit]:
-    best = max(value for stretch in stretches for _, value in stretch.parts)
+    best = max(part.relevance for stretch in stretches for _, part in stretch.parts)
     units: list[_Unit] = []
     for number, stretch in enumerate(stretches):
         first = len(units)
@@ -126,7 +146,7 @@ def _units(stretches: Sequence[_Stretch], words: Words) -> list[_Unit]:
             text = _folded(stretch.text[start:end])
             gain = WORDS * words.share(text) + RELEVANCE * (stretch.relevance(start) - best)
             above = None if lead is None else first + lead
-            units.append(_Unit(number, text, math.exp(gain), above))
+            units.append(_Unit(number, start, text, math.exp(gain), above))
     return units
 
 

@@ -27,12 +27,16 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
     for hit in shown:
         room = max(int(ROOM * (hit.score / best) ** 2), SHORT) if best > 0 else SHORT
         places = ranks.get((hit.collection, hit.id), ())
+        document, shown_text = texts.document(hit), ""
+        if not full:
+            shown_text, section = texts.passage(words, hit, room)
+            document = document._replace(section=section)
         results.append(
             Result(
-                document=texts.document(hit),
+                document=document,
                 relevance=hit.relevance,
                 score=hit.score,
-                passage="" if full else texts.passage(words, hit, room),
+                passage=shown_text,
                 why=why(hit, query, places) if request.explain else None,
                 also=hit.also,
             )

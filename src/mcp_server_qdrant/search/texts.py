@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
-from mcp_server_qdrant.search.passage import Part, Tokens, Words, passage
+from mcp_server_qdrant.search.passage import Excerpt, Part, Tokens, Words, passage
 
 KEPT = 512  # documents: several steps of a search use the same ones
 
@@ -40,7 +40,7 @@ class Texts:
         """The title of a hit, in a fraction of the time of its document."""
         return self._title(hit.payload)
 
-    def passage(self, words: Words, hit: Hit, room: int) -> str:
+    def passage(self, words: Words, hit: Hit, room: int) -> Excerpt:
         """The sentences of the document's found parts that answer best."""
         return passage([self._part(part) for part in (hit, *hit.parts)], words, room)
 
@@ -48,12 +48,13 @@ class Texts:
         document = self.document(hit)
         start, end = document.start, document.end
         placed = start is not None and end == start + len(document.text)
-        return Part(document.text, hit.relevance, start if placed else None)
+        sections = ((0, document.section or ""), *document.sections)
+        return Part(document.text, hit.relevance, start if placed else None, sections)
 
     def gist(self, words: Words, hit: Hit, length: int) -> str:
         """Title and text of a hit; of a long text the `length` characters nearest the query."""
         document = self.document(hit)
         text = document.text
         if len(text) > length:
-            text = passage([Part(text)], words, length, enough=1.0)
+            text = passage([Part(text)], words, length, enough=1.0).text
         return f"{document.title}\n{text}" if document.title else text

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.files import prepare as prepare_module
@@ -18,12 +16,9 @@ from mcp_server_qdrant.ingest.files.prepare import (
     Measures,
     Preparer,
     Same,
-    sections,
-    sections_at,
 )
 from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
-from mcp_server_qdrant.ingest.formats.base import Mark
 
 MEASURES = Measures(limit=64, tokenizer=None)
 
@@ -171,31 +166,6 @@ def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
     job = prepare(found(tmp_path / "a.jsonl", rows))
 
     assert [piece.chunk.source for piece in job.pieces] == [None, "n/a.jsonl"]
-
-
-MARKS = (Mark(0, 1, "A"), Mark(10, 3, "B"), Mark(20, 2, "C"), Mark(30, 1, "D"))
-
-
-def test_a_part_is_named_with_those_around_it():
-    assert [name for _, name in sections(MARKS)] == ["A", "A > B", "A > C", "D"]
-
-
-def test_what_begins_at_a_place_is_not_yet_around_it():
-    places = [0, 1, 10, 11, 25, 30, 99]
-
-    assert list(sections_at(MARKS, places)) == [None, "A", "A", "A > B", "A > C", "A > C", "D"]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6))),
-    st.lists(st.integers(0, 60)),
-)
-def test_the_part_around_a_place_is_the_last_that_began_before_it(given, places):
-    marks = [Mark(start, level, f"m{n}") for n, (start, level) in enumerate(sorted(given))]
-
-    for place, section in zip(sorted(places), sections_at(marks, sorted(places)), strict=True):
-        before = [mark for mark in marks if mark.start < place]
-        assert (section or "").split(" > ")[-1] == (before[-1].name if before else "")
 
 
 def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):

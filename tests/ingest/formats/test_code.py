@@ -2,15 +2,18 @@
 
 import pytest
 
-from mcp_server_qdrant.ingest.formats.code import marks
+from mcp_server_qdrant.ingest.formats.code import marks, read
 
 LANGUAGES = {
     "class Shed(Base):\n    async def open(self):\n        pass\n": [(1, "Shed"), (5, "open")],
     "export default class Shed {\n\tstatic async function* open() {}\n}": [
         (1, "Shed"),
         (5, "open"),
+        (1, ""),
     ],
-    "func (s *Shed) Open() error {\n}": [(1, "Open")],
+    "func (s *Shed) Open() error {\n}": [(1, "Open"), (1, "")],
+    "class Shed\n  def open\n  end\nend\n": [(1, "Shed"), (3, "open"), (3, ""), (1, "")],
+    '{"a": {\n}\n}': [],
     "pub(crate) unsafe fn open<T>() {}\nimpl Shed {": [(1, "open<T>"), (1, "Shed")],
     "public sealed class Shed {\n  private record Key(int a);": [(1, "Shed"), (3, "Key")],
     "CREATE TABLE shed (id int);": [(1, "shed")],
@@ -22,3 +25,44 @@ LANGUAGES = {
 @pytest.mark.parametrize("text", LANGUAGES)
 def test_definitions_are_found_by_their_first_words(text):
     assert [(mark.level, mark.name) for mark in marks(text)] == LANGUAGES[text]
+
+
+PYTHON = """\
+# What it opens.
+@dataclass
+class Shed:
+    '''def none of these
+    class at all
+    '''
+
+    def open(self):
+        if self.key:
+            def turn(): pass
+
+    size = 3
+
+print(Shed)
+"""
+
+
+def test_definitions_of_python_are_those_that_python_sees_with_their_ends():
+    (one,) = read("n/shed.py", PYTHON.encode()).texts
+    lines = PYTHON.splitlines()
+
+    found = [(PYTHON[: mark.start].count("\n"), mark.level, mark.name) for mark in one.marks]
+
+    assert found == [
+        (0, 1, "Shed"),
+        (7, 2, "open"),
+        (9, 3, "turn"),
+        (10, 2, ""),
+        (10, 3, ""),
+        (12, 1, ""),
+    ]
+    assert lines[9].strip() == "def turn(): pass"
+
+
+def test_python_that_cannot_be_parsed_is_read_as_other_languages_are():
+    (one,) = read("n/shed.py", b"class Shed:\n  def open(self): print 'x'\n").texts
+
+    assert [mark.name for mark in one.marks] == ["Shed", "open"]

@@ -12,7 +12,9 @@ MODULES = {file.stem for file in ROOM.glob("*.py")} - {"__init__", "base", "load
 
 
 def test_every_file_of_a_format_is_one_row_and_has_its_test():
-    assert sorted(one.read.__module__.rpartition(".")[2] for one in FORMATS) == sorted(MODULES)
+    readers = [one.read.__module__.rpartition(".")[2] for one in (*FORMATS, TEXT)]
+
+    assert sorted(readers) == sorted(MODULES)
     assert {file.stem for file in Path(__file__).parent.glob("test_*.py")} == {
         f"test_{name}" for name in (*MODULES, "formats", "load")
     }

@@ -34,9 +34,19 @@ def test_a_page_is_read_as_it_is_seen():
 def test_headings_are_where_they_are_said_to_be():
     (one,) = read("n/p.html", PAGE).texts
 
-    ((start, level, name),) = [(mark.start, mark.level, mark.name) for mark in one.marks]
-    assert (level, name) == (2, "Winter")
-    assert one.text[start:].startswith("## Winter")
+    title, winter = one.marks
+    assert (title.level, title.name) == (1, ""), "a heading that is the title names no part"
+    assert (winter.level, winter.name) == (2, "Winter")
+    assert one.text[winter.start :].startswith("## Winter")
+
+
+def test_a_heading_is_its_first_line_without_its_link_and_without_buttons():
+    page = "<h1>Vec<button>Copy</button></h1><h2>fn len<a>§</a><div>where T</div></h2>x"
+    (one,) = read("n/p.html", page).texts
+
+    assert one.title == "Vec"
+    assert [mark.name for mark in one.marks] == ["", "fn len"]
+    assert "Copy" not in one.text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats import markdown
 from mcp_server_qdrant.ingest.formats.base import Contents, Mark
-from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING
+from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, visible
 
 
 def read(path: str, text: str) -> Contents:
@@ -55,7 +55,7 @@ def test_offsets_are_those_of_the_file():
 
     assert NOTE[one.offset :] == one.text
     assert one.text.startswith("# The shed")
-    assert one.marks == (Mark(19, 2, "Key"),), "a heading that is the title names no part"
+    assert one.marks == (Mark(0, 1, ""), Mark(19, 2, "Key")), "the title names no part"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,11 @@ def test_offsets_are_those_of_the_file():
         ("---\ntitle: 7\n---\n# First", "First"),
         ("# First #", "First"),
         ("#nothing\n\n    # code\n", "shed"),
+        ('<h1 align="center">\n  <img src="a.png">\n  First\n</h1>\n', "First"),
+        ("[![Build](https://a/b)](https://c)\n# [First](https://d) ![x](y) \n", "First"),
+        ("# 2.0.0\n\n# 1.0.0\n", "shed"),
+        ("# Changes\n\n## 2.0.0\n\n## 1.0.0\n", "Changes"),
+        ("# 2.0.0\n\n## Fixes\n", "2.0.0"),
     ],
 )
 def test_the_title_is_the_outermost_heading_or_the_files_name(text, title):
@@ -79,6 +84,7 @@ def test_headings_of_both_kinds_are_found_but_not_in_fenced_code():
     (one,) = read("n/x.md", text).texts
 
     assert [(mark.level, mark.name) for mark in one.marks] == [
+        (1, ""),
         (2, "Two"),
         (2, "Three"),
         (4, "Four"),
@@ -197,7 +203,21 @@ def test_a_heading_may_be_closed_and_any_length_is_read():
         one.name for one in read("n/x.md", f"# {spaced}\n## c ##\n### d#\n## #\n").texts[0].marks
     ]
 
-    assert found == ["c", "d#"]
+    assert found == ["", "c", "d#"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "seen"),
+    [
+        ("[`1.2.3`](https://a/b) (2024)", "1.2.3 (2024)"),
+        ("`log([data][, ...args])` of `Vec<T>`", "log([data][, ...args]) of Vec<T>"),
+        ("![logo](a.png) [text][ref] <a id='x'></a>", "text"),
+        ("**bold** ~~no~~ \\_x __init__", "bold no _x __init__"),
+        ("[1.2.3] - 2024", "[1.2.3] - 2024"),
+    ],
+)
+def test_a_heading_is_what_a_reader_sees_of_it(heading, seen):
+    assert visible(heading) == seen
 
 
 front_matter = st.one_of(

@@ -41,7 +41,7 @@ def test_pages_follow_each_other_and_are_marked():
 
     assert one.title == "Shed"
     assert one.text.split() == ["The", "key", "hangs", "here"]
-    assert [(mark.level, mark.name) for mark in one.marks] == [(1, "page 1"), (1, "page 2")]
+    assert [(mark.level, mark.name) for mark in one.marks] == [(0, "page 1"), (0, "page 2")]
     assert one.text[one.marks[1].start :].startswith("hangs")
 
 

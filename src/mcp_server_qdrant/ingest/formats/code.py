@@ -44,7 +44,7 @@ def marks(text: str) -> tuple[Mark, ...]:
     One ends at a brace, or the word `end`, that is no deeper and stands alone.
     """
     begins = [
-        Mark(found.start(), _level(found["indent"]), found["name"])
+        Mark(found.start(), _level(found["indent"]), found["name"].rstrip(":"))
         for found in DEFINITION.finditer(text)
     ]
     ends = (Mark(one.end(), _level(one["indent"]), "") for one in END.finditer(text))

@@ -1,0 +1,75 @@
+"""Plain text: underlined headings and manual pages."""
+
+import pytest
+
+from mcp_server_qdrant.ingest.formats.text import read
+
+UNDERLINED = """\
+=====
+Sheds
+=====
+
+Text.
+
+Keys
+----
+They hang.
+
+Short
+--
+
+  indented
+  --------
+
+| a
+---
+
+Doors
+-----
+
+First
+~~~~~
+"""
+SHOWN = """\
+SHED(1)                User Commands                SHED(1)
+
+NAME
+       shed - open a door
+
+OPTIONS
+   Of keys
+       -k  the key
+
+   Of doors
+       -d  the door
+
+1.0                    May 2026                     SHED(1)
+"""
+SOURCE = """\
+.\\" a comment
+.TH "SHED" "1" "May 2026"
+.SH NAME
+shed
+.SH "SEE ALSO"
+.SS Keys
+"""
+BSD = ".Dd May 2026\n.Dt SHED 8\n.Sh NAME\n.Nm shed\n.Ss Keys\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "marks"),
+    [
+        (UNDERLINED, "Sheds", [(1, ""), (2, "Keys"), (2, "Doors"), (3, "First")]),
+        (SHOWN, "SHED(1)", [(1, "NAME"), (1, "OPTIONS"), (2, "Of keys"), (2, "Of doors")]),
+        (SOURCE, "SHED(1)", [(1, "NAME"), (1, "SEE ALSO"), (2, "Keys")]),
+        (BSD, "SHED(8)", [(1, "NAME"), (2, "Keys")]),
+        ("no heading\nat all\n", "shed.txt", []),
+        ("one line\n-----\nof a table\n", "shed.txt", []),
+        ("2.0\n===\n\n1.9\n===\n", "shed", [(1, "2.0"), (1, "1.9")]),
+    ],
+)
+def test_headings_of_plain_text_are_found(text, title, marks):
+    (one,) = read("n/shed.txt", text.encode()).texts
+
+    assert one.title == title
+    assert [(mark.level, mark.name) for mark in one.marks] == marks
