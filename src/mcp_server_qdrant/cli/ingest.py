@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 BAR_SECONDS = 0.2
 LINE_SECONDS = 10.0
 MB = 1_000_000
+ADVICE = (
+    "If it is another folder, give it a name with --name; if all of them are to be removed, say so "
+    "with --empty."
+)
 
 Command = Callable[..., None]
 
@@ -129,6 +133,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         create=options["create"],
         empty=options.get("empty", False),
         max_bytes=int(options["max_size"] * MB),
+        advice=ADVICE,
     )
 
 

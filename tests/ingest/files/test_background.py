@@ -176,6 +176,17 @@ async def test_what_was_given_up_is_listed_by_collection(notes):
     assert listed == [{}, {}, {"things": {"n/bad.pdf": "is locked"}}]
 
 
+async def test_what_is_advised_names_settings(notes):
+    syncing = Syncing()
+    background = Background(syncing, [Folder(notes, "things")], None)
+    background.start()
+    request = await syncing.next()
+    await background.close()
+
+    assert '"name" in SYNC_SOURCES' in request.advice
+    assert "--" not in request.advice
+
+
 async def test_a_failure_is_told_and_does_not_end_it(notes):
     syncing = Syncing()
     syncing.error = EngineUnavailable("Qdrant is away.")

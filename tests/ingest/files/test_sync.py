@@ -273,6 +273,26 @@ async def test_a_folder_that_holds_nothing_of_before_is_refused(engine, notes):
     assert counts(report) == (1, 0, 7, 0, 0)
 
 
+@pytest.mark.parametrize("before", ["one.md", "sub/one.md"])
+async def test_a_folder_whose_only_file_was_replaced_is_followed(before, engine, tmp_path):
+    (file := tmp_path / "notes" / before).parent.mkdir(parents=True)
+    file.write_text("the lamp")
+    async with memory_services(engine=engine) as services:
+        await sync(services, tmp_path / "notes")
+        file.rename(tmp_path / "notes" / "other.md")
+        replaced = await sync(services, tmp_path / "notes")
+        (tmp_path / "notes" / "other.md").unlink()
+        request = SyncRequest(
+            tuple(sources([tmp_path / "notes"])), "things", mirror=True, advice="Look."
+        )
+        with pytest.raises(
+            RequestError, match=r"None of the 1 files .* is in this folder\. Look\.$"
+        ):
+            await services.sync.run(request)
+
+    assert counts(replaced) == (1, 0, 1, 0, 0)
+
+
 async def test_a_folder_that_cannot_be_read_removes_nothing(engine, notes):
     async with memory_services(engine=engine) as services:
         first = await sync(services, notes)

@@ -21,6 +21,10 @@ TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
 NAMED = 3
 RETRY_SECONDS = 30.0
+ADVICE = (
+    'If it is another folder, give it a "name" in SYNC_SOURCES; if its texts are to be removed, '
+    "delete them with qdrant-delete and a filter on doc.file.source."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,7 @@ class Background:
             mirror=True,
             create=True,
             dead=state.dead(),
+            advice=ADVICE,
         )
         state.running = Report()
         try:

@@ -39,7 +39,8 @@ class SyncRequest:
     """Files to store, and where. `mirror`: what is no longer there is removed.
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's. `dead` files, by path, are left alone while they have this stamp.
+    another's. `dead` files, by path, are left alone while they have this stamp. `advice` is what to
+    do where a mirror is refused.
     """
 
     sources: tuple[Source, ...]
@@ -51,6 +52,7 @@ class SyncRequest:
     empty: bool = False
     max_bytes: int = MAX_BYTES
     dead: Mapping[str, Stamp] = field(default_factory=dict)
+    advice: str = ""
 
 
 @dataclass(slots=True)
@@ -303,15 +305,18 @@ async def _measures(encoder: Embedder | None) -> Measures:
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Known) -> None:
-    """Raise RequestError where a mirror would remove all of a source: is it the right folder?"""
+    """Raise RequestError where a mirror would remove all of a source: is it the right folder?
+
+    A folder of one file, that holds another one now, is.
+    """
     there = {found.path for found in seen.files}
     for source in request.sources:
         prefix = f"{source.name}/"
         stored = [path for path in known if path.startswith(prefix)]
         looked_at = source.only is None and prefix not in seen.unseen
-        if looked_at and stored and there.isdisjoint(stored):
+        replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
+        if looked_at and stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
                 f"None of the {len(stored):,} files of {source.name!r} that are in "
-                f"{request.collection!r} is in this folder. If it is another folder, give it a "
-                "name with --name; if all of them are to be removed, say so with --empty."
+                f"{request.collection!r} is in this folder.{request.advice and ' '}{request.advice}"
             )
