@@ -1,0 +1,87 @@
+"""Does an answer know when it has nothing?
+
+    python benchmarks/ranking/nothing.py DATA --model MODEL_FOLDER [--queries 200]
+
+DATA holds BEIR folders; each becomes a collection of the embedded engine. Every query searches
+those of its name (`conv-26` and `conv-30` are of one), or all where there is no other, once with
+its own collection among them and once without. AUROC: how often the best relevance with it is
+higher than another query's without it. Weak: the share of answers with the line that says so.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from corpora import Corpus, read, vectors
+from run import fill
+
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.settings.environment import Settings
+
+
+def auroc(present: np.ndarray, absent: np.ndarray) -> float:
+    """The probability that a value of the first is higher than one of the second; ties half."""
+    higher = (present[:, None] > absent).mean() + (present[:, None] == absent).mean() / 2
+    return float(higher)
+
+
+async def answered(services: Services, query: str, collections: list[str]) -> tuple[float, bool]:
+    """The best relevance, and whether the answer calls it weak."""
+    page = await services.pipeline.search(SearchRequest(query=query, collections=collections))
+    best = max((result.relevance for result in page.results), default=0.0)
+    return best, any(note.startswith("Weak matches") for note in page.notes)
+
+
+def searched(corpora: list[Corpus], own: Corpus) -> list[str]:
+    """The collections for a query: those of its family, else all; never the own one translated."""
+    apart = [c for c in corpora if c is own or c.documents.keys() != own.documents.keys()]
+    family = [c.name for c in apart if c.name.partition("-")[0] == own.name.partition("-")[0]]
+    return family if len(family) > 1 else [c.name for c in apart]
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
+    parser.add_argument("--queries", type=int, default=200)
+    arguments = parser.parse_args()
+    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
+        services = await open_services(settings)
+        await services.encoders.default.ready(60)
+        points = Points(services.client, settings.qdrant_content_fields)
+        for corpus in corpora:
+            rows = await vectors(corpus, services.encoders.default, arguments.cache)
+            await fill(services, points, corpus, corpus.name, rows)
+        print(f"{'':14}{'AUROC':>8}{'weak, own there':>18}{'weak, own absent':>18}")
+        families: dict[str, list[np.ndarray]] = {}
+        for corpus in corpora:
+            names = searched(corpora, corpus)
+            others = [name for name in names if name != corpus.name]
+            rows = [
+                [*await answered(services, text, names), *await answered(services, text, others)]
+                for text in list(corpus.queries.values())[: arguments.queries]
+            ]
+            table = np.array(rows, dtype=float)
+            families.setdefault(corpus.name.partition("-")[0], []).append(table)
+            show(corpus.name, table)
+        for name, tables in families.items():
+            if len(tables) > 1:
+                show(f"{name}, all", np.concatenate(tables))
+        await services.close()
+
+
+def show(name: str, table: np.ndarray) -> None:
+    """One line of the result."""
+    weak, absent = table[:, 1].mean(), table[:, 3].mean()
+    print(f"{name:14}{auroc(table[:, 0], table[:, 2]):8.3f}{weak:18.1%}{absent:18.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
