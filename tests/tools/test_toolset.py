@@ -247,9 +247,9 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is required."),
-    ({"query": ""}, "query is empty: say what to look for."),
-    ({"query": " \n\t"}, "query is empty: say what to look for."),
+    ({}, "query is empty: say what to look for, or give collections, since, until or"),
+    ({"query": ""}, "query is empty: say what to look for"),
+    ({"query": " \n\t"}, "query is empty: say what to look for"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
     ({"query": 7}, "query must be a valid string."),
     ({"query": "a\x00b"}, "The text contains a NUL character: remove it."),

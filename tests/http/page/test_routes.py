@@ -272,7 +272,8 @@ def test_without_results_nothing_is_averaged():
     ("name", "asked", "sentence"),
     [
         ("search", {"query": " "}, "query is empty"),
-        ("search", {}, "query is required"),
+        ("search", {}, "query is empty"),
+        ("search", {"query": "", "collections": ["*"]}, "query is empty"),
         ("search", {"query": "x", "limit": 0}, "limit must be at least 1"),
         ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
         ("search", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.9}, "add up to"),

@@ -139,6 +139,8 @@ class Desk:
         listed = self._tools["qdrant-find"].parameters["properties"]
         offered = {*listed, *declared()} - NOT_ASKED
         _known(body, offered | {"tags"})
+        if not str(body.get("query") or "").strip():
+            raise RequestError("query is empty: say what to look for.")  # the page lists nothing
         arguments = {name: value for name, value in body.items() if name != "tags"}
         if body.get("tags"):
             arguments["query_filter"] = tagged(body["tags"])
