@@ -5,12 +5,18 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(scope="session")
+def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of a person, and so one process that has loaded the model for all servers."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def env(tmp_path: Path, model_dir: Path) -> dict[str, str]:
+def env(tmp_path: Path, model_dir: Path, one_cache: Path) -> dict[str, str]:
     """The embedded engine in a fresh folder, the real model."""
     return {
         "QDRANT_LOCAL_PATH": str(tmp_path / "engine"),
-        "QDRANT_CACHE_PATH": str(tmp_path / "cache"),
+        "QDRANT_CACHE_PATH": str(one_cache),
         "EMBEDDING_OPTIONS": "disk=10",
         "EMBEDDING_MODEL_PATH": str(model_dir),
         "FASTMCP_LOG_LEVEL": "WARNING",

@@ -17,6 +17,12 @@ CLIENTS = 5
 ML = ("onnxruntime", "tokenizers", "fastembed", "huggingface_hub", "py_rust_stemmers")
 
 
+@pytest.fixture
+def env(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """A cache of their own, and so a model host of their own."""
+    return {**env, "QDRANT_CACHE_PATH": str(tmp_path / "cache")}
+
+
 def model_host_pid(cache: Path) -> int | None:
     """The model host of a cache folder, by what it published; None where it has gone."""
     for path in (cache / "hosts").glob("model-host-*.json"):

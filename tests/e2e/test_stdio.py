@@ -122,24 +122,6 @@ def test_two_servers_on_one_folder_share_one_host_and_see_each_others_texts(env,
     second.close()
 
 
-def test_what_one_process_read_of_a_collection_corrects_the_first_search_of_the_next(env, tmp_path):
-    texts = ("The boundary layer separates.", "A night in the fridge.")
-    first = RawServer(env, tmp_path)
-    for text in texts:
-        first.call("qdrant-store", information=text, collection_name="notes")
-    for _ in range(1_000):
-        first.call("qdrant-find", query="bondary")
-        if list((tmp_path / "cache").glob("words/*.words")):
-            break
-    first.close()
-
-    second = RawServer(env, tmp_path)
-    found = second.call("qdrant-find", query="bondary layer")
-    second.close()
-
-    assert text_of(found).startswith("Corrected: bondary → boundary\n")
-
-
 def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mcp_server_qdrant"],
