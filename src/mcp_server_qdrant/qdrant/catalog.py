@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol, cast
@@ -17,7 +16,7 @@ from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
-from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.dates import DATES, LATEST
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.core.notation import listed_in, moment
@@ -33,7 +32,6 @@ LOOK_UP_SECONDS = 3.0
 NEAR = 0.7
 NEAR_NAMES = 3
 UPDATED_KEY = "updated_at"
-LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
 
 logger = logging.getLogger(__name__)
 

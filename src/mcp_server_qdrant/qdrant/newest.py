@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import nlargest
 from typing import Any
 
@@ -10,7 +10,7 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
-from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period
 from mcp_server_qdrant.core.notation import time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import bare, conditions, dated
@@ -19,9 +19,6 @@ from mcp_server_qdrant.qdrant.payload import CHUNK_KEY
 
 SCANNED = 2_000  # points of a collection that has no index of dates
 PAGE = 500
-# Engines know later ones, calendars none.
-LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-EARLIEST = datetime.min.replace(tzinfo=UTC)
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 
 

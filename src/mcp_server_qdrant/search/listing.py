@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -12,7 +11,7 @@ from mcp_server_qdrant.core.datatypes import (
     Status,
     Target,
 )
-from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
@@ -22,7 +21,6 @@ from mcp_server_qdrant.search.query import Listing
 from mcp_server_qdrant.search.texts import Texts
 
 Newest = Callable[[Target, Any, Period | None, int], Awaitable[Listed]]
-EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
