@@ -1,15 +1,10 @@
 """--env-file, and what is said on stderr of settings, for every command."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import click
 import pytest
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.main import main
-from tests.e2e.raw import clean_environment
 
 COMMANDS = {
     "": [],
@@ -22,21 +17,6 @@ COMMANDS = {
     "upgrade": ["notes"],
     "viz": [],
 }
-
-
-def run(
-    folder: Path, *arguments: str, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant", *arguments],
-        env=clean_environment(env or {}),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_every_command_is_known_here():
@@ -52,27 +32,27 @@ def test_every_command_takes_the_option(command):
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "token"])
 @pytest.mark.parametrize("before", [True, False])
-def test_the_file_is_read_wherever_the_option_stands(command, before, tmp_path):
+def test_the_file_is_read_wherever_the_option_stands(invoke, command, before, tmp_path):
     (tmp_path / "queries.json").write_text('[{"query": "a", "expect": {"ids": ["a"]}}]')
     (tmp_path / "any.env").write_text("FASTMCP_PORT=nonsense")
     option, rest = ["--env-file", "any.env"], COMMANDS[command]
     words = [*option, command, *rest] if before else [command, *option, *rest]
-    done = run(tmp_path, *(word for word in words if word))
+    done = invoke(*(word for word in words if word))
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: Input should")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "token"])
-def test_what_lies_in_the_folder_is_named_on_stderr_before_all_else(command, tmp_path):
+def test_what_lies_in_the_folder_is_named_on_stderr_before_all_else(invoke, command, tmp_path):
     (tmp_path / "queries.json").write_text('[{"query": "a", "expect": {"ids": ["a"]}}]')
     (tmp_path / ".env").write_text("QDRANT_URL=http://s3cret.example")
     words = [command, *COMMANDS[command]] if command else []
-    done = run(tmp_path, *words, env={"FASTMCP_PORT": "nonsense"})
+    done = invoke(*words, FASTMCP_PORT="nonsense")
     first, second = done.stderr.splitlines()
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert first.startswith(f"mcp-server-qdrant: {tmp_path / '.env'} is not read, ")
     assert second.startswith("mcp-server-qdrant: FASTMCP_PORT: ")

@@ -1,0 +1,38 @@
+"""The command `eval`: faults, each one sentence and a status."""
+
+import pytest
+
+ROW = '[{"query": "q", "expected": "a"}]'
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "sentence"),
+    [
+        (None, (), "queries.json does not exist."),
+        ("not JSON", (), "queries.json, line 1 is not JSON."),
+        (ROW, (), "There is no collection yet"),
+        (ROW, ("--collections", "a"), "no collection 'a'"),
+        (ROW, ("--algorithms", "fast"), "no algorithm 'fast'"),
+        (ROW, ("--sweep", "x=1"), "--sweep wants name="),
+        (ROW, ("--json", "/no/such/x"), "There is no folder"),
+    ],
+)
+def test_a_fault_is_one_sentence_and_status_2(invoke, tmp_path, content, arguments, sentence):
+    path = tmp_path / "queries.json"
+    if content is not None:
+        path.write_text(content, "utf-8")
+    done = invoke("eval", "--queries", str(path), *arguments, QDRANT_URL=":memory:")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("mcp-server-qdrant: ")
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_status_1(invoke, tmp_path):
+    path = tmp_path / "queries.json"
+    path.write_text(ROW, "utf-8")
+    done = invoke("eval", "--queries", str(path), QDRANT_URL="http://127.0.0.1:9")
+
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be reached" in done.stderr
