@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\w(?:[\w.~@+/#:=%-]*\w)?)"""
-HEAD = rf"{NAME} \(id {NAME}\)(?: part [\d/-]+)?(?: · .*)?"
+HEAD = rf"{NAME} \(id {NAME}(?:, (?:{NAME[1:-1]}))*\)(?: part [\d/-]+)?(?: · .*)?"
 KINDS = {
     "stored": r">(?: .*)?",
-    "result": rf"\d+\. \[\d\.\d\d\] {HEAD}",
+    "result": rf"\d+\. (?:\[\d\.\d\d\] )?{HEAD}",
     "head": HEAD,
     "note": r"Note: .*",
     "listed": rf"- {NAME}: .*",
     "example": rf"- id {NAME} · .*",
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
     "far": rf"Far out: {NAME} \(id {NAME}\), [\d.]+ deviations · .*",
-    "said": r"(?:also in|why|metadata|tags|source|created|whole text|Corrected|Reranked"
-    r"|Not reranked|Not found): .*",
+    "said": r"(?:also in|superseded by|why|metadata|tags|source|created|whole text|Corrected"
+    r"|Reranked|Not reranked|Not found): .*",
     "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
     r"|\(\d+ more\)|No map:|There is no collection).*",
     "blank": "",

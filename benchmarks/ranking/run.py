@@ -72,7 +72,11 @@ class Search:
         self, query: str, collections: Sequence[str], algorithm: Algorithm = "hybrid"
     ) -> Ranking:
         request = SearchRequest(
-            query=query, collections=tuple(collections), limit=10, algorithm=algorithm
+            query=query,
+            collections=tuple(collections),
+            limit=10,
+            score_threshold=0.0,
+            algorithm=algorithm,
         )
         page = await self.services.pipeline.search(request)
         return [result.document.document or "" for result in page.results]

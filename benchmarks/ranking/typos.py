@@ -92,7 +92,12 @@ class Trial:
             scores = []
             for _, text, grades in several[: self.most]:
                 request = SearchRequest(
-                    query=text, collections=self.names, limit=10, recency_weight=0.0, **fields
+                    query=text,
+                    collections=self.names,
+                    limit=10,
+                    score_threshold=0.0,
+                    recency_weight=0.0,
+                    **fields,
                 )
                 page = await self.services.pipeline.search(request)
                 found = [result.document.document or "" for result in page.results]

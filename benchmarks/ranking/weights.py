@@ -84,7 +84,12 @@ class Measure:
         scores = []
         for query, text in list(one.queries.items())[: self.most]:
             request = SearchRequest(
-                query=text, collections=searched, limit=10, mode="full", algorithm=algorithm
+                query=text,
+                collections=searched,
+                limit=10,
+                score_threshold=0.0,
+                mode="full",
+                algorithm=algorithm,
             )
             page = await services.pipeline.search(request)
             ranking = [

@@ -75,6 +75,7 @@ def test_a_configuration_makes_the_request_that_qdrant_find_would():
         collections=("notes",),
         limit=10,
         algorithm="hybrid",
+        score_threshold=0.0,
         recency_weight=0.5,
         keyword_weight=1.0,
     )

@@ -90,7 +90,9 @@ async def filled(model_dir: Path, place: Place) -> AsyncIterator[Services]:
 
 async def answers(model_dir: Path, place: Place) -> list[SearchPage]:
     async with filled(model_dir, place) as services:
-        return [await find(services, query, "*", limit=10) for query in QUERIES]
+        return [
+            await find(services, query, "*", limit=10, score_threshold=0.0) for query in QUERIES
+        ]
 
 
 def ids(page: SearchPage) -> list[str | None]:

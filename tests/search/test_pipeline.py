@@ -39,7 +39,7 @@ async def test_collections_are_searched_together_and_the_best_come_first():
         await remember(services, "garden", "roses need sun", "moss needs shade")
         await remember(services, "kitchen", "bread needs time", "roses on a cake")
         await remember(services, "office", "the printer needs toner")
-        page = await find(services, "roses need sun", "*", limit=9)
+        page = await find(services, "roses need sun", "*", score_threshold=0.0)
 
     assert texts(page)[0] == "roses need sun"
     assert page.results[0].relevance > page.results[1].relevance
@@ -213,7 +213,7 @@ async def test_chunks_of_few_documents_do_not_hide_the_others():
             (stored,) = await remember(services, "ships", text)
             assert 15 <= len(stored.ids) <= 35
         await remember(services, "ships", *(f"a boat n{n} and a harbour" for n in range(8)))
-        page = await find(services, "zeppelin harbour", "ships", limit=8)
+        page = await find(services, "zeppelin harbour", "ships", limit=8, score_threshold=0.0)
 
     assert len(page.results) == 8
     assert len({r.document.document for r in page.results}) == 8
@@ -289,7 +289,7 @@ async def test_a_limit_that_is_given_holds_for_the_whole_answer(limit):
     async with memory_services() as services:
         for name in "abcd":
             await remember(services, name, *(f"{text} {name}" for text in corpus(20)))
-        page = await find(services, "alpha copper", "*", limit=limit)
+        page = await find(services, "alpha copper", "*", limit=limit, score_threshold=0.0)
 
     assert len(page.results) == limit
 

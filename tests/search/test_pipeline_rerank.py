@@ -301,9 +301,9 @@ async def test_diversity_puts_unlike_texts_first_and_off_changes_nothing():
         await remember(
             services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
         )
-        plain = await find(services, "red roses need sun", limit=3)
-        off = await find(services, "red roses need sun", limit=3, diversity=0.0)
-        page = await find(services, "red roses need sun", limit=3, diversity=0.8)
+        plain = await find(services, "red roses need sun", score_threshold=0.0)
+        off = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.0)
+        page = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.8)
 
     assert texts(off) == texts(plain)
     assert texts(plain)[1] == "red roses need much sun"
@@ -318,10 +318,10 @@ async def test_diversity_is_a_setting_too():
             services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
         )
 
-        assert texts(await find(services, "red roses need sun", limit=3))[1] == "roses in a vase"
-        assert texts(await find(services, "red roses need sun", limit=3, diversity=0.0))[1] != (
-            "roses in a vase"
-        )
+        page = await find(services, "red roses need sun", score_threshold=0.0)
+        off = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.0)
+        assert texts(page)[1] == "roses in a vase"
+        assert texts(off)[1] != "roses in a vase"
 
 
 async def test_the_service_is_heard_for_the_same_request_twice_alike(stub):

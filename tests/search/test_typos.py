@@ -195,7 +195,7 @@ async def test_a_title_like_the_query_is_explained_as_a_factor_of_its_own():
     async with memory_services(fuzzy_boost=0.1) as services:
         await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
         await remember(services, "notes", "Of rice.", title="Pilaf")
-        page = await find(services, "red lentil dal", "notes", explain=True, limit=2)
+        page = await find(services, "red lentil dal", "notes", explain=True, score_threshold=0.0)
 
     why = page.results[0].why
     assert dict(why.factors)["fuzzy"] == pytest.approx(1.1)

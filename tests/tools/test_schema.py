@@ -153,7 +153,7 @@ async def test_the_search_declares_what_it_returns():
     assert find.output_schema["properties"]["results"]["items"]["required"] == [
         *("id", "collection")
     ]
-    assert set(find.output_schema["required"]) == {"results", "collections", "notes"}
+    assert set(find.output_schema["required"]) == {"results", "notes"}
 
 
 class Sample(BaseModel):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,11 @@ async def find(client: Client, query: str, **arguments):
     return result
 
 
+def found_in(result) -> set[str]:
+    """The collections of the results."""
+    return {one["collection"] for one in result.structured_content["results"]}
+
+
 async def alive(client: Client) -> None:
     """The next call works."""
     assert "results" in (await find(client, "roses")).structured_content
@@ -64,18 +70,19 @@ class TestFind:
             result = await find(client, "roses sun")
 
         (point,) = done.structured_content["points"]
-        assert said(result) == f"1. [0.85] notes (id {point}) · Roses\n> roses need sun"
+        today = datetime.now(UTC).date().isoformat()
+        assert said(result) == f"1. [0.85] notes (id {point}, {today}) · Roses\n> roses need sun"
         assert result.structured_content == {
             "results": [
                 {
                     "id": point,
                     "collection": "notes",
-                    "relevance": 0.854,
+                    "relevance": 0.851,
                     "text": "roses need sun",
                     "title": "Roses",
+                    "date": today,
                 }
             ],
-            "collections": {"notes": "ok"},
             "notes": [],
         }
 
@@ -89,7 +96,7 @@ class TestFind:
             minimal.structured_content["results"],
             full.structured_content["results"],
         )
-        assert set(short) == {"id", "collection", "relevance", "text", "part"}
+        assert set(short) == {"id", "collection", "relevance", "text", "part", "date"}
         assert len(short["text"]) <= 162
         assert len(whole["text"]) > 200
         assert (whole["metadata"], whole["tags"]) == ({"project": "atlas"}, ["a", "b"])
@@ -103,7 +110,7 @@ class TestFind:
             for name in ("team-a", "team-b", "recipes"):
                 await store(client, f"roses of {name}", name, create=True)
             searched = [
-                set((await find(client, "roses", **arguments)).structured_content["collections"])
+                found_in(await find(client, "roses", **arguments))
                 for arguments in (
                     {},
                     {"collections": ["*"]},
@@ -242,7 +249,7 @@ class TestFind:
             await store(client, "roses too", "kitchen")
             result = await find(client, "roses")
 
-        assert result.structured_content["collections"] == {"garden": "ok"}
+        assert found_in(result) == {"garden"}
 
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
@@ -729,7 +736,7 @@ async def test_what_is_outside_the_allow_list_is_never_revealed():
     for result in (everything, pattern, listed):
         assert "private" not in result.model_dump_json()
         assert "secret roses" not in said(result)
-    assert everything.structured_content["collections"] == {"team-a": "ok"}
+    assert found_in(everything) == {"team-a"}
 
 
 async def test_collections_are_listed_with_what_can_be_searched():

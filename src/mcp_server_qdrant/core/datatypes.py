@@ -339,7 +339,8 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `rerank` is None where nobody asked for it.
+    `rerank` is None where nobody asked for it. `more` further results were found, of at least the
+    relevance `least`.
     """
 
     query: str
@@ -348,6 +349,8 @@ class SearchPage:
     notes: Sequence[str] = ()
     rerank: Reranked | None = None
     corrections: Sequence[Correction] = ()
+    more: int = 0
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

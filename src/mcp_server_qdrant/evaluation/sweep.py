@@ -34,13 +34,14 @@ class Configuration:
         return " ".join([self.algorithm, *values])
 
     def request(self, query: str, collections: tuple[str, ...] | None, limit: int) -> SearchRequest:
-        """The search of one query."""
+        """The search of one query: the ranking to its end, not only what is near its best."""
+        fields = {"score_threshold": 0.0, **self.fields}
         return SearchRequest(
             query=query,
             collections=collections,
             limit=limit,
             algorithm=self.algorithm,
-            **self.fields,
+            **fields,
         )
 
 

@@ -1,7 +1,7 @@
 """The payload keys that texts have: what to tell of a filter that asks for one that none has."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,11 @@ OUR_OWN = "doc"
 
 
 class PayloadKeys:
-    """Reads which keys there are."""
+    """Reads which keys there are. Those of the operator's own filters are never doubted."""
 
-    def __init__(self, client: AsyncQdrantBase) -> None:
+    def __init__(self, client: AsyncQdrantBase, configured: Container[str] = ()) -> None:
         self._client = client
+        self._configured = configured
 
     async def check(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
@@ -38,7 +39,7 @@ class PayloadKeys:
         sampled, failed = await gathered(names, self._sample)
         known = sum(sampled.values(), Counter[str]())
         for key in _asked(raw):
-            if failed or bare(key) in known:
+            if failed or bare(key) in known or key in self._configured:
                 continue
             found, failed = await gathered(names, partial(self._has, key))
             if not failed and not any(found.values()):

@@ -278,7 +278,8 @@ class Pipeline:
         if not whole:
             return ranked
         hits = [
-            hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload)) for hit in shown
+            hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload))
+            for hit in ranked.hits
         ]
         return replace(ranked, hits=hits)
 

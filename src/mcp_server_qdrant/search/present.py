@@ -58,6 +58,8 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
+        more=len(ranked.hits[query.limit :]),
+        least=min((hit.relevance for hit in ranked.hits[query.limit :]), default=None),
     )
 
 

@@ -67,7 +67,7 @@ STEPS: tuple[Step, ...] = (
     Step("retire", "page", lambda hits, _, __: retire(hits)),
     Step("fold", "page", lambda hits, _, texts: fold(hits, texts.document)),
     Step("fuzzy", "reread", _fuzzy),
-    Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold, q.request.limit)),
+    Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold)),
     Step(
         "spread",
         "reread",

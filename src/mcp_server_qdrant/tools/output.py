@@ -21,12 +21,11 @@ Found = Annotated[
 
 
 class FindOutput(BaseModel):
-    """The result of qdrant-find: results best first, and each collection's state."""
+    """The result of qdrant-find: results best first, and sentences on them."""
 
     model_config = ConfigDict(extra="allow")
 
     results: list[Found]
-    collections: dict[str, str]
     notes: list[str]
 
 
@@ -34,12 +33,11 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     """A page as structured content."""
     output = {
         "results": [_result(one, full=mode == "full") for one in page.results],
-        "collections": {
-            status.collection: f"{status.state}: {status.reason}" if status.reason else status.state
-            for status in page.statuses
-        },
         "notes": list(page.notes),
     }
+    failed = [status for status in page.statuses if status.state != "ok"]
+    if failed:
+        output["collections"] = {one.collection: f"{one.state}: {one.reason}" for one in failed}
     if page.rerank:
         output["rerank"] = _present(asdict(page.rerank))
     if page.corrections:
@@ -48,12 +46,12 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
 
 
 def _result(one: Result, *, full: bool) -> dict[str, Any]:
-    found = document(one.document) if full else {}
+    found: dict[str, Any] = document(one.document) if full else _origin(one.document)
     found |= {
         "id": str(one.document.id),
         "collection": one.document.collection,
         "relevance": None if one.relevance is None else round(one.relevance, 3),
-        "text": one.document.text if full else one.passage,
+        "text": one.document.text if full else one.passage or None,
         "title": one.document.heading,
         "part": _part(one.document),
         "why": _why(one.why) if one.why else None,
@@ -61,6 +59,10 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
     return _present(found)
+
+
+def _origin(document: Document) -> dict[str, Any]:
+    return {"source": tool_text.source(document) or None, "date": tool_text.day(document)}
 
 
 def _part(document: Document) -> str | None:

@@ -5,6 +5,7 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,12 +27,15 @@ from mcp_server_qdrant.core.notation import (
     escaped,
     every,
     line,
+    moment,
     plain,
     sibling_id,
 )
 from mcp_server_qdrant.core.writes import Stored
 
 SYNC_LINE = 400
+SOURCE = 60  # characters, the last ones
+_HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 NAMED = 3
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
 
@@ -66,8 +70,9 @@ def reranked(outcome: Reranked) -> str:
 def result(number: int, one: Result, mode: Mode) -> str:
     """One result: relevance, collection, id, title, passage (or the whole text)."""
     document = one.document
+    known = "" if mode == "full" else origin(document)
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    lines = [f"{number}. {relevance}{heading(document)}"]
+    lines = [f"{number}. {relevance}{heading(document, known)}"]
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
@@ -117,10 +122,32 @@ def _place(rank: int | None) -> str:
     return f" (no. {rank})" if rank else ""
 
 
-def heading(document: Document) -> str:
-    """Collection, id, part and title of a text."""
+def heading(document: Document, known: str = "") -> str:
+    """Collection, id, part and title of a text; `known` stands behind the id."""
     title = f" · {line(chain(document.heading, LINE))}" if document.heading else ""
-    return f"{called(document.collection)} (id {called(document.id)}){part(document)}{title}"
+    place = f"{called(document.collection)} (id {called(document.id)}{known})"
+    return f"{place}{part(document)}{title}"
+
+
+def origin(document: Document) -> str:
+    """The day of a text, and where it is from."""
+    day_and_source = (day(document), source(document))
+    return "".join(f", {called(each)}" for each in day_and_source if each)
+
+
+def source(document: Document) -> str:
+    """The file or address of a text, or the id that it was stored under."""
+    where = line(document.source or "", None)
+    own = line(document.document or "", None)
+    if not _HASH.fullmatch(own):
+        where = own or where
+    return where if len(where) <= SOURCE else f"…{where[1 - SOURCE :]}"
+
+
+def day(document: Document) -> str | None:
+    """The day on which the text was last written."""
+    when = moment(document.updated_at) or moment(document.created_at)
+    return when.date().isoformat() if when else None
 
 
 def part(document: Document) -> str:

@@ -25,6 +25,7 @@ from mcp_server_qdrant.tools.delete import (
 )
 from mcp_server_qdrant.tools.fields import UNLISTED, FieldParameter, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
+from mcp_server_qdrant.tools.page import concluded, fitted
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -84,6 +85,9 @@ class Tools:
         page = await (await self._services()).pipeline.search(request)
         if request.mode == "full":
             page = tool_text.slim(page, MAX_METADATA)
+        elif request.limit is None and not request.explain:
+            page = fitted(page)
+        page = concluded(page)
         return answer(
             tool_text.page(page, request.mode), tool_output.find_output(page, request.mode)
         )

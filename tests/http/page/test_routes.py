@@ -158,7 +158,7 @@ async def one() -> AsyncIterator[Page]:
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 async def test_a_search_gives_the_hits_of_qdrant_find_in_its_order(page, asked):
     asked = {"query": "bridge copper", "collections": ["*"]} | asked
-    tool = await page.tool(**asked)
+    tool = await page.tool(**asked, explain=True)
     answer = await page.ask("search", **asked)
 
     def hits(found):

@@ -1,7 +1,7 @@
 """Hits below a threshold are not shown.
 
-A caller who gave neither a threshold nor a limit is spared the tail, which has less than a quarter
-of the best relevance. A hit in the tail stays where a reranker places it near its best.
+A caller who gave no threshold is spared the tail, which has less than a quarter of the best
+relevance. A hit in the tail stays where a reranker places it near its best.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,20 @@ from mcp_server_qdrant.core.datatypes import Hit
 TAIL = 0.25
 
 
-def cut(hits: Sequence[Hit], threshold: float | None, limit: int | None) -> list[Hit]:
-    """The hits that may be shown, in their order; `threshold` and `limit` as the caller gave them.
+def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
+    """The hits that may be shown, in their order; `threshold` as the caller gave it.
 
     Relevance equal to the threshold is enough.
     """
-    least = floor(hits, threshold, limit)
+    least = floor(hits, threshold)
     near = 0.0
     if threshold is None and least > 0:
         near = TAIL * max(hit.reranked or 0.0 for hit in hits)
     return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
 
 
-def floor(hits: Sequence[Hit], threshold: float | None, limit: int | None) -> float:
+def floor(hits: Sequence[Hit], threshold: float | None) -> float:
     """The least relevance that is shown."""
     if threshold is not None:
         return threshold
-    if limit is not None or not hits:
-        return 0.0
-    return TAIL * max(hit.relevance for hit in hits)
+    return TAIL * max((hit.relevance for hit in hits), default=0.0)

@@ -1,0 +1,57 @@
+"""A page that an agent can afford, whatever is searched: the best results with their passage, the
+others on a line each, as many as have room.
+"""
+
+import re
+from dataclasses import replace
+
+from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.find import MAX_LIMIT
+from mcp_server_qdrant.tools import text as tool_text
+
+ROOM = 600  # tokens of a page
+PASSAGES = 5
+LAST_NOTE = 30  # tokens of the sentence on what is not shown
+_PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")
+_IDEOGRAPHS = "\u2e80"  # from here on, most characters are words
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a language model reads it as; seldom fewer than it does."""
+    return sum(-(-len(piece) // _letters(piece[0])) for piece in _PIECE.findall(text))
+
+
+def _letters(first: str) -> int:
+    """The letters of a token in a word that begins so."""
+    if first.isascii():
+        return 6 if first.isalpha() else 3
+    return 1 if first >= _IDEOGRAPHS else 3
+
+
+def fitted(page: SearchPage, room: int = ROOM) -> SearchPage:
+    """The first results with passages, then as many without as fit into `room` tokens."""
+    room -= LAST_NOTE + tokens(tool_text.page(replace(page, results=()), "minimal"))
+    results = []
+    for number, one in enumerate(page.results, 1):
+        shorter = replace(one, passage="")
+        for shown in [one, shorter][number > PASSAGES :]:
+            cost = tokens(tool_text.result(number, shown, "minimal")) + 1
+            if cost <= room or number == 1:
+                results.append(shown)
+                room -= cost
+                break
+        else:
+            break
+    left_out = [one.relevance for one in page.results[len(results) :]]
+    least = min(filter(None, [*left_out, page.least]), default=None)
+    return replace(page, results=results, more=page.more + len(left_out), least=least)
+
+
+def concluded(page: SearchPage) -> SearchPage:
+    """The page with a note on the results that are not shown."""
+    if not page.more:
+        return page
+    least = "" if page.least is None else f" with relevance {page.least:.2f} or better"
+    how = ": raise limit" if len(page.results) < MAX_LIMIT else ""
+    said = f"{page.more} more{least}{how}."
+    return replace(page, notes=[*page.notes, said])
