@@ -140,7 +140,8 @@ def main() -> None:
         print(f"not on this machine: {lost.file}: {lost.answer}", file=sys.stderr)
     contestant = servers.ours(HERE / "data", servers.model_cache(arguments.model_cache), {})
     contestant.env.pop("COLLECTION_NAME")
-    contestant.env["QDRANT_TIMEOUT"] = "120"  # also while another program uses the machine
+    # Also while another program uses the machine:
+    contestant.env.update(QDRANT_TIMEOUT="120", QDRANT_SEARCH_TIMEOUT="60")
     (HERE / "data").mkdir()
     ingest(contestant, HERE / "corpus")
     server = contestant.start()

@@ -13,14 +13,14 @@ def best(relevance: float, dense: float | None = 0.2, sparse: float | None = 1.0
 @pytest.mark.parametrize(
     ("hit", "alpha", "weak"),
     [
-        (best(0.24), 0.5, True),  # 0.5 * 0.36 + 0.5 * 0.14 = 0.25
-        (best(0.26), 0.5, False),
-        (best(0.22), 0.4, True),  # 0.4 * 0.36 + 0.6 * 0.14 = 0.228
-        (best(0.24), 0.4, False),
+        (best(0.25), 0.5, True),  # 0.5 * 0.36 + 0.5 * 0.16 = 0.26
+        (best(0.27), 0.5, False),
+        (best(0.23), 0.4, True),  # 0.4 * 0.36 + 0.6 * 0.16 = 0.24
+        (best(0.25), 0.4, False),
         (best(0.35, sparse=None), 0.4, True),  # vectors alone
         (best(0.37, sparse=None), 0.4, False),
-        (best(0.13, dense=None), 0.4, True),  # words alone
-        (best(0.15, dense=None), 0.4, False),
+        (best(0.15, dense=None), 0.4, True),  # words alone
+        (best(0.17, dense=None), 0.4, False),
         (best(0.1, reranked=0.6), 0.4, False),  # a model that read the text trusts it
         (best(0.1, reranked=0.4), 0.4, True),
         (None, 0.4, False),

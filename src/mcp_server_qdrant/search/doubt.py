@@ -2,14 +2,14 @@
 
 Weak is what is less relevant than a text of these cosine and BM25 values would be:
 
-    relevance < a * 0.36 + (1 - a) * 0.14
+    relevance < a * 0.36 + (1 - a) * 0.16
 
 with a = 1 where words were not searched, 0 where vectors were not. Measured: docs/ranking.md.
 """
 
 from mcp_server_qdrant.core.datatypes import Hit
 
-MEANING, WORDS = 0.36, 0.14
+MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 
 
