@@ -111,6 +111,7 @@ def judged(server: StdioServer, question: Question, texts: dict[str, str]) -> di
     figures = {
         "first": files[:1] == [True],
         "five": any(files),
+        "called weak": any(n.startswith("Weak") for n in page["structuredContent"]["notes"]),
         "tokens": len(text) / LETTERS,
         "structured": len(json.dumps(page["structuredContent"])) / LETTERS,
     }
@@ -158,7 +159,9 @@ def main() -> None:
         else:
             print(f"{name:16} {sum(values):3.0f} of {len(values)}")
     for question, row in zip(known, rows, strict=True):
-        if arguments.misses and (failed := [name for name, value in row.items() if value == 0]):
+        if arguments.misses and (
+            failed := [name for name, value in row.items() if value == (name == "called weak")]
+        ):
             print(f"{', '.join(failed)}: {question.query}")
 
 
