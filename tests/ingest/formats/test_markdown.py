@@ -70,6 +70,8 @@ def test_offsets_are_those_of_the_file():
         ('<h1 align="center">\n  <img src="a.png">\n  First\n</h1>\n', "First"),
         ("[![Build](https://a/b)](https://c)\n# [First](https://d) ![x](y) \n", "First"),
         ("# 2.0.0\n\n# 1.0.0\n", "shed"),
+        ("# 2.0.0\n\n## 1.0.0\n", "shed"),
+        ("# First\n\n# Second\n", "shed"),
         ("# Changes\n\n## 2.0.0\n\n## 1.0.0\n", "Changes"),
         ("# 2.0.0\n\n## Fixes\n", "2.0.0"),
     ],
@@ -214,6 +216,7 @@ def test_a_heading_may_be_closed_and_any_length_is_read():
         ("![logo](a.png) [text][ref] <a id='x'></a>", "text"),
         ("**bold** ~~no~~ \\_x __init__", "bold no _x __init__"),
         ("[1.2.3] - 2024", "[1.2.3] - 2024"),
+        ("Compiler {#compiler}", "Compiler"),
     ],
 )
 def test_a_heading_is_what_a_reader_sees_of_it(heading, seen):

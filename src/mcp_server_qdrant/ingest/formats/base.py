@@ -149,20 +149,19 @@ def tags_of(value: Any) -> tuple[str, ...]:
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
-    """The title of a text, given or its outermost heading, and the marks with that one unnamed.
+    """The title of a text, and its marks, of which the one that repeats the title has no name.
 
-    A version is no title where it heads one of several sections: then the file's name is.
+    It is what was given, or the heading above all others, or else the file's name: a heading beside
+    others is a section's, and so is the version above older ones in a changelog.
     """
     level = min((mark.level for mark in marks), default=0)
     outermost = [mark for mark in marks if mark.level == level]
-    first = outermost[0] if outermost else None
-    versions = sum(VERSION.match(mark.name) is not None for mark in marks)
-    if not given and first and not (versions > 1 and VERSION.match(first.name)):
-        given = first.name
-    title = given or _file(path)
-    if first is None or f" {_words(first.name)} " not in f" {_words(title)} ":
+    versions = [mark for mark in marks if VERSION.match(mark.name)]
+    alone = len(outermost) == 1 and (len(versions) < 2 or outermost[0] not in versions)
+    title = given or (outermost[0].name if alone else _file(path))
+    if not outermost or f" {_words(outermost[0].name)} " not in f" {_words(title)} ":
         return title, tuple(marks)
-    return title, tuple(replace(mark, name="") if mark is first else mark for mark in marks)
+    return title, tuple(replace(one, name="") if one is outermost[0] else one for one in marks)
 
 
 def _words(text: str) -> str:

@@ -36,9 +36,9 @@ CODE = r"`+(?P<code>[^`]*)`+"
 LABEL = r"\[(?P<label>[^\[\]]*)\]"
 TARGET = r"(?:\([^()]*\)|\[[^\[\]]*\])"
 IMAGE = re.compile(rf"{CODE}|!{LABEL}{TARGET}?")
-# What is not seen of a heading: tags, signs for bold type and struck text, escapes, links' targets.
+# What is not seen of a heading: tags, ids, signs for bold type and struck text, links' targets.
 SIGNS = re.compile(
-    rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
+    rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\{{#[^{{}}]*\}}|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
 MAX_FRONT = 200_000
 MAX_NUMBER = 1_000  # characters; what is longer is a text, whatever it looks like
