@@ -95,7 +95,7 @@ OWNERS = {  # third party -> the files that may import it
     "httpx": ("encoders/remote/*", "http/auth/jwks.py"),
     "jwt": ("http/auth/oauth.py",),
     "pydantic_settings": ("settings/*",),
-    "platformdirs": ("settings/*",),
+    "platformdirs": ("settings/*", "cli/clients.py"),
     "opentelemetry": ("http/tracing.py",),
     "prometheus_client": ("http/metrics.py",),
     "ranx": ("evaluation/metrics.py",),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
+WIDTH = 24  # of a bar
+BAR_SECONDS = 0.2
+CYCLE_SECONDS = 3.0  # for one fill of a bar of unknown length
 GOES_ON = "Interrupted; the same command goes on from here."
 
 logger = logging.getLogger(__name__)
@@ -64,6 +68,25 @@ def show(text: str) -> None:
     """Print what is going on now, in one line of a terminal that changes; nothing elsewhere."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def bar(share: float) -> str:
+    """A bar that is filled as far as the share says."""
+    filled = int(share * WIDTH)
+    return f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
+
+
+async def loaded(encoder: Any, seconds: float) -> bool:
+    """Have a model loaded, and show its progress; whether it is ready within so many seconds."""
+    encoder.start()
+    since = monotonic()
+    while not await encoder.ready(BAR_SECONDS):
+        passed = monotonic() - since
+        if encoder.state not in ("loading", "downloading") or passed > seconds:
+            break
+        show(f"{bar(passed / CYCLE_SECONDS % 1)} {encoder.reason} {passed:.0f} s")
+    show("")
+    return bool(encoder.state == "ready")
 
 
 def env_file(command: Command) -> Command:

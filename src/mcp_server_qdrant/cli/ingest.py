@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
     from mcp_server_qdrant.settings.environment import Settings
 
-BAR_SECONDS = 0.2
 LINE_SECONDS = 10.0
 MB = 1_000_000
 ADVICE = (
@@ -109,7 +108,7 @@ async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False
         if watching:
             await _watch(services.sync, request)
         else:
-            await _once(services.sync, request, None)
+            await once(services.sync, request, None)
     finally:
         await services.close()
 
@@ -137,7 +136,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
     )
 
 
-async def _once(
+async def once(
     sync: "Sync", request: "SyncRequest", known: "Known | None", *, quiet: bool = False
 ) -> "Known":
     """One run with its progress and summary; what is known of the files then."""
@@ -161,7 +160,7 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
 
     async def run(known: "Known | None") -> "Known":
         nonlocal quiet
-        known = await _once(sync, request, known, quiet=quiet)
+        known = await once(sync, request, known, quiet=quiet)
         if not quiet:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
         quiet = True
@@ -192,7 +191,7 @@ async def _show(report: "Report") -> None:
     while sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         frame.show(bar(report, monotonic())[:width])
-        await asyncio.sleep(BAR_SECONDS)
+        await asyncio.sleep(frame.BAR_SECONDS)
     while True:
         await asyncio.sleep(LINE_SECONDS)
         click.echo(line(report, monotonic()), err=True)

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.ingest.files.sync import Report
 from mcp_server_qdrant.ingest.files.walk import Problem
-
-WIDTH = 24
 
 
 def bar(report: Report, now: float) -> str:
     """The progress on one line, with a bar, the rate and the time left."""
     if report.encoding_since is None:
         return f"{report.phase} …"
-    done = report.share
-    filled = int(done * WIDTH)
-    drawn = f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
-    return f"{report.phase} {drawn} {status(report, now)}"
+    return f"{report.phase} {frame.bar(report.share)} {status(report, now)}"
 
 
 def line(report: Report, now: float) -> str:

@@ -13,8 +13,10 @@ import click
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli.doctor import doctor
 from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.ingest import ingest, sync
+from mcp_server_qdrant.cli.init import init
 from mcp_server_qdrant.cli.token import token
 from mcp_server_qdrant.cli.upkeep import accept_loss, copy, upgrade
 
@@ -83,5 +85,5 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
         os._exit(0)
 
 
-for command in (evaluate, ingest, sync, token, upgrade, copy, accept_loss):
+for command in (init, doctor, evaluate, ingest, sync, token, upgrade, copy, accept_loss):
     main.add_command(command)

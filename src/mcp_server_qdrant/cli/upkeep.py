@@ -124,7 +124,7 @@ async def _upgrade(
         upgrades = upkeep.upgrades_of(settings, engine, progress)
         encoders = open_encoders(settings)
         if model:
-            await encoders.of(model).ready(LOAD_SECONDS)
+            await frame.loaded(encoders.of(model), LOAD_SECONDS)
 
         async def upgraded(name: str) -> str:
             with progress:
@@ -203,7 +203,7 @@ class Progress:
         left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
         text = f"{called(name)}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
         tenth = LINES * done // total
-        frame.show(text)
+        frame.show(f"{frame.bar(done / total)} {text}")
         if not sys.stderr.isatty() and (tenth > self._tenth or not done):
             self._tenth = tenth
             click.echo(text, err=True)

@@ -6,14 +6,16 @@ Every field's description is a row of docs/settings.md (tests/test_readme.py kee
 
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 from dotenv import dotenv_values
 from pydantic import (
     AliasChoices,
     BaseModel,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -48,6 +50,8 @@ from mcp_server_qdrant.settings.sources import (
 from mcp_server_qdrant.settings.sync import SyncSettings
 from mcp_server_qdrant.settings.tenancy import TenancySettings
 
+ENVIRONMENT = "the environment"
+HIDDEN = "**********"
 OUT_OF_BOUNDS = {
     *("greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number")
 }
@@ -141,24 +145,55 @@ def environment_names() -> dict[str, tuple[str, ...]]:
     }
 
 
-def load(env_file: Path | None = None, tell: Callable[[str], None] | None = None) -> Settings:
+def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
+    """Each variable that is set: its value, and whether the environment or which file sets it.
+
+    Raises ConfigError where the file cannot be used.
+    """
+    file = settings_file(env_file)
+    written = dotenv_values(file, encoding="utf-8") if file else {}
+    found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
+    found |= {name.upper(): (value, ENVIRONMENT) for name, value in os.environ.items() if value}
+    return {name: found[name] for name in sorted(_variables() & found.keys())}
+
+
+def shown(variable: str, value: str) -> str:
+    """The value as it may be printed: keys and passwords are masked."""
+    for field, names in environment_names().items():
+        if variable in names and SecretStr in get_args(Settings.model_fields[field].annotation):
+            return HIDDEN
+    return re.sub(r"://[^/@\s]+@", f"://{HIDDEN}@", value)
+
+
+def without_settings() -> dict[str, str]:
+    """The environment of this process without any setting of ours, as a client's own may be."""
+    return {name: value for name, value in os.environ.items() if name.upper() not in _variables()}
+
+
+def _variables() -> set[str]:
+    return {name for choices in environment_names().values() for name in choices} | FORMER.keys()
+
+
+def load(
+    env_file: Path | None = None,
+    tell: Callable[[str], None] | None = None,
+    first: Mapping[str, Any] | None = None,
+) -> Settings:
     """The settings of this process: from the environment, and from `env_file` or the user's own.
 
-    `tell` gets a sentence on each thing that a person may not expect. Raises ConfigError naming the
-    variable that is wrong.
+    `tell` gets a sentence on each thing that a person may not expect; variables in `first` win over
+    the environment. Raises ConfigError naming the variable that is wrong.
     """
     tell = tell or (lambda _: None)
     names = environment_names()
     file = settings_file(env_file)
     check_certificates(os.environ)
-    variables = {name for choices in names.values() for name in choices}
-    if sentence := left_alone(file, variables | FORMER.keys()):
+    if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        given = set(os.environ) | set(dotenv_values(file, encoding="utf-8") if file else ())
-        for sentence in former(given):
+        for sentence in former(given(env_file).keys()):
             tell(sentence)
-        settings = Settings(_env_file=file)
+        settings = Settings(_env_file=file, **(first or {}))
     except ValidationError as error:
         raise ConfigError(explained(error)) from error
     except (ValueError, OSError) as error:

@@ -1,0 +1,216 @@
+"""Configuration files of MCP clients: where they are, what they start, and how one is edited."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_config_path
+
+from mcp_server_qdrant.core.errors import ConfigError
+
+OURS = re.compile("mcp[-_]server[-_]qdrant")
+SECONDS = 30.0  # for a server's first answer
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "doctor", "version": "1"},
+    },
+}
+# A string, or what JSON does not know: comments; then commas before a closing bracket.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
+_SPACE = re.compile(r"\s*")
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client and its user's configuration; `section` holds its servers by name."""
+
+    title: str
+    path: Path
+    section: str = "mcpServers"
+
+
+def clients() -> dict[str, Client]:
+    """The clients by the names that `init` knows them by, with their paths on this system."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is no home
+
+    def folder(app: str) -> Path:
+        return user_config_path(app, appauthor=False, roaming=True)
+
+    desktop, code = folder("Claude") / "claude_desktop_config.json", folder("Code") / "User"
+    return {
+        "claude-code": Client("Claude Code", home / ".claude.json"),
+        "claude-desktop": Client("Claude Desktop", desktop),
+        "cursor": Client("Cursor", home / ".cursor" / "mcp.json"),
+        "vscode": Client("VS Code", code / "mcp.json", "servers"),
+    }
+
+
+def entries(client: Client, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
+    """Name, project (of Claude Code) and entry of each server that is this one."""
+    projects = read.get("projects")
+    places = [(None, read), *(projects.items() if isinstance(projects, dict) else ())]
+    for project, place in places:
+        servers = place.get(client.section) if isinstance(place, dict) else None
+        for name, entry in servers.items() if isinstance(servers, dict) else ():
+            if isinstance(entry, dict) and (name == "qdrant" or OURS.search(_command_line(entry))):
+                yield name, project, entry
+
+
+def _command_line(entry: Entry) -> str:
+    return " ".join(map(str, command(entry)))
+
+
+def command(entry: Entry) -> list[str]:
+    """The command that an entry starts, with its arguments; none where it names an address."""
+    arguments = entry.get("args")
+    words = [entry.get("command"), *(arguments if isinstance(arguments, list) else ())]
+    return [str(word) for word in words if word]
+
+
+def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str]:
+    """Start the server as a client does: its fault, or None, and the name and version it gives.
+
+    It writes nothing meanwhile, and is ended at once.
+    """
+    env = {**environment, **_texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
+    try:
+        done = subprocess.run(
+            command(entry),
+            env=env,
+            cwd=Path(os.path.expanduser("~")),  # noqa: PTH111
+            input=json.dumps(HELLO) + "\n",
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+        out, err = done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        return f"it did not answer within {SECONDS:.0f} seconds", ""
+    except OSError as error:
+        return f"{command(entry)[0]} cannot be started: {error.strerror}", ""
+    try:
+        told = json.loads(out.splitlines()[0])["result"]["serverInfo"]
+        return None, f"{told['name']} {told['version']}"
+    except (LookupError, ValueError, TypeError):
+        said = [line for line in err.splitlines() if line.strip()] or ["it said nothing"]
+        return said[-1].removeprefix("mcp-server-qdrant: "), ""
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+def text_of(client: Client) -> str:
+    """The text of a client's configuration; an empty one where there is none."""
+    try:
+        return client.path.read_text(encoding="utf-8") if client.path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{client.path} cannot be read as text.") from error
+
+
+def parse(client: Client, text: str) -> dict[str, Any]:
+    """A configuration, in which comments and trailing commas may stand. Raises ConfigError."""
+    try:
+        read = json.loads(_plain(text) if text.strip() else "{}")
+    except (ValueError, RecursionError) as error:
+        where = (
+            f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        )
+        raise ConfigError(f"{client.path} is not JSON, {where}.") from error
+    if not isinstance(read, dict) or not isinstance(read.get(client.section, {}), dict):
+        raise ConfigError(f"{client.path} is not an object with an object {client.section!r}.")
+    return read
+
+
+def _plain(text: str) -> str:
+    """The same length of JSON: what it does not know becomes spaces."""
+    for pattern in (_COMMENT, _COMMA):
+        text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
+    return text
+
+
+def edited(client: Client, text: str, name: str, entry: Entry) -> str:
+    """The configuration with this entry; all else stays as it is written, comments too."""
+    read = parse(client, text)
+    text = text if text.strip() else "{}\n"
+    plain = _plain(text)
+    top = plain.index("{")
+    sections = _spans(plain, top)
+    if client.section not in sections:
+        return _inserted(text, top, client.section, {name: entry}, 1, read)
+    start, _ = sections[client.section]
+    servers = _spans(plain, start)
+    if name not in servers:
+        return _inserted(text, start, name, entry, 2, read[client.section])
+    first, last = servers[name]
+    return text[:first] + _written(entry, 2) + text[last:]
+
+
+def _inserted(text: str, at: int, name: str, value: Any, depth: int, known: Any) -> str:
+    """The text with a first member in the object that begins at `at`, and holds `known`."""
+    indent = "  " * depth
+    end = "," if known else "\n" + indent[2:]
+    member = f"\n{indent}{json.dumps(name)}: {_written(value, depth)}{end}"
+    rest = text[at + 1 :]
+    return text[: at + 1] + member + (rest if known else rest.lstrip(" \t\n"))
+
+
+def _written(value: Any, depth: int) -> str:
+    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+    return ("\n" + "  " * depth).join(lines)
+
+
+def _spans(plain: str, start: int) -> dict[str, tuple[int, int]]:
+    """Where the values of the object that begins at `start` begin and end."""
+    decoder, found, at = json.JSONDecoder(), dict[str, tuple[int, int]](), start + 1
+
+    def skipped(at: int) -> int:
+        return _SPACE.match(plain, at).end()  # type: ignore[union-attr]  # it always matches
+
+    while plain[at := skipped(at)] != "}":
+        key, at = decoder.raw_decode(plain, at)
+        first = skipped(skipped(at) + 1)
+        _, last = decoder.raw_decode(plain, first)
+        found[key] = (first, last)
+        at = skipped(last)
+        at += plain[at] == ","
+    return found
+
+
+def write(client: Client, text: str, now: datetime) -> Path | None:
+    """Write a configuration in one step; the copy of what was there before, if anything was.
+
+    Raises ConfigError.
+    """
+    path = client.path.resolve()  # a link stays one
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        backup = None
+        new = path.with_name(f"{path.name}.new")
+        new.touch(mode=0o600)  # it may hold a key
+        if path.exists():
+            backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S}.bak")
+            shutil.copy2(path, backup)
+            shutil.copymode(path, new)
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{client.path} cannot be written: {error.strerror}.") from error
+    return backup

@@ -1,0 +1,338 @@
+"""The command `doctor`: examines all that a find or a store needs, and says what mends it."""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.errors import (
+    AccessRefused,
+    ConfigError,
+    EncoderUnavailable,
+    EngineUnavailable,
+    KeyRefused,
+    QdrantMcpError,
+)
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
+    from mcp_server_qdrant.cli.clients import Client, Entry
+    from mcp_server_qdrant.core.datatypes import CollectionInfo
+    from mcp_server_qdrant.settings.environment import Settings
+
+MODEL_SECONDS = 60.0
+AGAIN = "mcp-server-qdrant doctor"
+VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
+
+Given = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it."""
+
+    check: str
+    text: str
+    fix: str | None = None
+    ok: bool = True
+
+
+def problem(check: str, text: str, fix: str) -> Finding:
+    """A finding that makes the exit status 1."""
+    return Finding(check, text, fix, ok=False)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@frame.env_file
+def doctor(as_json: bool) -> None:  # noqa: FBT001
+    """Look at settings, engine, model, collections and clients, and say what mends each problem.
+
+    A text is stored and found in a collection that is deleted again. Ends with 1 where there is a
+    problem.
+    """
+    logging.disable()  # what is logged is found here too
+    with frame.ending():
+        findings = asyncio.run(_printed(click.get_current_context().meta.get(frame.KEY), as_json))
+        if as_json:
+            click.echo(json.dumps([asdict(one) for one in findings], indent=1, ensure_ascii=False))
+        count = sum(not one.ok for one in findings)
+        frame.say(f"{count or 'no'} problem{'' if count == 1 else 's'}.")
+        if count:
+            raise click.exceptions.Exit(1)
+
+
+async def _printed(env_file: Path | None, as_json: bool) -> list[Finding]:  # noqa: FBT001
+    findings = []
+    async for one in examined(env_file):
+        findings.append(one)
+        frame.show("")
+        if not as_json:
+            click.echo(f"{'ok     ' if one.ok else 'PROBLEM'} {one.check}: {one.text}")
+            if one.fix:
+                click.echo(f"        -> {one.fix}")
+    return findings
+
+
+async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
+    """All findings, in the order in which one thing needs another."""
+    from mcp_server_qdrant.settings import environment
+
+    notes: list[str] = []
+    given: Given = {}
+    try:
+        given = environment.given(env_file)
+        settings = environment.load(env_file, notes.append)
+    except ConfigError as error:
+        yield problem("settings", str(error), _settings_fix(str(error), given))
+    else:
+        for name, (value, origin) in given.items():
+            yield Finding("settings", f"{name}={environment.shown(name, value)} (from {origin})")
+        yield Finding("settings", "All others have their default; docs/settings.md lists them.")
+        for note in notes:
+            yield Finding("settings", f"{note}.")
+        for one in _folders(settings):
+            yield one
+        async for one in _services(settings, given):
+            yield one
+    for one in _clients():
+        yield one
+
+
+def _settings_fix(text: str, given: Given) -> str:
+    """The line that mends a settings error; `given` is empty where the file cannot be used."""
+    if found := re.search(r"chmod go-w (.+?)\.?$", text):
+        return f"chmod go-w {shlex.quote(found[1])}"
+    named = next((name for name in VARIABLE.findall(text) if name in given), None)
+    return unset(named, given) if named else "Mend the settings file, or start without it."
+
+
+def unset(name: str, given: Given) -> str:
+    """The line that takes a setting away, wherever it comes from."""
+    from mcp_server_qdrant.settings.environment import ENVIRONMENT
+
+    origin = given[name][1] if name in given else ENVIRONMENT
+    return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
+
+
+def _set(name: str, value: str, given: Given) -> str:
+    from mcp_server_qdrant.settings.environment import ENVIRONMENT
+
+    origin = given[name][1] if name in given else ENVIRONMENT
+    line = f"{name}={shlex.quote(value)}"
+    return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
+
+
+def _folders(settings: "Settings") -> Iterator[Finding]:
+    for source in settings.sync_sources:
+        if not source.path.exists():
+            fix = f"mkdir -p {shlex.quote(str(source.path))}"
+            yield problem("sync", f"SYNC_SOURCES names {source.path}, which does not exist.", fix)
+
+
+async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
+    """What can be seen through the very parts that the server has; no work in the background."""
+    from mcp_server_qdrant.app.server import open_lazily
+
+    scratch = f"doctor-scratch-{os.urandom(6).hex()}"
+    allowed = settings.qdrant_collections
+    # Neither a tenant's view, nor what the server does on its own.
+    apart = {
+        "qdrant_read_only": True,
+        "qdrant_collections": (*allowed, scratch) if allowed else (),
+        "tenant_field": None,
+        "tenant_check_url": None,
+    }
+    frame.show("Opening the engine …")
+    try:
+        services = await open_lazily(settings.model_copy(update=apart))
+    except QdrantMcpError as error:
+        yield problem("engine", str(error), _engine_fix(error, settings, given))
+        return
+    try:
+        yield await _model(services, settings, given)
+        try:
+            found = await services.catalog.describe()
+            yield await _engine(services, settings)
+        except QdrantMcpError as error:
+            yield problem("engine", str(error), _engine_fix(error, settings, given))
+            return
+        for info in found:
+            yield _collection(info, settings)
+        if missing := await _default(services, settings, given):
+            yield missing
+        yield await _round_trip(services, settings, scratch)
+    finally:
+        await services.close()
+
+
+def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
+    if isinstance(error, KeyRefused):
+        return _set("QDRANT_API_KEY", "<the server's key>", given)
+    if isinstance(error, EngineUnavailable) and settings.qdrant_url:
+        return f"{unset('QDRANT_URL', given)}  (or start the server there)"
+    name = "QDRANT_URL" if settings.qdrant_url else "QDRANT_LOCAL_PATH"
+    return unset(name, given) if name in given else AGAIN
+
+
+async def _engine(services: "Services", settings: "Settings") -> Finding:
+    if settings.qdrant_url is None:
+        from importlib.metadata import version
+
+        edge = f"Embedded, Qdrant Edge {version('qdrant-edge-py')}, in {settings.local_path}."
+        return Finding("engine", edge)
+    from mcp_server_qdrant.settings.environment import shown
+
+    about: Any = await services.client.info() if settings.qdrant_url != ":memory:" else None
+    said = f"Qdrant {about.version}" if about else "A trial"
+    return Finding("engine", f"{said}, at {shown('QDRANT_URL', settings.qdrant_url)}.")
+
+
+async def _model(services: "Services", settings: "Settings", given: Given) -> Finding:
+    if settings.chosen_provider == "none":
+        return Finding("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
+    encoder = services.encoders.default
+    await frame.loaded(encoder, MODEL_SECONDS)
+    try:
+        await encoder.encode_query("hello")
+    except EncoderUnavailable as error:
+        fix = _model_fix(encoder.reason or str(error), settings, given)
+        return problem("model", encoder.reason or str(error), fix)
+    place = settings.embedding_model_path or settings.chosen_provider
+    return Finding("model", f"{encoder.name} makes vectors ({place}).")
+
+
+def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
+    if settings.chosen_provider != "fastembed":
+        return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
+    if near := re.search(r"Did you mean '(.+)'\?", reason):
+        return _set("EMBEDDING_MODEL", near[1], given)
+    if "fastembed has no model" in reason:
+        return unset("EMBEDDING_MODEL", given)
+    if settings.embedding_model_path:
+        return unset("EMBEDDING_MODEL_PATH", given)
+    if "could not be downloaded" in reason:
+        return _set("EMBEDDING_MODEL_PATH", "<folder with the model's files>", given)
+    return AGAIN
+
+
+def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
+    """A collection's state. A missing leg costs quality, and may be meant so."""
+    name = shlex.quote(info.name)
+    legs = " and ".join(info.legs) or "nothing"
+    text = f"{info.name}: {info.points:,} points, searched by {legs}."
+    if info.note:
+        text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
+    if "accept-loss" in text:
+        return problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
+    upgrade = f"mcp-server-qdrant upgrade {name}"
+    if not info.legs or "upgrade again" in text:
+        return problem("collection", text, upgrade)
+    if "bm25" not in info.legs:
+        return Finding("collection", text, upgrade)
+    if "dense" not in info.legs and settings.chosen_provider != "none":
+        return Finding("collection", text, f"{upgrade} --model {settings.chosen_model}")
+    return Finding("collection", text)
+
+
+async def _default(services: "Services", settings: "Settings", given: Given) -> Finding | None:
+    name = settings.collection_name
+    if name is None or await services.catalog.exists(name):
+        return None
+    text = f"COLLECTION_NAME={name} does not exist"
+    near = await services.catalog.near(name)
+    if not near:
+        return Finding("collection", f"{text} yet; the first store makes it.")
+    fix = _set("COLLECTION_NAME", near[0], given)
+    return problem("collection", f"{text}, and {near[0]} does.", fix)
+
+
+async def _round_trip(services: "Services", settings: "Settings", scratch: str) -> Finding:
+    """Store a text and find it, in a collection that is deleted whatever happens."""
+    from mcp_server_qdrant.core.datatypes import NewDocument
+    from mcp_server_qdrant.core.find import SearchRequest
+
+    check, text = "round trip", "The doctor stored this text to find it again."
+    if settings.qdrant_read_only:
+        return Finding(check, "Skipped: QDRANT_READ_ONLY is set.")
+    if settings.tenant_field:
+        return Finding(check, "Skipped: with TENANT_FIELD, tenants would see the collection.")
+    frame.show("Storing and finding a text …")
+    left = None
+    try:
+        await services.store.store(NewDocument(text), scratch, create=True)
+        page = await services.pipeline.search(SearchRequest(query=text, collections=(scratch,)))
+        found = Finding(check, "A text was stored and found.")
+        if not page.results:
+            said = " ".join(page.notes)
+            found = problem(check, f"A stored text was not found. {said}".strip(), AGAIN)
+    except AccessRefused:
+        found = Finding(check, "Skipped: the engine's key may not write.")
+    except QdrantMcpError as error:
+        found = problem(check, str(error), AGAIN)
+    finally:
+        try:
+            await services.client.delete_collection(scratch)
+        except QdrantMcpError as error:
+            left = None if "There is no" in str(error) else f"{scratch} could not be deleted."
+    return found if not left or found.text.startswith("Skipped") else replace(found, text=left)
+
+
+def _clients() -> Iterator[Finding]:
+    """What the clients on this machine are configured to start, really started."""
+    from mcp_server_qdrant.cli import clients
+    from mcp_server_qdrant.settings.environment import without_settings
+
+    seen = 0
+    for name, client in clients.clients().items():
+        try:
+            read = clients.parse(client, clients.text_of(client))
+        except ConfigError as error:
+            yield problem(
+                "client", f"{client.title}: {error}", f"Mend {client.path}, then: {AGAIN}"
+            )
+            continue
+        for entry_name, project, entry in clients.entries(client, read):
+            seen += 1
+            frame.show(f"Starting the server of {client.title} …")
+            yield _started(name, client, (entry_name, project, entry), without_settings())
+    if not seen:
+        text = "No client here is configured to start this server."
+        yield Finding("client", text, "mcp-server-qdrant init")
+
+
+def _started(
+    flag: str,
+    client: "Client",
+    place: "tuple[str, str | None, Entry]",
+    environment: Mapping[str, str],
+) -> Finding:
+    from mcp_server_qdrant.cli import clients
+
+    name, project, entry = place
+    where = f"{client.title}, {name!r} in {client.path}" + (f" for {project}" if project else "")
+    if not clients.command(entry):
+        return Finding("client", f"{where}: an address, which is not called from here.")
+    if "${" in json.dumps(entry):
+        return Finding("client", f"{where}: has variables that only the client knows; not started.")
+    fault, told = clients.start(entry, environment)
+    if fault is None:
+        return Finding("client", f"{where}: starts {told}.")
+    text = f"{where}: {fault.rstrip('.')}."
+    own = entry.get("env")
+    if wrong := next((one for one in VARIABLE.findall(fault) if one in (own or ())), None):
+        return problem("client", text, f"Remove {wrong} from {client.path}")
+    if project:
+        fix = f"cd {shlex.quote(project)} && claude mcp remove {shlex.quote(name)}"
+        return problem("client", text, fix)
+    called = "" if name == "qdrant" else f" --name {shlex.quote(name)}"
+    return problem("client", text, f"mcp-server-qdrant init --client {flag}{called} --yes")

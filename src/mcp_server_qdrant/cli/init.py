@@ -1,0 +1,199 @@
+"""The command `init`: from nothing to a client that starts this server, and a first search."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli.ingest import once
+from mcp_server_qdrant.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.cli.clients import Client
+    from mcp_server_qdrant.settings.environment import Settings
+
+LOAD_SECONDS = 900.0  # the model may have to be downloaded
+CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
+
+
+@click.command()
+@click.option(
+    "--client",
+    "chosen",
+    multiple=True,
+    type=click.Choice(CLIENTS),
+    help="Whose configuration is written. Repeatable.",
+)
+@click.option(
+    "--folder",
+    "folders",
+    multiple=True,
+    metavar="PATH[=COLLECTION]",
+    help="A folder that the server keeps in step with a collection. Repeatable.",
+)
+@click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
+@click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
+@click.option("--yes", is_flag=True, help="Ask nothing, and write.")
+@frame.env_file
+def init(
+    chosen: Sequence[str],
+    folders: Sequence[str],
+    url: str | None,
+    name: str,
+    yes: bool,  # noqa: FBT001
+) -> None:
+    """Set this server up in your MCP clients: three questions, or flags in their place.
+
+    Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
+    reads the folders and searches.
+    """
+    env_file = click.get_current_context().meta.get(frame.KEY)
+    with frame.ending("Interrupted; run it again."):
+        settings = frame.load()
+        if not yes:
+            chosen = chosen or _asked_clients()
+            folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
+            url = url or _asked_url(settings)
+        if not chosen:
+            raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
+        first = _variables(folders, url)
+        settings = _checked(env_file, first)
+        for one in dict.fromkeys(chosen):
+            _configure(one, name, _command(env_file), first, ask=not yes)
+        asyncio.run(_first_search(settings))
+
+
+def _asked_clients() -> list[str]:
+    from mcp_server_qdrant.cli import clients
+
+    known = clients.clients()
+    there = [one for one, client in known.items() if client.path.parent.is_dir()]
+    while True:
+        named = _listed(f"Clients ({', '.join(known)})", ", ".join(there[:1]))
+        if named and set(named) <= known.keys():
+            return named
+        frame.say("These are no clients that are known here.")
+
+
+def _listed(question: str, default: str = "") -> list[str]:
+    text = click.prompt(f"{question}, separated by commas", default=default, err=True)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _asked_url(settings: "Settings") -> str | None:
+    if settings.qdrant_url:
+        return None
+    text: str = click.prompt("URL of a Qdrant server; empty: this disk", default="", err=True)
+    return text.strip() or None
+
+
+def _variables(folders: Sequence[str], url: str | None) -> dict[str, str]:
+    """The settings that the answers make. Raises ConfigError."""
+    sources = {}
+    for folder in folders:
+        named, _, collection = folder.partition("=")
+        path = Path(named).expanduser().absolute()
+        if not path.is_dir():
+            raise ConfigError(f"{path} is not a folder.")
+        sources[str(path)] = collection or path.name
+    found = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
+    return {name: value for name, value in found.items() if value}
+
+
+def _checked(env_file: Path | None, first: Mapping[str, str]) -> "Settings":
+    from mcp_server_qdrant.settings import environment
+
+    return environment.load(env_file, first=first)
+
+
+def _command(env_file: Path | None) -> list[str]:
+    """The command for clients: this very installation, whatever their PATH is."""
+    named = ["--env-file", str(env_file.absolute())] if env_file else []
+    return [sys.executable, "-P", "-m", "mcp_server_qdrant", *named]
+
+
+def _configure(
+    flag: str, name: str, command: Sequence[str], first: Mapping[str, str], *, ask: bool
+) -> None:
+    """Write the entry of one client, which was shown, and of which it is known that it starts."""
+    from mcp_server_qdrant.cli import clients
+    from mcp_server_qdrant.settings import environment
+
+    client = clients.clients()[flag]
+    text = clients.text_of(client)
+    servers = clients.parse(client, text).get(client.section, {})
+    before: Any = servers.get(name, {})
+    # A client that a desktop starts has not the environment of this shell.
+    own = {
+        k: v for k, (v, origin) in environment.given().items() if origin == environment.ENVIRONMENT
+    }
+    env = {**before.get("env", {}), **own, **first}
+    entry = {**before, "command": command[0], "args": list(command[1:])}
+    entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
+    entry |= {"env": env} if env else {}
+    entry.pop("url", None)
+    changed = clients.edited(client, text, name, entry)
+    if changed == text:
+        click.echo(f"{client.title}: {client.path} is as it should be.")
+        return
+    _show(client, text, changed, env)
+    fault, told = clients.start(entry, environment.without_settings())
+    if fault:
+        raise ConfigError(f"Nothing was written: this does not start: {fault}")
+    if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
+        return
+    backup = clients.write(client, changed, datetime.now())
+    kept = f"; what was there is in {backup.name}" if backup else ""
+    click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart it.")
+
+
+def _show(client: "Client", before: str, after: str, env: Mapping[str, str]) -> None:
+    """Show the lines that change, without keys."""
+    import difflib
+
+    from mcp_server_qdrant.settings.environment import shown
+
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), str(client.path), "after", n=1, lineterm=""
+    )
+    text = "\n".join(lines)
+    for name, value in env.items():
+        text = text.replace(json.dumps(value, ensure_ascii=False), json.dumps(shown(name, value)))
+    click.echo(text)
+
+
+async def _first_search(settings: "Settings") -> None:
+    """Load the model, store the folders, and search them."""
+    from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.core.find import SearchRequest
+    from mcp_server_qdrant.ingest.files.sync import SyncRequest
+    from mcp_server_qdrant.ingest.files.walk import Selection, sources
+
+    services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
+    try:
+        encoder = services.encoders.default
+        if not await frame.loaded(encoder, LOAD_SECONDS):
+            frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
+        for source in settings.sync_sources if not settings.qdrant_read_only else ():
+            request = SyncRequest(
+                tuple(sources([source.path], source.name)),
+                source.collection,
+                Selection(*source.selection),
+                mirror=True,
+                create=True,
+            )
+            await once(services.sync, request, None)
+        query = "what is this about?"
+        page = await services.pipeline.search(SearchRequest(query=query, limit=3))
+        click.echo(f"A first search, {query!r}: {len(page.results)} results.")
+        for hit in page.results:
+            about = hit.document.title or hit.document.text
+            click.echo(f"- {hit.document.collection}: {' '.join(about.split())[:70]}")
+    finally:
+        await services.close()

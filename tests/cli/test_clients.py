@@ -1,0 +1,135 @@
+"""Configuration files of clients: their places, and editing that leaves all else as it was."""
+
+import json
+import stat
+from datetime import datetime
+from pathlib import Path
+
+import platformdirs
+import platformdirs.macos
+import platformdirs.windows
+import pytest
+
+from mcp_server_qdrant.cli.clients import Client, clients, edited, entries, parse, write
+from mcp_server_qdrant.core.errors import ConfigError
+
+ENTRY = {"command": "python", "args": ["-m", "mcp_server_qdrant"]}
+NOW = datetime(2026, 11, 22, 12, 30)
+COMMENTED = """{
+  // my servers
+  "servers": {
+    "web": {"url": "http://h/mcp"}, /* " kept */
+    "qdrant": {"command": "old"}, // "mine"
+  },
+}
+"""
+
+
+@pytest.fixture
+def client(tmp_path) -> Client:
+    return Client("VS Code", tmp_path / "User" / "mcp.json", "servers")
+
+
+@pytest.mark.parametrize(
+    ("system", "desktop", "code"),
+    [
+        (None, ".config/Claude", ".config/Code"),
+        (
+            platformdirs.macos.MacOS,
+            "Library/Application Support/Claude",
+            "Library/Application Support/Code",
+        ),
+        (platformdirs.windows.Windows, "AppData/Roaming/Claude", "AppData/Roaming/Code"),
+    ],
+)
+def test_each_system_has_its_paths(system, desktop, code, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(
+        "platformdirs.windows.get_win_folder", lambda _: f"{tmp_path}/AppData/Roaming"
+    )
+    if system:
+        monkeypatch.setattr(platformdirs, "PlatformDirs", system)
+
+    assert {name: one.path.relative_to(tmp_path).as_posix() for name, one in clients().items()} == {
+        "claude-code": ".claude.json",
+        "claude-desktop": f"{desktop}/claude_desktop_config.json",
+        "cursor": ".cursor/mcp.json",
+        "vscode": f"{code}/User/mcp.json",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  \n",
+        "{}",
+        '{"servers": {}}',
+        '{"servers": { }, "a": [1, 2]}',
+        '{"other": "a // b, }", "servers": {"web": {"url": "http://h"}}}',
+        '{\n\t"theme": "dark"\n}\n',
+        COMMENTED,
+    ],
+)
+def test_an_entry_is_added_or_replaced_and_all_else_kept(client, text):
+    before = parse(client, text)
+    after = parse(client, changed := edited(client, text, "qdrant", ENTRY))
+
+    assert after == {**before, "servers": {**before.get("servers", {}), "qdrant": ENTRY}}
+    assert edited(client, changed, "qdrant", ENTRY) == changed
+
+
+def test_comments_commas_and_order_stay_as_they_are_written(client):
+    changed = edited(client, COMMENTED, "qdrant", ENTRY)
+    first, rest = COMMENTED.split('{"command": "old"}')
+
+    assert changed.startswith(first)
+    assert changed.endswith(rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{\n"a": }', "line 2: Expecting value"),
+        ("[]", "not an object"),
+        ('{"servers": []}', "not an object"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused_with_its_path(client, text, sentence):
+    with pytest.raises(ConfigError, match=sentence) as refused:
+        edited(client, text, "qdrant", ENTRY)
+
+    assert str(client.path) in str(refused.value)
+
+
+def test_a_file_is_replaced_and_its_copy_kept(client, tmp_path):
+    assert write(client, "{}", NOW) is None
+    assert stat.S_IMODE(client.path.stat().st_mode) == 0o600
+    client.path.chmod(0o644)
+    real = tmp_path / "dotfiles.json"
+    client.path.rename(real)
+    client.path.symlink_to(real)
+
+    backup = write(client, '{"servers": {}}', NOW)
+
+    assert backup == tmp_path / "dotfiles.json.20261122-123000.bak"
+    assert backup.read_text() == "{}"
+    assert client.path.is_symlink()
+    assert real.read_text() == '{"servers": {}}'
+    assert stat.S_IMODE(real.stat().st_mode) == 0o644
+
+
+def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():
+    claude = Client("Claude Code", Path("any"))
+    read = {
+        "mcpServers": {"qdrant": {"url": "http://h"}, "web": {"command": "npx"}, "odd": 3},
+        "projects": {"/p": {"mcpServers": {"memory": ENTRY}}, "/q": {}, "/r": None},
+    }
+
+    assert [
+        (name, project) for name, project, _ in entries(claude, json.loads(json.dumps(read)))
+    ] == [
+        ("qdrant", None),
+        ("memory", "/p"),
+    ]
