@@ -269,7 +269,7 @@ def _pipeline(
             time_fields=settings.recency_fields,
         ),
         shared.rerank,
-        PayloadKeys(view.reader, [f"metadata.{f.name}" for f in settings.filterable_fields]).check,
+        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
     )
 

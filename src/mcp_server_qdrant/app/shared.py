@@ -64,6 +64,7 @@ class Shared:
         self.rerank = open_rerank(settings, encoders.host)
         self.check = _check(settings)
         self._tally = Tally()
+        self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
         self._corpus = Corpus(partial(_version, client) if remote else None)
@@ -118,13 +119,12 @@ class Shared:
 
     def points(self, view: View, client: Any) -> Points:
         """Points by id, through the reader or the writer of a view."""
-        fields = [(field.name, field.field_type) for field in self.settings.filterable_fields]
         named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
         dates = [path for path in date_paths(named) if "." in path]
         return Points(
             client,
             self.settings.qdrant_content_fields,
-            fields,
+            self.filterable,
             identify=view.identify,
             indexes={**dict.fromkeys(dates, DATE_INDEX), **view.indexes},
             tally=self._tally,

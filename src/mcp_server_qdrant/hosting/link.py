@@ -1,9 +1,9 @@
 """A client's line to a host: calls of one loop tick share a frame.
 
 The event loop reads and writes the socket itself: a thread in between would cost every trip 0.1 ms.
-When the host dies it is started again and the calls
-under way are repeated: for the engine, doing them twice changes no more than doing them once,
-since points are written by id. The others (`once_only`) fail, saying that they may have been done.
+When the host dies it is started again and the calls under way are repeated: for the engine, doing
+them twice changes no more than doing them once, since points are written by id. The others
+(`once_only`) fail, saying that they may have been done.
 """
 
 import asyncio
