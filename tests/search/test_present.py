@@ -35,7 +35,7 @@ def page(hits, *, limit=10, statuses=OK, **request):
         likeness=0.0,
         terms=Terms(query="q", idf={9: 1.0}, sparse={}),
         vectors=QueryVectors({}, {}),
-        plan=Plan.of(1, limit, 5.0, None),
+        plan=Plan.of(1, 5.0, None),
         now=datetime.now(UTC),
         left=lambda: 5.0,
     )

@@ -16,7 +16,7 @@ from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
 from mcp_server_qdrant.search.query import PAYLOADS_WITH_CANDIDATES, Plan, Retrieved
-from mcp_server_qdrant.search.retrieve import retrieve, saturated
+from mcp_server_qdrant.search.retrieve import retrieve
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -46,7 +46,7 @@ class Fixture:
     terms: Terms
 
     async def retrieve(self, **plan) -> Retrieved:
-        whole = replace(Plan.of(len(self.targets), 10, 5.0, None), **plan)
+        whole = replace(Plan.of(len(self.targets), 5.0, None), **plan)
         return await retrieve(Queries(self.engine), self.targets, self.vectors, self.terms, whole)
 
 
@@ -287,29 +287,12 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     assert (kept, statuses) == ([], [])
 
 
-async def test_a_collection_whose_every_candidate_is_shown_may_have_more_to_give():
-    async with filled("north", "south") as fixture:
-        plan = replace(Plan.of(2, 10, 5.0, None), depth=5)
-        found = (await fixture.retrieve(depth=5)).found
-        ranked = [
-            Hit(name, c.id, score, score, c.rrf, None, None)
-            for name, score in (("north", 0.9), ("south", 0.5))
-            for c in found[name].candidates
-        ]
+def test_the_candidates_do_not_depend_on_the_limit_and_are_shared_by_many_collections():
+    plans = [Plan.of(count, 5.0, None) for count in (1, 2, 3, 8, 16, 64)]
 
-    assert [t.collection for t in saturated(found, ranked, ranked, plan, 5)] == ["north"]
-    assert saturated(found, ranked, ranked, plan, 4) != []
-    assert saturated(found, ranked, ranked, replace(plan, depth=6), 5) == []
-    # Grouping left too few hits: everything that was cut off may hide others.
-    assert len(saturated(found, ranked, ranked[:3], plan, 5)) == 2
-
-
-def test_over_many_collections_fewer_candidates_of_each_are_fetched_at_first():
-    depths = [Plan.of(count, 10, 5.0, None).depth for count in (1, 8, 9, 16, 64)]
-
-    assert depths == [30, 30, 27, 15, 8]
-    assert Plan.of(2, 50, 5.0, None).depth == 60
-    assert Plan.of(64, 10, 5.0, None).deeper(None).depth == 32
+    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 15, 8]
+    assert {plan.pool for plan in plans} == {110}
+    assert plans[-1].deeper(None).depth == 32
 
 
 async def test_a_query_without_legs_asks_nothing():

@@ -20,6 +20,7 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
+RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
 K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
 

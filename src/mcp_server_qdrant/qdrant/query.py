@@ -9,6 +9,7 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
+    RRF_K,
     Candidate,
     DenseLeg,
     LegQuery,
@@ -25,7 +26,6 @@ from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, nati
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
-RRF_K = 60
 TIES = 4
 
 # Exact scores even where vectors are quantised or indexed: the candidates are few.

@@ -6,13 +6,21 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Candidate, LegQuery, Legs, Payload, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    RRF_K,
+    Candidate,
+    LegQuery,
+    Legs,
+    Payload,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import dated
-from mcp_server_qdrant.qdrant.query import RRF_K, Queries, by_leg, carrying, weights
+from mcp_server_qdrant.qdrant.query import Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
 

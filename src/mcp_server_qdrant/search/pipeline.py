@@ -33,14 +33,15 @@ from mcp_server_qdrant.search.payloads import completed, current, hydrate, paylo
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
-from mcp_server_qdrant.search.ranking import candidates, rank
+from mcp_server_qdrant.search.ranking import candidates, rank, unfinished
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import retrieve, saturated
+from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
+ROUNDS = 2  # in which collections may be asked for more candidates
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -132,7 +133,7 @@ class Pipeline:
         terms, vectors, tags = await self._words_and_vectors(
             request, resolved, targets, targets if alpha < 1 else ()
         )
-        plan = Plan.of(len(targets), limit, limits.deadline, condition)
+        plan = Plan.of(len(targets), limits.deadline, condition)
         least = self.rerank.bounds.pool if request.rerank else 0
         return Query(
             request=request,
@@ -207,18 +208,21 @@ class Pipeline:
     async def _retrieve_and_rank(self, query: Query) -> Ranked:
         """The hits of the best candidates.
 
-        Once more, and deeper, of the collections that could have better ones: their every candidate
-        is on the page, or parts of theirs were left out.
+        Again, and deeper, of the collections that could have better ones: what they did not give
+        might rank with the page, or parts of theirs were left out.
         """
         retrieved = await self._retrieve(query.targets, query)
         ranked = await self._rank(retrieved, query)
-        if not ranked.more:
-            return ranked
-        versions = {part.version for part in ranked.replaced if part.version}
-        condition = self.engine.without(query.plan.condition, versions)
-        query = replace(query, plan=query.plan.deeper(condition))
-        deeper = await self._retrieve(ranked.more, query)
-        return await self._rank(retrieved.updated(deeper), query)
+        for number in range(ROUNDS):
+            short = len(ranked.hits) < query.limit  # once deeper is enough to fill a page
+            if not ranked.more or query.left() <= 0 or (number and short):
+                break
+            versions = {part.version for part in ranked.replaced if part.version}
+            condition = self.engine.without(query.plan.condition, versions)
+            query = replace(query, plan=query.plan.deeper(condition))
+            retrieved = retrieved.updated(await self._retrieve(ranked.more, query))
+            ranked = await self._rank(retrieved, query)
+        return ranked
 
     async def _retrieve(self, targets: Sequence[Target], query: Query) -> Retrieved:
         with self.recorder.phase("retrieve"):
@@ -240,7 +244,7 @@ class Pipeline:
             shown = {(hit.collection, hit.id) for hit in hits}
             # With the scores from before the steps of the page, which the candidates have too.
             comparable = [hit for hit in documents if (hit.collection, hit.id) in shown]
-            more = saturated(found, scored, comparable, plan, query.limit)
+            more = unfinished(found, comparable, query, self.texts)
             names = {part.collection for part in pool.replaced} - {t.collection for t in more}
             more += [found[name].target for name in sorted(names)]
         if pool.replaced:

@@ -24,10 +24,11 @@ from mcp_server_qdrant.search.algorithm import DenseShare
 # costs less than 30 payloads from each.
 PAYLOADS_WITH_CANDIDATES = 4
 
-DEPTH = 30
-SPARE = 10
-FEW = 8
-SHALLOW = 8
+# The same whatever the limit, so that a small one shows the first results of a large one.
+CANDIDATES = 240  # of all collections together
+DEPTH = 110  # of one collection at most
+SHALLOW = 8  # and at least
+POOL = 110  # of them with payloads
 DEEPER = 4
 LAST_SECONDS = 1.0
 
@@ -64,18 +65,14 @@ class Plan:
     period: Period | None = None
 
     @classmethod
-    def of(cls, collections: int, limit: int, deadline: float, condition: Any) -> "Plan":
+    def of(cls, collections: int, deadline: float, condition: Any) -> "Plan":
         """The plan for a search over so many collections.
 
-        Over many collections few candidates of each are enough to begin with: those that turn out
-        to have more to give are asked again (`retrieve.saturated`).
+        Few candidates of each are enough to begin with: those that may have more to give are asked
+        again (`ranking.unfinished`).
         """
-        if collections <= FEW:
-            depth = max(DEPTH, limit + SPARE)
-        else:
-            depth = max(SHALLOW, -(-DEPTH * FEW // collections))
-        payloads = collections <= PAYLOADS_WITH_CANDIDATES
-        return cls(depth, 2 * limit + SPARE, deadline, condition, payloads)
+        depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
+        return cls(depth, POOL, deadline, condition, collections <= PAYLOADS_WITH_CANDIDATES)
 
     def fusion(self, collection: str) -> tuple[float, float, float] | None:
         """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
@@ -90,9 +87,9 @@ class Plan:
         return replace(self, deadline=max(seconds, LAST_SECONDS))
 
     def deeper(self, condition: Any) -> "Plan":
-        """The plan with more candidates, under that condition."""
-        depth, pool = self.depth * DEEPER, self.pool * DEEPER
-        return replace(self, depth=depth, pool=pool, condition=condition)
+        """The plan with more candidates, under that condition; few of them will be shown."""
+        depth = self.depth * DEEPER
+        return replace(self, depth=depth, condition=condition, with_payload=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +128,17 @@ class Retrieved:
     def updated(self, other: "Retrieved") -> "Retrieved":
         """With the answers of those that were asked again; a failure then loses nothing."""
         again = {name: other.statuses[name] for name in other.found}
-        return Retrieved({**self.found, **other.found}, {**self.statuses, **again})
+        deeper = {
+            name: _with_payloads(part, self.found[name]) for name, part in other.found.items()
+        }
+        return Retrieved({**self.found, **deeper}, {**self.statuses, **again})
+
+
+def _with_payloads(deeper: Found, known: Found) -> Found:
+    """The deeper candidates, with the payloads of those that were known."""
+    payloads = {candidate.id: candidate.payload for candidate in known.candidates}
+    found = (c if c.payload else c._replace(payload=payloads.get(c.id)) for c in deeper.candidates)
+    return replace(deeper, candidates=list(found))
 
 
 @dataclass(frozen=True, slots=True)

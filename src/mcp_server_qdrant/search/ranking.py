@@ -1,12 +1,12 @@
 """The order of the ranking steps: one table. A step is a file in `steps/` and a row here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mcp_server_qdrant.core.datatypes import Found, Hit
+from mcp_server_qdrant.core.datatypes import Found, Hit, Target
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.steps.boost import boost
-from mcp_server_qdrant.search.steps.calibrate import calibrate
+from mcp_server_qdrant.search.steps.calibrate import calibrate, unseen
 from mcp_server_qdrant.search.steps.cut import cut
 from mcp_server_qdrant.search.steps.decay import Recency, decay
 from mcp_server_qdrant.search.steps.fold import fold
@@ -87,3 +87,18 @@ def rank(stage: Stage, hits: list[Hit], query: Query, texts: Texts) -> list[Hit]
         if step.stage == stage:
             hits = step.apply(hits, query, texts)
     return hits
+
+
+def unfinished(
+    found: Mapping[str, Found], shown: Sequence[Hit], query: Query, texts: Texts
+) -> list[Target]:
+    """The targets that may have better candidates than some of the hits of the page.
+
+    Such a target gave as many candidates as it was asked for, and what it did not give could rank
+    with those shown; or these are too few.
+    """
+    cut = shown[query.limit - 1].score if len(shown) >= query.limit else 0.0
+    full = {n: part for n, part in found.items() if len(part.candidates) >= query.plan.depth}
+    best = [unseen(p, query.terms, query.alpha, query.plan.fusion(n)) for n, p in full.items()]
+    hits = rank("candidates", best, query, texts)
+    return [full[hit.collection].target for hit in hits if hit.score >= cut]

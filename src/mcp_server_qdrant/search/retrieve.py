@@ -1,12 +1,11 @@
 """Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import (
     Found,
-    Hit,
     LegQuery,
     Legs,
     QueryVectors,
@@ -21,23 +20,6 @@ from mcp_server_qdrant.search.engine import Engine, ask, failed
 from mcp_server_qdrant.search.query import Plan, Retrieved
 
 AT_ONCE = 64  # requests of one search
-
-
-def saturated(
-    found: Mapping[str, Found], ranked: Sequence[Hit], shown: Sequence[Hit], plan: Plan, limit: int
-) -> list[Target]:
-    """The targets that may have better candidates than some of the `limit` hits shown.
-
-    Such a target gave as many candidates as it was asked for, and even the lowest of them ranks
-    with the hits shown: because its documents fill the page, or because chunks of a few do.
-    """
-    cut = shown[limit - 1].score if len(shown) >= limit else 0.0
-    lowest = {hit.collection: hit.score for hit in ranked}
-    return [
-        part.target
-        for name, part in found.items()
-        if len(part.candidates) >= plan.depth and lowest[name] >= cut
-    ]
 
 
 async def retrieve(

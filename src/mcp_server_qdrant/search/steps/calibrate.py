@@ -8,9 +8,10 @@ any document could reach (k1 + 1 is the limit of BM25's term frequency part) and
 that of all searched collections together. Source: DESIGN 3.3, measured there.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import K1, Found, Hit, Terms, by_score
+from mcp_server_qdrant.core.datatypes import K1, RRF_K, Found, Hit, PointId, Terms, by_score
 
 
 def bound(terms: Terms) -> float:
@@ -46,3 +47,27 @@ def _hits(found: Found, limit: float, alpha: float) -> Iterator[Hit]:
         sparse = found.sparse.get(point, 0.0) if found.sparse_searched else None
         value = relevance(dense, sparse, limit, alpha)
         yield Hit(collection, point, value, value, rrf, dense, sparse, payload)
+
+
+def unseen(found: Found, terms: Terms, alpha: float, weights: Sequence[float] | None) -> Hit:
+    """The best that a point could be which is not among the candidates.
+
+    These are the best by RRF, where rank r on a leg of weight w counts 1 / (r / w + k - 1). What is
+    not among them has no more than the lowest of them on any one leg, so its rank is at least
+    w * (1 / lowest - k + 1), and all above it on that leg are candidates. Source: the threshold of
+    Fagin, Lotem and Naor, "Optimal aggregation algorithms for middleware", 2003.
+    """
+    lowest = min(candidate.rrf for candidate in found.candidates)
+    dense_rank, sparse_rank = (w * (1 / lowest - RRF_K + 1) for w in (weights or (1.0, 1.0))[:2])
+    dense = _next(found.dense, dense_rank) if found.dense_searched else None
+    sparse = _next(found.sparse, sparse_rank) if found.sparse_searched else None
+    value = relevance(dense, sparse, bound(terms), alpha)
+    return Hit(found.target.collection, "", value, value, lowest, dense, sparse)
+
+
+def _next(scores: Mapping[PointId, float], rank: float) -> float:
+    """The most that a point of this rank or a later one can score; 0 where none is left."""
+    above = math.ceil(rank - 1e-6) - 1
+    if above < 1:
+        return math.inf
+    return sorted(scores.values(), reverse=True)[above - 1] if above <= len(scores) else 0.0
