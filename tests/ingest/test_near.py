@@ -114,8 +114,8 @@ async def test_an_agent_is_offered_to_update_or_to_retire_what_it_repeats():
     cosine = first.structured_content["near"]["relevance"]
     assert first.structured_content["near"] == {"id": "old", "relevance": cosine}
     assert said(first) == (
-        f"Remembered in collection notes: id new. Nearly repeats id old [{cosine:.2f}]: if that is "
-        "outdated, store this again with supersedes=old; if this corrects it, store it with id=old "
+        f"Remembered in collection notes: id new. Nearly repeats id old [{cosine:.2f}]: to retire "
+        "that one, store this again with that id as supersedes; to update it, with that id as id, "
         f"and delete this one.\n> {OLD}"
     )
     assert said(then) == "Updated in collection notes: id new. Superseded: id old."

@@ -306,11 +306,10 @@ def nearly(done: Stored) -> str:
     if done.near is None:
         return ""
     known, cosine = done.near
-    id = called(asked_by(known))  # noqa: A001
     return (
-        f" Nearly repeats id {id} [{cosine:.2f}]: if that is outdated, store this again with"
-        f" supersedes={id}; if this corrects it, store it with id={id} and delete this one."
-        f"\n> {line(known.text)}"
+        f" Nearly repeats id {called(asked_by(known))} [{cosine:.2f}]: to retire that one, store"
+        " this again with that id as supersedes; to update it, with that id as id, and delete this"
+        f" one.\n> {line(known.text)}"
     )
 
 
