@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Why,
 )
-from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.notation import point_id, short_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.delete import about_documents, about_points
@@ -124,7 +124,9 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 
     text = tool_text.page(page, mode)
 
-    assert answers.of(text, "result") == [known(one.document) for one in found]
+    assert answers.of(text, "result") == [
+        (one.document.collection, short_id(one.document.id)) for one in found
+    ]
     assert len(answers.of(text, "note")) == len(notes)
     assert answers.of(text, "head", "listed", "blank") == []
 

@@ -71,7 +71,9 @@ class TestFind:
 
         (point,) = done.structured_content["points"]
         today = datetime.now(UTC).date().isoformat()
-        assert said(result) == f"1. [0.85] notes (id {point}, {today}) · Roses\n> roses need sun"
+        assert (
+            said(result) == f"1. [0.85] notes (id {point[:11]}, {today}) · Roses\n> roses need sun"
+        )
         assert result.structured_content == {
             "results": [
                 {
@@ -97,7 +99,7 @@ class TestFind:
             full.structured_content["results"],
         )
         assert set(short) == {"id", "collection", "relevance", "text", "part", "date"}
-        assert len(short["text"]) <= 162
+        assert len(short["text"]) <= 482
         assert len(whole["text"]) > 200
         assert (whole["metadata"], whole["tags"]) == ({"project": "atlas"}, ["a", "b"])
         assert whole["part"] == whole["part"].strip()
@@ -922,3 +924,29 @@ class TestFailures:
             engine.down = None
 
             assert len((await find(client, "roses")).structured_content["results"]) == 1
+
+
+async def test_a_short_id_is_completed_and_what_several_begin_with_is_refused(engine):
+    twins = [f"6f1ca6a5-6d00-4000-8000-{number:012d}" for number in (1, 2)]
+    payloads = dict(zip(twins, ({"text": "one"}, {"text": "two"}), strict=True))
+    async with memory_server(engine=engine) as client:
+        await foreign(engine, "old", payloads, vectors=COSINE)
+        await store(client, "roses", id="plan")
+        found = said(await find(client, "roses", collections=["notes"]))
+        short = re.search(r"\(id (\S{11}),", found)[1]
+        got = await client.call_tool("qdrant-get", {"ids": [short]})
+        await store(client, "roses and moss", id=short)
+        whole = await client.call_tool("qdrant-get", {"ids": ["plan"]})
+        several = [
+            refusal(await client.call_tool(tool, {"ids": [twins[0][:11]]}))
+            for tool in ("qdrant-get", "qdrant-delete")
+        ]
+        await client.call_tool("qdrant-delete", {"ids": [short]})
+        gone = refusal(await client.call_tool("qdrant-get", {"ids": [short]}))
+        left = await client.call_tool("qdrant-get", {"ids": twins})
+
+    assert got.structured_content["documents"][0]["text"] == "roses"
+    assert whole.structured_content["documents"][0]["text"] == "roses and moss"
+    assert several == [f"Several ids begin with 6f1ca6a5-6d: {', '.join(twins)}. Say which."] * 2
+    assert gone == f"Not found: '{short}'. Use ids that qdrant-find returned."
+    assert len(left.structured_content["documents"]) == 2

@@ -30,6 +30,9 @@ _DATED = re.compile(
     r"[+-]?\d{4,}-\d\d-\d\d([T ]\d\d(:\d\d){0,2}(\.\d+)?( ?[+-]\d\d(:?\d\d)?|Z)?)?", re.IGNORECASE
 )
 _SPACED_ZONE = re.compile(r" (?=[+-]\d\d:?\d\d\Z)")
+_NIL = "00000000-0000-0000-0000-000000000000"
+_REST = 25  # characters of an id that a short one leaves out: 40 bits tell ten million points apart
+_SHORT = re.compile("[0-9a-f]{8}-[0-9a-f]{2}")
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
 _FROM_5_TO_8 = (5 ^ 8) << 76
 # Controls of a terminal, of the end of a line and of the direction of writing, and characters that
@@ -166,6 +169,16 @@ def sibling_id(one: Document, chunk: int, identify: Identify = point_id) -> str:
 def point_ids_of(tenant: str) -> Identify:
     """`point_id` within one tenant: a text or an id of two tenants makes two points."""
     return partial(point_id, namespace=uuid.uuid5(NAMESPACE, tenant))
+
+
+def short_id(point: PointId) -> str:
+    """How a point's id begins, which `Lookup.full` completes; a number is short as it is."""
+    return str(point)[: len(_NIL) - _REST] if isinstance(point, str) else str(point)
+
+
+def first_id(beginning: str) -> str | None:
+    """The least id that begins so; None for what `short_id` does not make."""
+    return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
 
 
 def as_point_id(text: str) -> PointId | None:

@@ -55,7 +55,7 @@ class Deletion:
         Raises RequestError where an id is in several collections and none was named, BackendError
         where a collection that may have it could not be looked in.
         """
-        wanted = list(dict.fromkeys(ids))
+        wanted = list(dict.fromkeys(await self.lookup.full(ids, collection)))
         found = await self._found(wanted, collection)
         for one in wanted:
             if len(places := [name for name, named in found.items() if one in named]) > 1:

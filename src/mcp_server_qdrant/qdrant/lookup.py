@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import BackendError, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.notation import as_point_id, called
+from mcp_server_qdrant.core.notation import as_point_id, called, first_id
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
@@ -57,6 +58,26 @@ class Lookup:
         )
         once = {(d.collection, d.id, d.start, d.end): d for d in found}
         return list(once.values()), failures
+
+    async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
+        """The ids, short ones completed; what is short for none stays as it is.
+
+        Raises RequestError for what several begin with.
+        """
+        complete: dict[str, str] = {}
+        for short in filter(first_id, ids):
+            names = await self._places(collection)
+            found, _ = await gathered(names, partial(self._beginning, short))
+            known = sorted({point for points in found.values() for point in points})
+            if len(known) > 1:
+                raise RequestError(
+                    f"Several ids begin with {short}: {', '.join(known)}. Say which."
+                )
+            complete[short] = known[0] if known else short
+        return [complete.get(one, one) for one in ids]
+
+    async def _beginning(self, short: str, collection: str) -> list[str]:
+        return await self._points.beginning(collection, short)
 
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:

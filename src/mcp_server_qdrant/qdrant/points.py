@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Tar
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.notation import Identify, name_fault, point_id, sibling_id
+from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.filters import FieldType, index_type, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors
@@ -149,6 +149,13 @@ class Points:
         records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
         return [part._replace(metadata=None, unread=True) for part in found] if bare else found
+
+    async def beginning(self, collection: str, short: str) -> list[str]:
+        """The ids that begin so, two at most: ids are read in their order."""
+        records, _ = await self._client.scroll(
+            collection, limit=2, offset=first_id(short), with_payload=False
+        )
+        return [str(one.id) for one in records if str(one.id).startswith(short)]
 
     async def first(self, collection: str, document: str) -> Document | None:
         """The first part of a document that we stored: it tells which parts are to it."""

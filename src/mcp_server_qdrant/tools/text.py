@@ -29,6 +29,7 @@ from mcp_server_qdrant.core.notation import (
     line,
     moment,
     plain,
+    short_id,
     sibling_id,
 )
 from mcp_server_qdrant.core.writes import Stored
@@ -72,7 +73,7 @@ def result(number: int, one: Result, mode: Mode) -> str:
     document = one.document
     known = "" if mode == "full" else origin(document)
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    lines = [f"{number}. {relevance}{heading(document, known)}"]
+    lines = [f"{number}. {relevance}{heading(document, known, short_id(document.id))}"]
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
@@ -122,10 +123,10 @@ def _place(rank: int | None) -> str:
     return f" (no. {rank})" if rank else ""
 
 
-def heading(document: Document, known: str = "") -> str:
-    """Collection, id, part and title of a text; `known` stands behind the id."""
+def heading(document: Document, known: str = "", shown: str | None = None) -> str:
+    """Collection, id, part and title of a text; `shown` is its id, `known` stands behind it."""
     title = f" · {line(chain(document.heading, LINE))}" if document.heading else ""
-    place = f"{called(document.collection)} (id {called(document.id)}{known})"
+    place = f"{called(document.collection)} (id {called(shown or document.id)}{known})"
     return f"{place}{part(document)}{title}"
 
 

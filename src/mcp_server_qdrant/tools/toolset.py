@@ -115,6 +115,8 @@ class Tools:
         if collection is None:
             names = every((await services.catalog.names())[:20]) or "none yet"
             raise RequestError(f"collection_name is required; there are: {names}.")
+        if id is not None:
+            (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)
         said = (metadata or {}).get("created_at")
@@ -140,6 +142,7 @@ class Tools:
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
+        ids = await services.lookup.full(ids, collection_name)
         found, failures = await services.lookup.get(
             ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
         )
@@ -225,9 +228,11 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
     """The text that is to rank last. Raises RequestError where the collection has none."""
     with suppress(UnknownCollection):
-        found = await services.deletion.lookup.named(collection, [id])
-        if id in found:
-            return found[id]
+        lookup = services.deletion.lookup
+        (whole,) = await lookup.full([id], collection)
+        found = await lookup.named(collection, [whole])
+        if whole in found:
+            return found[whole]
     raise RequestError(
         f"supersedes: there is no text {called(id)} in {called(collection)}: use the id and the "
         "collection_name of a found one."
