@@ -71,7 +71,7 @@ def test_a_text_without_terms_is_an_empty_vector(bm25, text):
 def test_every_term_has_a_word_of_the_text(bm25, text):
     terms = bm25.terms(text)
 
-    assert set(terms) == set(bm25.encode_query(text).indices)
+    assert set(terms) == set(bm25.encode_query(text).indices) - set(bm25.compounds(text))
     for term, word in terms.items():
         assert term in bm25.encode_query(word).indices
 
@@ -130,3 +130,15 @@ def test_weights_are_finite_for_a_long_document(bm25):
     values = bm25.encode_document("word other " * 50_000).values
 
     assert len(values) == 1 or all(math.isfinite(value) and value > 0 for value in values)
+
+
+def test_a_compound_is_a_term_beside_its_pieces_and_leaves_their_weights_alone(bm25):
+    (compound,) = bm25.compounds("version v1.2")
+    pieces = bm25.encode_document("version v1 2")
+    whole = bm25.encode_document("version v1.2")
+
+    assert bm25.compounds("Version 1.2") == [compound]
+    assert whole.indices == (*pieces.indices, compound)
+    assert whole.values == (*pieces.values, min(pieces.values))
+    assert compound in bm25.encode_query("1.2").indices
+    assert bm25.encode_document("... --- ...") == EMPTY

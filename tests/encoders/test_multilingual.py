@@ -58,7 +58,7 @@ def test_a_fixed_language_loads_no_model():
         "from mcp_server_qdrant.encoders.multilingual import bm25_of\n"
         "bm25 = bm25_of('german')\n"
         f"bm25.encode_document({GERMAN!r}), bm25.words('Haus', ['spanish'])\n"
-        "bm25_of('auto').words('house'), bm25_of('auto').text_tokens('house')\n"
+        "bm25_of('auto').words('house'), bm25_of('auto').reader('house')('house')\n"
         "assert 'fasttext' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -26,7 +26,7 @@ def words_of(query: str, **weights: float) -> Words:
     idf = dict.fromkeys(BM25.tokens(query), 1.0)
     for word, weight in weights.items():
         idf |= dict.fromkeys(BM25.tokens(word), weight)
-    return Words(Terms(query, idf, {}), BM25.tokens)
+    return Words(Terms(query, idf, {}), BM25.reader)
 
 
 def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
@@ -79,8 +79,8 @@ def test_a_word_counts_by_the_letters_that_it_shares():
     text = f"{FILLER * 4}Die Kaffeemaschine tropft. {FILLER * 4}"
 
     assert shown(text, "Kaffeemaschinen") == "…Die Kaffeemaschine tropft.…"
-    assert words_of("abcdefgh").share("abcdefxx") == pytest.approx((4 / 6) ** 2)
-    assert words_of("abcdefgh").share("abcdefgh") == 1
+    assert words_of("abcdefgh").share("abcdefxx", BM25.tokens) == pytest.approx((4 / 6) ** 2)
+    assert words_of("abcdefgh").share("abcdefgh", BM25.tokens) == 1
 
 
 def test_a_text_without_any_of_the_words_shows_its_beginning():

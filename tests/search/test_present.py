@@ -24,7 +24,7 @@ def page(hits, *, limit=10, statuses=OK, **request):
     texts = Texts(
         lambda collection, point, payload: read(collection, point, payload, ("document",)),
         title_of,
-        lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
+        lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
     query = Query(
         request=SearchRequest(query="q", **request),

@@ -121,7 +121,7 @@ def test_a_passage_is_made_of_the_text_and_fits(text, length):
     def tokens(piece):
         return [1] if "b" in piece or "备" in piece else []
 
-    cut = passage([Part(text)], Words(Terms("b", {1: 1.0}, {}), tokens), length).text
+    cut = passage([Part(text)], Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length).text
     place = 0
     for piece in cut.replace("…", " ").split():
         place = text.index(piece, place) + len(piece)

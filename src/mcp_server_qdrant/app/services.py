@@ -253,10 +253,10 @@ def _pipeline(
         catalog.forget,
         queries,
         encoders.encode_query,
-        TermWeights(bm25.words, queries, bm25.markers),
+        TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
         Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         TagIndex(facets.tags, bm25.tokens),
-        Texts(document, title_of, bm25.text_tokens),
+        Texts(document, title_of, bm25.reader),
         Limits(
             results=settings.qdrant_search_limit,
             deadline=settings.search_timeout,

@@ -3,24 +3,28 @@
 A document's weight of a term is tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / AVERAGE_LENGTH)),
 a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(stem)), as fastembed's
 Qdrant/bm25 has it.
+
+A compound that tells something (`1.2.12`, `2026-11-12`, `src/main.py`) is a term beside its pieces,
+so that a text that has it is told from one that has the pieces somewhere.
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 from qdrant_edge import (
     Bm25,
     Bm25Config,
     DisabledStemmer,
     Language,
-    SparseVector,
     StopwordsSet,
     TokenizerType,
 )
 
 from mcp_server_qdrant.core.datatypes import K1, NO_MARKERS, Sparse
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.exact import LONGEST, compounds
 from mcp_server_qdrant.encoders.text import clean
 
 B = 0.75
@@ -67,15 +71,17 @@ class Bm25Encoder:
 
     def encode_query(self, text: str) -> Sparse:
         """The distinct terms of a query, each of weight 1."""
-        return _sparse(self._model.embed_query(_prepared(text)))
+        terms = tuple(self.tokens(text))
+        return Sparse(terms, (1.0,) * len(terms))
 
     def tokens(self, text: str) -> list[int]:
         """The distinct terms of a query, without their weights, which takes less time."""
-        return self._model.embed_query(_prepared(text)).indices
+        terms = self._model.embed_query(_prepared(text)).indices
+        return list(dict.fromkeys([*terms, *self.compounds(text)])) if terms else terms
 
-    def text_tokens(self, text: str) -> Collection[int]:
-        """The distinct terms of a text that is read, not asked."""
-        return self.tokens(text)
+    def reader(self, text: str) -> Callable[[str], Collection[int]]:  # noqa: ARG002 - there is one
+        """The function that gives the distinct terms of a text like this, or of a part of it."""
+        return self.tokens
 
     def language_of(self, text: str) -> str | None:  # noqa: ARG002 - there is one
         """The language of a text where it is certain and matters."""
@@ -89,9 +95,20 @@ class Bm25Encoder:
         """The terms that each word of a query is searched as, in texts of these languages too."""
         return [(term,) for term in self.tokens(query)]
 
+    def compounds(self, text: str) -> list[int]:
+        """The terms of the compounds of a text."""
+        found = compounds(text)
+        return _whole_words().embed_query(" ".join(found)).indices if found else []
+
     def encode_document(self, text: str) -> Sparse:
-        """The distinct terms of a document with their BM25 weights."""
-        return _sparse(self._model.embed_document(_prepared(text)))
+        """The distinct terms of a document with their BM25 weights, compounds as if they were once.
+
+        They do not make the text longer: the weights of words are as they always were.
+        """
+        vector = self._model.embed_document(_prepared(text))
+        indices, values = vector.indices, vector.values
+        more = [term for term in self.compounds(text) if term not in indices] if indices else []
+        return Sparse((*indices, *more), (*values, *[min(values, default=0.0)] * len(more)))
 
     def terms(self, text: str) -> dict[int, str]:
         """The word of the text, as written, that makes each term of its query vector."""
@@ -106,8 +123,17 @@ class Bm25Encoder:
         return found
 
 
-def _sparse(vector: SparseVector) -> Sparse:
-    return Sparse(tuple(vector.indices), tuple(vector.values))
+@cache
+def _whole_words() -> Bm25:
+    """Makes the term of whatever stands between two spaces, as it is."""
+    return Bm25(
+        Bm25Config(
+            tokenizer=TokenizerType.Whitespace,
+            stemmer=DisabledStemmer(),
+            stopwords=StopwordsSet(),
+            max_token_len=LONGEST,
+        )
+    )
 
 
 def _prepared(text: str) -> str:

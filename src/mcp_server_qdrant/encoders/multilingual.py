@@ -6,7 +6,7 @@ query is asked as each of these languages, English and the query's own would ste
 count as one term. Vectors of English texts have no marker: they are as they always were.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from mcp_server_qdrant.core.datatypes import Markers, Sparse
 from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
@@ -53,11 +53,11 @@ class MultilingualBm25(Bm25Encoder):
             (*vector.values, 1.0, 1.0),
         )
 
-    def text_tokens(self, text: str) -> Collection[int]:
-        """The distinct terms of a text, stemmed in its language."""
+    def reader(self, text: str) -> Callable[[str], Collection[int]]:
+        """The function that stems a text in its language, or a part of it in that of the whole."""
         if len(self._encoders) == 1:  # neither stored nor searched yet: English will do
-            return self.tokens(text)
-        return self._of(self.language_of(text) or ENGLISH).tokens(text)
+            return self.tokens
+        return self._of(self.language_of(text) or ENGLISH).tokens
 
     def language_of(self, text: str) -> str | None:
         """The language of a text; "none" is one without a stemmer, None an uncertain one."""
@@ -82,7 +82,7 @@ class MultilingualBm25(Bm25Encoder):
             words.setdefault(word, {})[term] = None
         for word, terms in words.items():
             terms.update(dict.fromkeys(term for one in others for term in one.tokens(word)))
-        return _apart(words.values())
+        return _apart([*words.values(), *((term,) for term in self.compounds(query))])
 
     def _of(self, language: str) -> Bm25Encoder:
         if language not in self._encoders:

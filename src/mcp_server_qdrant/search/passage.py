@@ -53,25 +53,26 @@ class Words:
     in stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
     """
 
-    def __init__(self, terms: Terms, tokens: Tokens) -> None:
-        self._idf, self._tokens = terms.idf, tokens
+    def __init__(self, terms: Terms, reader: Callable[[str], Tokens]) -> None:
+        self.reader, self._idf = reader, terms.idf
+        tokens = reader(terms.query)
         self._near: list[tuple[frozenset[int], float, list[str]]] = []
         for word in dict.fromkeys(_WORD.findall(terms.query.lower())):
             known = frozenset(tokens(word)) & terms.idf.keys()
             if known:
                 idf = sum(map(terms.idf.__getitem__, known))
                 self._near.append((known, idf, _grams(word)))
-        self._total = sum(terms.idf.values()) or 1.0
+        self._total = (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling) or 1.0
 
-    def share(self, text: str) -> float:
-        """The share of the query that the text has, in [0, 1]."""
+    def share(self, text: str, tokens: Tokens) -> float:
+        """The share of the query that a sentence has, in [0, 1]; `tokens` gives its terms."""
         plain = " " + " ".join(_WORD.findall(text.lower()))
-        there = self._idf.keys() & self._tokens(text)
+        there = self._idf.keys() & tokens(text)
         gain = sum(map(self._idf.__getitem__, there))
         for known, idf, grams in self._near:
             if known.isdisjoint(there):
                 gain += idf * (sum(gram in plain for gram in grams) / len(grams)) ** 2
-        return gain / self._total
+        return min(gain / self._total, 1.0)
 
 
 class _Stretch(NamedTuple):
@@ -141,10 +142,11 @@ def _units(stretches: Sequence[_Stretch], words: Words) -> list[_Unit]:
     best = max(part.relevance for stretch in stretches for _, part in stretch.parts)
     units: list[_Unit] = []
     for number, stretch in enumerate(stretches):
-        first = len(units)
+        first, tokens = len(units), words.reader(stretch.text)
         for start, end, lead in sentences(stretch.text, LONGEST):
             text = _folded(stretch.text[start:end])
-            gain = WORDS * words.share(text) + RELEVANCE * (stretch.relevance(start) - best)
+            share = words.share(text, tokens)
+            gain = WORDS * share + RELEVANCE * (stretch.relevance(start) - best)
             above = None if lead is None else first + lead
             units.append(_Unit(number, start, text, math.exp(gain), above))
     return units
@@ -187,8 +189,12 @@ def _shown(units: Sequence[_Unit], chosen: Sequence[int], words: Words, room: in
 def _around(sentence: str, words: Words, room: int) -> str:
     """The stretch of a long sentence that has the most of the query."""
     step = max(room // 4, 1)
-    starts = range(0, len(sentence) - room + step, step)
-    best = max(starts, key=lambda start: (words.share(sentence[start : start + room]), -start))
+    tokens = words.reader(sentence)
+
+    def gain(start: int) -> tuple[float, int]:
+        return words.share(sentence[start : start + room], tokens), -start
+
+    best = max(range(0, len(sentence) - room + step, step), key=gain)
     return _cut(sentence, min(best, len(sentence) - room), room)
 
 

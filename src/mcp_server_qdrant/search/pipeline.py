@@ -21,6 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
@@ -42,6 +43,7 @@ from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
 ROUNDS = 2  # in which collections may be asked for more candidates
+EXACT_POOL = 120  # hits that are read where something must be found as it is written
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -120,6 +122,7 @@ class Pipeline:
         share = dense_share(request.semantic_weight, request.keyword_weight)
         now = self.now()
         period = period_of(request, now)
+        exact = Exact.of(request.query)
         condition = self.engine.prepare(request.query_filter)
         resolved = await self.resolve(request.collections)
         targets = narrowed(resolved, request.algorithm)
@@ -146,13 +149,14 @@ class Pipeline:
             vectors=vectors,
             plan=replace(
                 plan,
-                pool=max(plan.pool, least),
+                pool=max(plan.pool, least, EXACT_POOL if exact else 0),
                 tags=tags,
                 weights=fusion_weights(share),
                 period=period,
             ),
             now=now,
             left=left,
+            exact=exact,
         )
 
     async def _words_and_vectors(
@@ -263,7 +267,7 @@ class Pipeline:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
         hits, reranked = ranked.hits, None
         if query.request.rerank:
-            gist = partial(self.texts.gist, Words(query.terms, self.texts.tokens))
+            gist = partial(self.texts.gist, Words(query.terms, self.texts.reader))
             with self.recorder.phase("rerank"):
                 hits, reranked = await self.rerank.apply(
                     hits, query.terms.query, gist, query.left()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_server_qdrant.core.datatypes import Hit, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import Period
+from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every, line
 from mcp_server_qdrant.search.doubt import doubt
@@ -20,7 +21,7 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
     """The page of the best hits, as many as the query's limit."""
     request, full = query.request, query.request.mode == "full"
     ranks = ranks_of(ranked.retrieved.found.values()) if request.explain else {}
-    words = Words(query.terms, texts.tokens)
+    words = Words(query.terms, texts.reader)
     shown = ranked.hits[: query.limit]
     best = max((hit.score for hit in shown), default=0.0)
     results = []
@@ -163,6 +164,8 @@ def _nowhere(request: SearchRequest) -> str:
 
 def _nothing(request: SearchRequest, best: Hit | None) -> str:
     ways = ["use other words"] if request.query.strip() else []
+    if Exact.of(request.query).phrases:
+        ways.append("leave out the quotes, within which every word must occur as written")
     if request.score_threshold is not None:
         highest = f" (the best has {best.relevance:.2f})" if best else ""
         ways.append(f"lower score_threshold{highest}")

@@ -17,6 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
     Terms,
 )
 from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import DenseShare
 
@@ -98,7 +99,8 @@ class Query:
 
     `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
     share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
-    the age of texts, `left` the seconds that the search still has.
+    the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
+    is written.
     """
 
     request: SearchRequest
@@ -112,6 +114,7 @@ class Query:
     plan: Plan
     now: datetime
     left: Callable[[], float]
+    exact: Exact = field(default_factory=Exact)
 
     def timely(self) -> Plan:
         """The plan within the time that is left."""

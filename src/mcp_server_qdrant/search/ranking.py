@@ -17,6 +17,7 @@ from mcp_server_qdrant.search.steps.retire import retire
 from mcp_server_qdrant.search.steps.spread import spread
 from mcp_server_qdrant.search.steps.tags import lift_tags
 from mcp_server_qdrant.search.steps.titles import lift_titles
+from mcp_server_qdrant.search.steps.verbatim import lift_verbatim
 from mcp_server_qdrant.search.texts import Texts
 
 # candidates: all of them, by their scores; texts: the best of these, with payloads; page: the same,
@@ -56,6 +57,13 @@ STEPS: tuple[Step, ...] = (
         "titles",
         "texts",
         lambda hits, q, texts: lift_titles(hits, q.terms, q.alpha, texts.title, texts.tokens),
+    ),
+    Step(
+        "verbatim",
+        "texts",
+        lambda hits, q, texts: lift_verbatim(
+            hits, q.exact, q.terms, q.alpha, texts.written, texts.tokens
+        ),
     ),
     Step("group", "texts", lambda hits, _, __: group(hits)),
     Step(

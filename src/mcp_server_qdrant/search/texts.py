@@ -1,6 +1,6 @@
 """The texts of hits: documents, titles, and the words in them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
 from mcp_server_qdrant.search.passage import Excerpt, Part, Tokens, Words, passage
@@ -11,19 +11,23 @@ KEPT = 512  # documents: several steps of a search use the same ones
 class Texts:
     """Gives the document and title behind a hit whose payload was fetched.
 
-    `read` makes a document of a payload, `tokens` the BM25 terms of a text.
+    `read` makes a document of a payload, `reader` what gives the BM25 terms of texts like one.
     """
 
     def __init__(
         self,
         read: Callable[[str, PointId, Payload | None], Document],
         title: Callable[[Payload | None], str | None],
-        tokens: Tokens,
+        reader: Callable[[str], Tokens],
     ) -> None:
-        self.tokens = tokens
+        self.reader = reader
         self._read = read
         self._title = title
         self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
+
+    def tokens(self, text: str) -> Collection[int]:
+        """The BM25 terms of a text."""
+        return self.reader(text)(text)
 
     def document(self, hit: Hit) -> Document:
         """The document of a hit."""
@@ -50,6 +54,11 @@ class Texts:
         placed = start is not None and end == start + len(document.text)
         sections = ((0, document.section or ""), *document.sections)
         return Part(document.text, hit.relevance, start if placed else None, sections)
+
+    def written(self, hit: Hit) -> str:
+        """All that is written in a hit: title, section, source and text."""
+        document = self.document(hit)
+        return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
     def gist(self, words: Words, hit: Hit, length: int) -> str:
         """Title and text of a hit; of a long text the `length` characters nearest the query."""

@@ -124,6 +124,16 @@ async def test_a_term_that_no_collection_has_is_unknown():
     assert terms.unknown == {3}
 
 
+async def test_a_compound_counts_only_where_a_vector_has_it():
+    async def idf(**collections):
+        weigh = TermWeights(words, Prober(**collections), compounds=lambda _: [12])
+        return await weigh.of("1 12", [target("a", 10)])
+
+    assert set((await idf(a=(10, {1: 2, 12: 1}))).idf) == {1, 12}
+    assert set((await idf(a=(10, {1: 2}))).idf) == {1}
+    assert (await idf(a=(10, {1: 2}))).unknown == set()
+
+
 @pytest.mark.parametrize("query", ["", "no numbers"])
 async def test_a_query_without_terms_probes_nothing(query):
     prober = Prober(a=(10, {}))

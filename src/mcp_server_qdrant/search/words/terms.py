@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -59,9 +59,10 @@ class TermWeights:
     """Weighs the terms of queries; remembers the results of probes for ten minutes.
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
-    terms by which a collection shows its languages. That it lacks a term is remembered for seconds
-    only, and until something is stored there: a text must be found by its words as soon as it is
-    stored.
+    terms by which a collection shows its languages. `compounds` are terms of a query that stand for
+    several of its words: not all vectors have them, and they count where some do. That a collection
+    lacks a term is remembered for seconds only, and until something is stored there: a text must be
+    found by its words as soon as it is stored.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class TermWeights:
         words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]],
         engine: Engine,
         markers: Markers = NO_MARKERS,
+        compounds: Callable[[str], Collection[int]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
         self._engine = engine
         self._markers = markers
+        self._compounds = compounds
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -99,6 +102,8 @@ class TermWeights:
             failures |= await self._probe(probed, asked.terms)
             probed = [target for target in probed if target.collection not in failures]
         local = {target.collection: self._fresh(target).idf for target in probed}
+        absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
+        asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
         idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
         unknown = {t for t in asked.terms if not any(known.get(t) for known in local.values())}
         ceiling = None

@@ -1,0 +1,59 @@
+"""What is written exactly."""
+
+import pytest
+
+from mcp_server_qdrant.core.exact import Exact, compounds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Since v1.2.12, or 2026-11-12T10:00Z.", ["1.2.12", "2026-11-12", "10:00z"]),
+        ("EUR 14,000 for ABC-123", ["14,000", "abc-123"]),
+        ("/etc/nginx/nginx.conf", ["etc/nginx/nginx.conf", "nginx.conf"]),
+        ("foo-1.2.tgz@host", ["foo-1.2.tgz@host", "foo-1.2.tgz", "1.2.tgz"]),
+        ("get_user_name in renew.sh", ["get_user_name", "renew.sh"]),
+        ("e.g. a well-known thing: this, that", []),
+        ("x" * 70 + ".py", []),
+    ],
+)
+def test_compounds_that_tell_something_and_those_in_them(text, expected):
+    assert compounds(text) == expected
+
+
+def test_a_text_of_numbers_has_no_more_than_two_hundred():
+    assert 200 <= len(compounds(" ".join(f"1.{n}" for n in range(1000)))) <= 202
+
+
+@pytest.mark.parametrize(
+    ("query", "pieces", "phrases"),
+    [
+        ('what "Uplink  is slow" in v1.2.12?', ("1.2.12",), ("uplink is slow",)),
+        ("“zwei Wörter” «trois mots» „vier“", (), ("zwei wörter", "trois mots", "vier")),
+        ('print("x y"), 5" and 7" wide', (), ()),
+        ('a "b c" "d e" "f g" "h i"', (), ()),  # pasted
+        ("plain words", (), ()),
+    ],
+)
+def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
+    assert Exact.of(query) == Exact(pieces, phrases)
+    assert bool(Exact.of(query)) == bool(pieces or phrases)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "held"),
+    [
+        ("1.2.12", "v1.2.12.", True),
+        ("v1.2.12", "(1.2.12)", True),
+        ("1.2.12", "11.2.12", False),
+        ("1.2.12", "1.2.123", False),
+        ("1.2.12", "1.2.12.4", False),
+        ("1.2", "2.1.2", False),
+        ("2026-11-12", "on 2026-11-12T10:00", True),
+        ("src/main.py", "/app/src/main.py:12", True),
+        ('"is slow"', "the uplink\n  IS slow.", True),
+        ('"is slow"', "the uplink is slower", False),
+    ],
+)
+def test_a_text_has_it_as_it_is_written(query, text, held):
+    assert bool(Exact.of(query).held(text)) == held

@@ -1,0 +1,103 @@
+"""What is written exactly in a query is found exactly, in the demo's texts, with the real model.
+
+Beside them stand texts that have the pieces of it scattered, and nothing else.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.encoders.bm25 import WORD
+from mcp_server_qdrant.settings.environment import Settings
+from tests.support import find
+
+DEMO = Path(__file__).parent.parent.parent / "demo"
+COLLECTIONS = ("homelab", "recipes", "meetings")
+
+QUERIES = {  # query -> the text that has it
+    "0.18": "homelab/backup-restic",
+    "02:40": "homelab/backup-restic",
+    "restic-offsite.timer": "homelab/backup-restic",
+    "/srv/photos": "homelab/backup-restic",
+    "restore into /srv/restore-test": "homelab/backup-restic",
+    "10.20.0.4": "homelab/reverse-proxy",
+    "/etc/caddy/Caddyfile": "homelab/reverse-proxy",
+    "max_size": "homelab/reverse-proxy",
+    "version 2.10": "homelab/reverse-proxy",
+    "/etc/nut/shutdown-order": "homelab/ups",
+    "what happened on 2025-10-18": "homelab/ups",
+    "nut-driver@eaton": "homelab/ups",
+    "11.6": "homelab/zfs-pool",
+    "ZFS-8000-9P": "homelab/zfs-pool",
+    "0.107": "homelab/dns-adguard",
+    "10.20.0.2": "homelab/dns-adguard",
+    "every evening at 20:30": "homelab/dns-adguard",
+    "v5.18": "homelab/dns-pihole-old",
+    "214,000": "homelab/dns-pihole-old",
+    "pihole-2026-01.tar.zst": "homelab/dns-pihole-old",
+    "OPNsense 26.1": "homelab/vpn-wireguard",
+    "10.99.0.0/24": "homelab/vpn-wireguard",
+    "vpn.home.example.net": "homelab/vpn-wireguard",
+    "/dev/serial/by-id": "homelab/home-assistant",
+    "from 8.4 to 9.1": "homelab/proxmox-upgrade",
+    "6.14.8-2-pve": "homelab/proxmox-upgrade",
+    "zfs_arc_max": "homelab/proxmox-upgrade",
+    "LXC-106": "homelab/certificates",
+    "push.sh": "homelab/certificates",
+    "NET::ERR_CERT_DATE_INVALID": "homelab/certificates",
+    "TL-SG2210P": "homelab/network-vlans",
+    "10.20.0.110": "homelab/network-vlans",
+    "ADS-1700W": "homelab/paperless",
+    "PDF/A": "homelab/paperless",
+    "bootstrap/all.sh": "homelab/rebuild-from-nothing",
+    "10.20.0.10": "homelab/rebuild-from-nothing",
+    "KF-5031": "meetings/2025-04-08-outage-review",
+    "2,400": "meetings/2026-06-30-accessibility",
+    "back at 14:40": "meetings/2026-09-29-power-cut",
+    "1.4": "recipes/ginger-chicken-broth",
+}
+
+
+def scattered(query: str) -> str:
+    """The query with its words, and the pieces of each, in the opposite order."""
+    return " ".join(reversed(WORD.findall(query)))
+
+
+@pytest.fixture
+async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
+    settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
+    services = await open_services(settings)
+    assert await services.encoders.default.ready(60)
+    for name in COLLECTIONS:
+        for line in (DEMO / f"{name}.jsonl").read_text("utf-8").splitlines():
+            row = json.loads(line)
+            new = NewDocument(row["text"], id=row["id"], title=row["title"])
+            await services.store.store(new, name, create=True)
+    for query, document in QUERIES.items():
+        new = NewDocument(scattered(query), id=f"scattered {query}")
+        await services.store.store(new, document.partition("/")[0], create=True)
+    yield services
+    await services.close()
+
+
+async def test_what_is_written_exactly_ranks_above_its_pieces(services):
+    first = {
+        query: (await find(services, query, *COLLECTIONS)).results[0].document.document
+        for query in QUERIES
+    }
+
+    assert len(QUERIES) == 40
+    assert {query: found for query, found in first.items() if found != QUERIES[query]} == {}
+
+
+async def test_a_quoted_phrase_must_occur(services):
+    quoted = await find(services, 'film library "Left out on purpose"', *COLLECTIONS)
+    nowhere = await find(services, 'film library "on purpose left out"', *COLLECTIONS)
+
+    assert [result.document.document for result in quoted.results] == ["homelab/backup-restic"]
+    assert nowhere.results == []
+    assert "leave out the quotes" in nowhere.notes[0]
