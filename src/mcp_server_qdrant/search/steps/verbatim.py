@@ -1,8 +1,8 @@
 """What the query writes exactly, a hit has as it is written: then it ranks higher.
 
 BM25 finds `1.2.12` in every text that has a 1, a 2 and a 12, and vectors in texts on any version. A
-text with the compound itself is raised by the square of the part of the query, by idf, that it is:
-it decides where little else is asked for. A quoted phrase must occur: hits without it are left out.
+text with the compound itself is raised by the part of the query, by idf, that it is, whatever the
+share of the words: no vector knows better. A quoted phrase must occur: other hits are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,5 +34,5 @@ def lift_verbatim(
         if phrases <= set(held):
             words = {token for written in held for token in tokens(written)}
             part = share(words, weights, terms.ceiling) if alpha < 1 else 0.0
-            raised.append(lifted(hit, "verbatim", part**2, alpha=0.0))
+            raised.append(lifted(hit, "verbatim", part, alpha=0.0))
     return by_score(raised)
