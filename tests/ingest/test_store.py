@@ -10,6 +10,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import NAMESPACE, point_id
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
@@ -107,7 +108,7 @@ async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor, m
     length = factor + 2
     norm = 1.2 * (0.25 + 0.75 * length / 256)
     expected = {word: tf * 2.2 / (tf + norm) for word, tf in (("roses", factor), ("sun", 1))}
-    ids = {word: services.store._bm25.tokens(word)[0] for word in expected}
+    ids = {word: Bm25Encoder().tokens(word)[0] for word in expected}
     weights = dict(zip(point.vector["bm25"].indices, point.vector["bm25"].values, strict=True))
     assert {word: weights[ids[word]] for word in ids} == pytest.approx(expected)
     assert max(weights.values()) < 2.2
