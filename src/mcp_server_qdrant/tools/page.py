@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import SearchPage
 from mcp_server_qdrant.core.find import MAX_LIMIT
 from mcp_server_qdrant.tools import text as tool_text
 
-ROOM = 600  # tokens of a page
+ROOM = 560  # tokens of a page as counted here: models count up to 600
 PASSAGES = 5
 LAST_NOTE = 30  # tokens of the sentence on what is not shown
 _PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")
