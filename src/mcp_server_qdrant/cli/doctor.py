@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from mcp_server_qdrant.core.errors import (
     EngineUnavailable,
     KeyRefused,
     QdrantMcpError,
+    UnknownCollection,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
+TRIP = "round trip"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 Given = Mapping[str, tuple[str, str]]
@@ -60,7 +62,7 @@ def doctor(as_json: bool) -> None:  # noqa: FBT001
     A text is stored and found in a collection that is deleted again. Ends with 1 where there is a
     problem.
     """
-    logging.disable()  # what is logged is found here too
+    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is found here too
     with frame.ending():
         findings = asyncio.run(_printed(click.get_current_context().meta.get(frame.KEY), as_json))
         if as_json:
@@ -258,33 +260,40 @@ async def _default(services: "Services", settings: "Settings", given: Given) -> 
 
 async def _round_trip(services: "Services", settings: "Settings", scratch: str) -> Finding:
     """Store a text and find it, in a collection that is deleted whatever happens."""
-    from mcp_server_qdrant.core.datatypes import NewDocument
-    from mcp_server_qdrant.core.find import SearchRequest
-
-    check, text = "round trip", "The doctor stored this text to find it again."
     if settings.qdrant_read_only:
-        return Finding(check, "Skipped: QDRANT_READ_ONLY is set.")
+        return Finding(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
     if settings.tenant_field:
-        return Finding(check, "Skipped: with TENANT_FIELD, tenants would see the collection.")
+        return Finding(TRIP, "Skipped: with TENANT_FIELD, tenants would see the collection.")
     frame.show("Storing and finding a text …")
     left = None
     try:
-        await services.store.store(NewDocument(text), scratch, create=True)
-        page = await services.pipeline.search(SearchRequest(query=text, collections=(scratch,)))
-        found = Finding(check, "A text was stored and found.")
-        if not page.results:
-            said = " ".join(page.notes)
-            found = problem(check, f"A stored text was not found. {said}".strip(), AGAIN)
+        found = await _found_again(services, scratch)
     except AccessRefused:
-        found = Finding(check, "Skipped: the engine's key may not write.")
+        found = Finding(TRIP, "Skipped: the engine's key may not write.")
+    except EncoderUnavailable:
+        found = Finding(TRIP, "Skipped: without the model no collection can be made.")
     except QdrantMcpError as error:
-        found = problem(check, str(error), AGAIN)
+        found = problem(TRIP, str(error), AGAIN)
     finally:
         try:
             await services.client.delete_collection(scratch)
+        except (UnknownCollection, AccessRefused):
+            pass  # it was never made
         except QdrantMcpError as error:
-            left = None if "There is no" in str(error) else f"{scratch} could not be deleted."
-    return found if not left or found.text.startswith("Skipped") else replace(found, text=left)
+            left = problem(TRIP, f"{scratch} could not be deleted: {error}", f"Delete {scratch}")
+    return left or found
+
+
+async def _found_again(services: "Services", scratch: str) -> Finding:
+    from mcp_server_qdrant.core.datatypes import NewDocument
+    from mcp_server_qdrant.core.find import SearchRequest
+
+    text = "The doctor stored this text to find it again."
+    await services.store.store(NewDocument(text), scratch, create=True)
+    page = await services.pipeline.search(SearchRequest(query=text, collections=(scratch,)))
+    if page.results:
+        return Finding(TRIP, "A text was stored and found.")
+    return problem(TRIP, f"A stored text was not found. {' '.join(page.notes)}".strip(), AGAIN)
 
 
 def _clients() -> Iterator[Finding]:

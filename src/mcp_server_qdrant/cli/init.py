@@ -189,7 +189,7 @@ async def _first_search(settings: "Settings") -> None:
                 create=True,
             )
             await once(services.sync, request, None)
-        query = "what is this about?"
+        query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {len(page.results)} results.")
         for hit in page.results:
@@ -197,3 +197,12 @@ async def _first_search(settings: "Settings") -> None:
             click.echo(f"- {hit.document.collection}: {' '.join(about.split())[:70]}")
     finally:
         await services.close()
+
+
+def _query(settings: "Settings") -> str:
+    """A query that finds something: the name of a file that was stored."""
+    for source in settings.sync_sources:
+        for path in sorted(source.path.rglob("*.*")):
+            if path.is_file() and not path.name.startswith("."):
+                return path.stem.replace("-", " ").replace("_", " ")
+    return "what was decided last?"

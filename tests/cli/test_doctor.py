@@ -1,0 +1,241 @@
+"""Planted faults: `doctor` finds each, and following its line mends it. `init` in an empty home."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mcp_server_qdrant.cli.clients import clients
+from mcp_server_qdrant.cli.init import CLIENTS
+from mcp_server_qdrant.cli.main import main
+
+
+@dataclass
+class Person:
+    """A person with a home of their own, who runs commands and follows what they are told."""
+
+    home: Path
+    env: dict[str, str | None]
+    invoke: Callable[..., Any]
+
+    def run(self, *words: str) -> Any:
+        return self.invoke(*words, **self.env)
+
+    def doctor(self) -> tuple[int, list[dict[str, Any]]]:
+        """The exit status and the problems."""
+        done = self.run("doctor", "--json")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, [one for one in json.loads(done.stdout) if not one["ok"]]
+
+    def follow(self, line: str) -> None:
+        if found := re.match(r"unset (\w+)", line):
+            self.env[found[1]] = None
+        elif found := re.match(r"Remove (\w+) from (.+)", line):
+            path = Path(found[2])
+            kept = [one for one in path.read_text().splitlines() if found[1] not in one]
+            path.write_text("\n".join(kept))
+        elif line.startswith("export "):
+            name, _, value = shlex.split(line)[1].partition("=")
+            self.env[name] = value
+        elif line.startswith("Mend "):
+            path = Path(line.removeprefix("Mend ").split(", then: ")[0])
+            path.write_text(path.read_text() + "}")
+        elif line.startswith("mcp-server-qdrant "):
+            assert self.run(*shlex.split(line)[1:]).exit_code == 0
+        else:
+            subprocess.run(["sh", "-c", line], check=True)
+
+
+@pytest.fixture
+def person(invoke, tmp_path) -> Person:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    env = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local"),
+        "HF_HUB_OFFLINE": "1",
+        "EMBEDDING_PROVIDER": "none",
+        "EMBEDDING_MODEL_PATH": None,
+    }
+    return Person(home, env, invoke)
+
+
+def settings_file(person: Person, text: str, mode: int = 0o600) -> None:
+    path = person.home / ".config" / "mcp-server-qdrant" / ".env"
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def variables(**values: str) -> Callable[[Person], None]:
+    return lambda person: person.env.update(values)
+
+
+def cursor(text: str) -> Callable[[Person], None]:
+    def plant(person: Person) -> None:
+        path = person.home / ".cursor" / "mcp.json"
+        path.parent.mkdir()
+        path.write_text(text)
+
+    return plant
+
+
+def nearly_named(person: Person) -> None:
+    (person.home / "a.md").write_text("moss")
+    assert person.run("ingest", str(person.home / "a.md"), "--collection", "notes").exit_code == 0
+    person.env["COLLECTION_NAME"] = "note"
+
+
+def no_folder(person: Person) -> None:
+    person.env["SYNC_SOURCES"] = json.dumps({str(person.home / "notes"): "notes"})
+
+
+def empty_model(person: Person) -> None:
+    (person.home / "empty").mkdir()
+    person.env["EMBEDDING_MODEL_PATH"] = str(person.home / "empty")
+
+
+STARTS = f'"command": {json.dumps(sys.executable)}, "args": ["-P", "-m", "mcp_server_qdrant"]'
+FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
+    "a wrong variable": (variables(FASTMCP_PORT="x"), "settings", "unset FASTMCP_PORT"),
+    "a wrong line of the settings file": (
+        lambda person: settings_file(person, "FASTMCP_PORT=x\n"),
+        "settings",
+        "Remove FASTMCP_PORT from {home}/.config/mcp-server-qdrant/.env",
+    ),
+    "a settings file that others may write": (
+        lambda person: settings_file(person, "FASTMCP_PORT=8001\n", 0o666),
+        "settings",
+        "chmod go-w {home}/.config/mcp-server-qdrant/.env",
+    ),
+    "two engines": (
+        variables(QDRANT_URL="http://127.0.0.1:1", QDRANT_LOCAL_PATH="/nowhere"),
+        "settings",
+        "unset QDRANT_LOCAL_PATH",
+    ),
+    "no server at the address": (
+        variables(QDRANT_URL="http://127.0.0.1:1"),
+        "engine",
+        "unset QDRANT_URL  (or start the server there)",
+    ),
+    "a model folder without a model": (empty_model, "model", "unset EMBEDDING_MODEL_PATH"),
+    "a model that is not spelled so": (
+        variables(EMBEDDING_MODEL="all-MiniLM-L6-v2"),
+        "model",
+        "export EMBEDDING_MODEL=sentence-transformers/all-MiniLM-L6-v2",
+    ),
+    "a folder that is not there": (no_folder, "sync", "mkdir -p {home}/notes"),
+    "a default collection that is not spelled so": (
+        nearly_named,
+        "collection",
+        "export COLLECTION_NAME=notes",
+    ),
+    "a client whose command is gone": (
+        cursor('{"mcpServers": {"qdrant": {"command": "/gone/python"}}}'),
+        "client",
+        "mcp-server-qdrant init --client cursor --yes",
+    ),
+    "a client with a wrong variable": (
+        cursor(f'{{"mcpServers": {{"memory": {{{STARTS}, "env": {{\n"FASTMCP_PORT": "x"\n}}}}}}}}'),
+        "client",
+        "Remove FASTMCP_PORT from {home}/.cursor/mcp.json",
+    ),
+    "a client's file that is no JSON": (
+        cursor('{"mcpServers": {}'),
+        "client",
+        "Mend {home}/.cursor/mcp.json, then: mcp-server-qdrant doctor",
+    ),
+}
+OF_MODELS = ("a model folder without a model", "a model that is not spelled so")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found_and_its_line_mends_it(fault, person, tmp_path, put_model):
+    plant, check, fix = FAULTS[fault]
+    if fault in OF_MODELS:
+        put_model(tmp_path / "models")
+        person.env["EMBEDDING_PROVIDER"] = "fastembed"
+        person.env["FASTEMBED_CACHE_PATH"] = str(tmp_path / "models")
+    plant(person)
+
+    status, problems = person.doctor()
+    assert (status, [one["check"] for one in problems]) == (1, [check])
+    assert problems[0]["fix"] == fix.format(home=person.home)
+
+    person.follow(problems[0]["fix"])
+    _, left = person.doctor()
+    if fault == "two engines":  # one of them is not there either
+        assert [one["check"] for one in left] == ["engine"]
+    else:
+        assert left == []
+
+
+def test_the_round_trip_leaves_no_collection_and_is_skipped_where_nothing_may_be_written(person):
+    said = {}
+    for env in ({}, {"QDRANT_READ_ONLY": "true"}, {"QDRANT_READ_ONLY": None, "TENANT_FIELD": "t"}):
+        person.env.update(env)
+        found = json.loads(person.run("doctor", "--json").stdout)
+        said[str(env)] = next(one["text"] for one in found if one["check"] == "round trip")
+        assert [one for one in found if one["check"] == "collection"] == []
+
+    assert [text.split()[0] for text in said.values()] == ["A", "Skipped:", "Skipped:"]
+
+
+def test_a_round_trip_that_fails_leaves_no_collection_either(person):
+    person.env["QDRANT_SEARCH_TIMEOUT"] = "0.000001"
+    _, problems = person.doctor()
+    person.env["QDRANT_SEARCH_TIMEOUT"] = None
+
+    assert [one["check"] for one in problems] == ["round trip"]
+    assert "doctor-scratch" not in person.run("doctor").stdout
+
+
+def test_keys_are_masked_and_every_setting_has_its_source(person):
+    settings_file(person, "QDRANT_SEARCH_LIMIT=7\nOPENAI_API_KEY=s3cret\n")
+    person.env.update(QDRANT_URL=":memory:", RERANK_URL="http://ana:s3cret@host/rerank")
+    shown = person.run("doctor").stdout
+
+    assert f"QDRANT_SEARCH_LIMIT=7 (from {person.home}/.config" in shown
+    assert "QDRANT_URL=:memory: (from the environment)" in shown
+    assert "OPENAI_API_KEY=**********" in shown
+    assert "http://**********@host/rerank" in shown
+    assert "s3cret" not in shown
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(person, client):
+    notes = person.home / "notes"
+    notes.mkdir()
+    (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
+    person.env["QDRANT_OTHER_API_KEY"] = "s3cret"
+
+    done = person.run("init", "--client", client, "--folder", str(notes), "--yes")
+    assert done.exit_code == 0, done.stderr
+    assert "- notes: Bread" in done.stdout
+    assert "s3cret" not in done.stdout
+    status, problems = person.doctor()
+    assert (status, problems) == (0, [])
+    started = [line for line in person.run("doctor").stdout.splitlines() if " client: " in line]
+    assert len(started) == 1
+    assert "starts mcp-server-qdrant" in started[0]
+
+
+def test_init_asks_and_writes_nothing_that_is_declined(person):
+    answers = "nothing-known\ncursor\n\n\nn\n"
+    done = CliRunner().invoke(main, ["init"], input=answers, env=person.env)
+
+    assert done.exit_code == 0, done.output
+    assert not (person.home / ".cursor").exists()
+
+
+def test_every_client_can_be_chosen():
+    assert tuple(clients()) == CLIENTS
