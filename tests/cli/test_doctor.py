@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from mcp_server_qdrant.cli.clients import clients
 from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.core.errors import EngineFailure
 
 
 @dataclass
@@ -190,12 +191,17 @@ def test_the_round_trip_leaves_no_collection_and_is_skipped_where_nothing_may_be
     assert [text.split()[0] for text in said.values()] == ["A", "Skipped:", "Skipped:"]
 
 
-def test_a_round_trip_that_fails_leaves_no_collection_either(person):
-    person.env["QDRANT_SEARCH_TIMEOUT"] = "0.000001"
-    _, problems = person.doctor()
-    person.env["QDRANT_SEARCH_TIMEOUT"] = None
+def test_a_round_trip_that_fails_leaves_no_collection_either(person, monkeypatch):
+    async def fails(*_: object) -> None:
+        raise EngineFailure("The engine failed.")
 
-    assert [one["check"] for one in problems] == ["round trip"]
+    with monkeypatch.context() as patch:
+        patch.setattr("mcp_server_qdrant.search.pipeline.Pipeline.search", fails)
+        _, problems = person.doctor()
+
+    assert [(one["check"], one["text"]) for one in problems] == [
+        ("round trip", "The engine failed.")
+    ]
     assert "doctor-scratch" not in person.run("doctor").stdout
 
 
