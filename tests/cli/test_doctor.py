@@ -235,6 +235,18 @@ def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(pers
     assert "starts mcp-server-qdrant" in started[0]
 
 
+def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person):
+    old = {"command": "/gone", "env": {"MY_TOKEN": "s3cret", "QDRANT_SEARCH_LIMIT": "7"}}
+    cursor(json.dumps({"mcpServers": {"qdrant": old}}, indent=2))(person)
+    done = person.run("init", "--client", "cursor", "--yes")
+
+    written = json.loads((person.home / ".cursor" / "mcp.json").read_text())
+    env = written["mcpServers"]["qdrant"]["env"]
+    assert (env["MY_TOKEN"], env["QDRANT_SEARCH_LIMIT"]) == ("s3cret", "7")
+    assert "s3cret" not in done.stdout + done.stderr
+    assert len(list((person.home / ".cursor").glob("mcp.json.*.bak"))) == 1
+
+
 def test_init_asks_and_writes_nothing_that_is_declined(person):
     answers = "nothing-known\ncursor\n\n\nn\n"
     done = CliRunner().invoke(main, ["init"], input=answers, env=person.env)

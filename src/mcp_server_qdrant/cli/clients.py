@@ -87,7 +87,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str
 
     It writes nothing meanwhile, and is ended at once.
     """
-    env = {**environment, **_texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
+    env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
         done = subprocess.run(
             command(entry),
@@ -113,7 +113,8 @@ def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str
         return said[-1].removeprefix("mcp-server-qdrant: "), ""
 
 
-def _texts(value: Any) -> dict[str, str]:
+def texts(value: Any) -> dict[str, str]:
+    """The variables of an entry, as a process gets them."""
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 

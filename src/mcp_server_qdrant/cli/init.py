@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
     from mcp_server_qdrant.settings.environment import Settings
 
+SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD")
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
@@ -53,6 +55,8 @@ def init(
     Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
     reads the folders and searches.
     """
+    from mcp_server_qdrant.settings import environment
+
     env_file = click.get_current_context().meta.get(frame.KEY)
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
@@ -63,7 +67,7 @@ def init(
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
         first = _variables(folders, url)
-        settings = _checked(env_file, first)
+        settings = environment.load(env_file, first=first)
         for one in dict.fromkeys(chosen):
             _configure(one, name, _command(env_file), first, ask=not yes)
         asyncio.run(_first_search(settings))
@@ -106,12 +110,6 @@ def _variables(folders: Sequence[str], url: str | None) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _checked(env_file: Path | None, first: Mapping[str, str]) -> "Settings":
-    from mcp_server_qdrant.settings import environment
-
-    return environment.load(env_file, first=first)
-
-
 def _command(env_file: Path | None) -> list[str]:
     """The command for clients: this very installation, whatever their PATH is."""
     named = ["--env-file", str(env_file.absolute())] if env_file else []
@@ -128,21 +126,23 @@ def _configure(
     client = clients.clients()[flag]
     text = clients.text_of(client)
     servers = clients.parse(client, text).get(client.section, {})
-    before: Any = servers.get(name, {})
+    before = servers.get(name)
+    if not isinstance(before, dict) or "url" in before:
+        before = {}
+    old = clients.texts(before.get("env"))
     # A client that a desktop starts has not the environment of this shell.
     own = {
         k: v for k, (v, origin) in environment.given().items() if origin == environment.ENVIRONMENT
     }
-    env = {**before.get("env", {}), **own, **first}
+    env = {**old, **own, **first}
     entry = {**before, "command": command[0], "args": list(command[1:])}
     entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
     entry |= {"env": env} if env else {}
-    entry.pop("url", None)
     changed = clients.edited(client, text, name, entry)
     if changed == text:
         click.echo(f"{client.title}: {client.path} is as it should be.")
         return
-    _show(client, text, changed, env)
+    _show(client, text, changed, [*old.items(), *env.items()])
     fault, told = clients.start(entry, environment.without_settings())
     if fault:
         raise ConfigError(f"Nothing was written: this does not start: {fault}")
@@ -153,18 +153,19 @@ def _configure(
     click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart it.")
 
 
-def _show(client: "Client", before: str, after: str, env: Mapping[str, str]) -> None:
+def _show(client: "Client", before: str, after: str, env: Sequence[tuple[str, Any]]) -> None:
     """Show the lines that change, without keys."""
     import difflib
 
-    from mcp_server_qdrant.settings.environment import shown
+    from mcp_server_qdrant.settings.environment import HIDDEN, shown
 
     lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(client.path), "after", n=1, lineterm=""
+        before.splitlines(), after.splitlines(), str(client.path), "after", n=0, lineterm=""
     )
     text = "\n".join(lines)
-    for name, value in env.items():
-        text = text.replace(json.dumps(value, ensure_ascii=False), json.dumps(shown(name, value)))
+    for name, value in env:
+        masked = HIDDEN if SECRET.search(name) else shown(name, str(value))
+        text = text.replace(json.dumps(value, ensure_ascii=False), json.dumps(masked))
     click.echo(text)
 
 
