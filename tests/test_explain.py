@@ -32,7 +32,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     ) as client:
         await store(client, "freeze and upload", tags=["Apollo"], metadata={"date": 0})
         await store(client, "upload the zeppelin", tags=["zeus"])
-        result = await find(client, "apollo upload", limit=9)
+        result = await find(client, "apollo upload", score_threshold=0)
 
     first, second = result.structured_content["results"]
     why = first["why"]

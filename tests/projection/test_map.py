@@ -41,7 +41,7 @@ async def test_the_search_of_a_map_is_that_of_qdrant_find(engine):
         await remember(services, "first", *corpus(30))
         await remember(services, "second", *corpus(12)[::2])
         for query in ("copper bridge", "ember", "n7 falcon", "delta delta"):
-            request = SearchRequest(query=query, limit=8)
+            request = SearchRequest(query=query, limit=8, score_threshold=0)
             seen = await services.projector.view(MapRequest(limit=20, search=request))
             page = await services.pipeline.search(request)
 

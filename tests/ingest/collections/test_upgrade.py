@@ -1,6 +1,7 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
 import asyncio
+import math
 
 import httpx
 import pytest
@@ -392,7 +393,7 @@ async def test_what_a_server_stores_before_it_notices_gets_its_keywords_when_it_
         await remember(services, "notes", "a zebra crossing")
         assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 1
 
-        services.catalog._entries["notes"].expires = 0.0
+        services.catalog._entries["notes"].looked_up = -math.inf
         await services.catalog._looking_up("notes")
         while await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25"):
             await asyncio.sleep(0)

@@ -294,7 +294,7 @@ async def test_stored_tags_count_at_the_next_search(services):
         await remember(made, "notes", "freeze and upload", tags=["zeus"])
         before = await find(made, "apollo upload", "notes", explain=True)
         await remember(made, "notes", "freeze, then upload", tags=["apollo"])
-        after = await find(made, "apollo upload", "notes", explain=True, limit=9)
+        after = await find(made, "apollo upload", "notes", explain=True, score_threshold=0)
 
     assert [result.why.tags for result in before.results] == [()]
     assert [result.why.tags for result in after.results] == [("apollo",), ()]
