@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_server_qdrant.core.datatypes import K1, RRF_K, Found, Hit, PointId, Terms, by_score
 
+DIGITS = 5  # of a relevance: the legs are float32
+
 
 def bound(terms: Terms) -> float:
     """The largest BM25 score that any document could reach for these terms."""
@@ -45,7 +47,8 @@ def _hits(found: Found, limit: float, alpha: float) -> Iterator[Hit]:
     for point, rrf, payload in found.candidates:
         dense = found.dense.get(point, 0.0) if found.dense_searched else None
         sparse = found.sparse.get(point, 0.0) if found.sparse_searched else None
-        value = relevance(dense, sparse, limit, alpha)
+        # Engines differ in the last digits from call to call: equal texts would change places.
+        value = round(relevance(dense, sparse, limit, alpha), DIGITS)
         yield Hit(collection, point, value, value, rrf, dense, sparse, payload)
 
 
