@@ -81,7 +81,7 @@ def test_a_search_shows_results_their_reasons_and_their_places(page):
     assert canvas(page, "rest-opacity") == "0.4"
     reason = page.locator(".bar").first.get_attribute("aria-label")
     assert reason.startswith("meaning 0.")
-    assert "is relevance 0.54" in reason
+    assert "is relevance 0.53" in reason
     assert "times recency 0." in reason
     assert "gives score 0." in reason
     assert FIRST in page.locator(".hit h3").first.inner_text()

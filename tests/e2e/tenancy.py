@@ -174,7 +174,8 @@ def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
 def masked(answer: str) -> str:
     """The answer without what tells the twins apart that both may be seen: names and point ids."""
     answer = re.sub("|".join(TWINS), "TWIN", answer)
-    return re.sub(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", "POINT", answer)
+    ids = r"[0-9a-f]{8}-[0-9a-f]{2}(?:[0-9a-f]{2}(?:-[0-9a-f]{4}){2}-[0-9a-f]{12})?"
+    return re.sub(rf"\b{ids}\b", "POINT", answer)
 
 
 def differences(answers: list[str], others: list[str]) -> list[str]:
