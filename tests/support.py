@@ -247,6 +247,25 @@ def said(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
+async def first_point(client: Client, stored: CallToolResult) -> str:
+    """The id of the first point of what was stored."""
+    done = stored.structured_content
+    asked = {"ids": [done["id"]], "collection_name": done["collection"]}
+    got = await client.call_tool("qdrant-get", asked)
+    return got.structured_content["documents"][0]["id"]
+
+
+async def parts_of(engine: Engine, document: str) -> list[str]:
+    """The ids of a document's points in the collection `notes`, in order."""
+    records, _ = await engine.scroll("notes", limit=10_000, with_payload=True)
+    parts = {
+        one.payload["doc"]["chunk"]: one.id
+        for one in records
+        if one.payload["doc"]["id"] == document
+    }
+    return [parts[number] for number in sorted(parts)]
+
+
 def refusal(result: CallToolResult) -> str:
     """The sentence of a call that was refused: one line, without anything of ours inside."""
     assert result.is_error

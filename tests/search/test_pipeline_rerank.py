@@ -8,10 +8,12 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.core.notation import short_id
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, cohere, served
 from tests.support import (
     find,
+    first_point,
     memory_engine,
     memory_server,
     memory_services,
@@ -213,13 +215,13 @@ async def test_a_passage_in_several_collections_is_one_result_that_names_the_oth
         for name in ("garden", "notes", "wiki"):
             stored = {"information": "Roses need  sun.", "collection_name": name}
             done = await client.call_tool("qdrant-store", stored)
-            (ids[name],) = done.structured_content["points"]
+            ids[name] = await first_point(client, done)
         result = await client.call_tool("qdrant-find", {"query": "roses sun"})
 
     (only,) = result.structured_content["results"]
     others = [name for name in ids if name != only["collection"]]
     assert only["also_in"] == [{"collection": name, "id": ids[name]} for name in others]
-    also = ", ".join(f"{name} (id {ids[name]})" for name in others)
+    also = ", ".join(f"{name} (id {short_id(ids[name])})" for name in others)
     assert said(result).endswith(f"\nalso in: {also}")
 
 

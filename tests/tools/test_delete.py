@@ -13,14 +13,16 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
-from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.notation import short_id
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     Engine,
     dense,
+    first_point,
     foreign,
     make_settings,
+    parts_of,
     refusal,
     registry,
     remember,
@@ -67,16 +69,15 @@ class Person:
 
 
 async def store(client: Client, text: str, collection: str = "notes", **arguments: Any) -> str:
-    return (await parts(client, text, collection, **arguments))[0]
+    """Store a text; the id of its first point."""
+    return await first_point(client, await put(client, text, collection, **arguments))
 
 
-async def parts(
-    client: Client, text: str, collection: str = "notes", **arguments: Any
-) -> list[str]:
+async def put(client: Client, text: str, collection: str = "notes", **arguments: Any) -> Any:
     arguments |= {"information": text, "collection_name": collection, "create": True}
     result = await client.call_tool("qdrant-store", arguments)
     assert not result.is_error, said(result)
-    return result.structured_content["points"]
+    return result
 
 
 async def colours(client: Client, red: int = 4, blue: int = 2) -> None:
@@ -114,27 +115,28 @@ class TestByIds:
             found = await client.call_tool("qdrant-find", {"query": "roses violets grass"})
 
         assert said(result).splitlines() == [
-            f"Deleted: notes (id {point}) · roses are red",
-            f"Deleted: notes (id {point_id('notes', 'flower', 0)}) · violets are blue",
+            f"Deleted: notes (id {short_id(point)}) · roses are red",
+            "Deleted: notes (id flower) · violets are blue",
         ]
         assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
         assert await count(engine) == 1
 
     async def test_the_id_of_any_part_deletes_the_whole_document(self, engine):
         async with client_of(engine) as client:
-            *others, last = await parts(client, LONG, id="long")
+            await store(client, LONG, id="long")
+            *_, last = parts = await parts_of(engine, "long")
             await store(client, "roses are red")
 
             done = await deleted(client, ids=[last])
 
-        points = len(others) + 1
-        assert points > 2
-        assert done["documents"] == [{"collection": "notes", "id": "long", "points": points}]
+        assert len(parts) > 2
+        assert done["documents"] == [{"collection": "notes", "id": "long", "points": len(parts)}]
         assert await count(engine) == 1
 
     async def test_two_parts_of_a_document_are_one_document(self, engine):
         async with client_of(engine) as client:
-            _, second, *_ = await parts(client, LONG, id="long")
+            await store(client, LONG, id="long")
+            _, second, *_ = await parts_of(engine, "long")
 
             done = await deleted(client, ids=["long", second])
 
@@ -241,7 +243,7 @@ class TestByIds:
         async with client_of(engine) as client:
             await store(client, LONG, id="long")
             await asyncio.gather(
-                delete(client, ids=["long"]), store(client, LONG + " More.", id="long")
+                delete(client, ids=["long"]), put(client, LONG + " More.", id="long")
             )
             parts = await count(engine)
             got = await client.call_tool("qdrant-get", {"ids": ["long"]})
@@ -263,7 +265,7 @@ class TestByFilter:
         lines = said(first).splitlines()
         assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
         assert len(lines) == 5
-        assert all(re.fullmatch(r"- id \S{36} · a red thing \d", line) for line in lines[1:4])
+        assert all(re.fullmatch(r"- id \S{11} · a red thing \d", line) for line in lines[1:4])
         assert lines[4] == "Call again with confirm_count=4 to delete for good."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
@@ -416,11 +418,10 @@ class TestAPersonIsAskedAboutIds:
             await store(client, "grass is green")
             result = await delete(client, ids=["long", point, "nobody"])
 
-        first = point_id("notes", "long", 0)
         assert person.asked == [
-            f"Delete 2 documents?\n- notes (id {first}, {parts} parts) · Harbours: Sentence number "
+            f"Delete 2 documents?\n- notes (id long, {parts} parts) · Harbours: Sentence number "
             "0 is about harbour 0. Sentence number 1 is about harb…\n"
-            f"- notes (id {point}) · roses are red"
+            f"- notes (id {short_id(point)}) · roses are red"
         ]
         assert said(result).splitlines()[-1] == "Not found: 'nobody'."
         assert await count(engine) == 1

@@ -167,7 +167,7 @@ async def test_the_text_of_a_small_map():
             "differences, a good picture."
         )
         assert fell == "The query fell nearest to notes (0.87)."
-        assert re.fullmatch(r"1\. \[\d\.\d\d\] notes \(id [-0-9a-f]{36}\) · copper ember", first)
+        assert re.fullmatch(r"1\. \[\d\.\d\d\] notes \(id [-0-9a-f]{11}\) · copper ember", first)
         assert second.startswith("2. [")
         assert group == "- notes: 2 points, spread 0.50"
 

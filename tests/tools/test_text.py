@@ -89,6 +89,7 @@ documents = st.builds(
     section=st.none() | texts,
     torn=st.booleans(),
     version=st.none(),
+    head=st.none(),
 )
 whys = st.builds(
     Why,
@@ -106,7 +107,7 @@ FORGERY = Document(7, "notes", FORGED[0], FORGED[0], FORGED[0], {FORGED[0]: FORG
 
 def known(found: Document) -> tuple[str, str]:
     """Where a result is, as an agent reads it."""
-    return found.collection, str(found.id)
+    return found.collection, short_id(found.id)
 
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
@@ -124,9 +125,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 
     text = tool_text.page(page, mode)
 
-    assert answers.of(text, "result") == [
-        (one.document.collection, short_id(one.document.id)) for one in found
-    ]
+    assert answers.of(text, "result") == [known(one.document) for one in found]
     assert len(answers.of(text, "note")) == len(notes)
     assert answers.of(text, "head", "listed", "blank") == []
 

@@ -12,6 +12,7 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY
+from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.settings.filter import FilterableField
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
 from tests.fakes import FakeEncoder
@@ -19,10 +20,12 @@ from tests.support import (
     COSINE,
     IDF,
     dense,
+    first_point,
     foreign,
     make_settings,
     memory_engine,
     memory_server,
+    parts_of,
     refusal,
     registry,
     said,
@@ -68,8 +71,8 @@ class TestFind:
         async with memory_server() as client:
             done = await store(client, "roses need sun", title="Roses", tags=["plants"])
             result = await find(client, "roses sun")
+            point = await first_point(client, done)
 
-        (point,) = done.structured_content["points"]
         today = datetime.now(UTC).date().isoformat()
         assert (
             said(result) == f"1. [0.85] notes (id {point[:11]}, {today}) · Roses\n> roses need sun"
@@ -552,7 +555,7 @@ class TestStore:
         async with memory_server() as client:
             result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
 
-        parts = len(result.structured_content["points"])
+        parts = result.structured_content["parts"]
         assert told == [(256, parts), (parts, parts)]
 
     async def test_what_was_done_is_said(self):
@@ -563,7 +566,7 @@ class TestStore:
 
         assert said(first) == "Remembered in collection notes (new collection): id plan."
         assert said(again) == "Updated in collection notes: id plan."
-        parts = len(long.structured_content["points"])
+        parts = long.structured_content["parts"]
         assert f"in collection notes in {parts} parts: id " in said(long)
         assert first.structured_content["collection"] == "notes"
 
@@ -596,7 +599,8 @@ class TestStore:
 
     async def test_a_text_that_lost_parts_is_told_with_how_to_mend_it(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
-            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+            await store(client, LONG, id="plan")
+            parts = await parts_of(engine, "plan")
             await engine.delete("notes", points_selector=[parts[-1]])
             got = await client.call_tool("qdrant-get", {"ids": ["plan"]})
 
@@ -606,8 +610,9 @@ class TestStore:
         ) in got.structured_content["notes"]
 
     async def test_an_update_by_the_id_of_a_part_says_that_all_parts_were_replaced(self):
-        async with memory_server() as client:
-            parts = (await store(client, LONG, id="plan")).structured_content["points"]
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            await store(client, LONG, id="plan")
+            parts = await parts_of(engine, "plan")
             done = await store(client, "moss", id=parts[2])
 
         assert said(done) == (
@@ -617,8 +622,7 @@ class TestStore:
     async def test_a_found_id_of_another_collection_makes_no_second_memory(self):
         async with memory_server(collection_name="inbox") as client:
             await store(client, "moss", "inbox")
-            found = (await store(client, "roses", "plants", id="plan")).structured_content
-            (point,) = found["points"]
+            point = await first_point(client, await store(client, "roses", "plants", id="plan"))
             wrong = await client.call_tool(
                 "qdrant-store", {"information": "roses, pruned", "id": point}
             )
@@ -674,16 +678,17 @@ class TestStore:
 
 class TestGet:
     async def test_a_point_comes_with_its_neighbours(self):
-        async with memory_server() as client:
-            done = await store(client, LONG, title="Harbours")
-            points = done.structured_content["points"]
+        async with memory_engine() as engine, memory_server(engine=engine) as client:
+            points = await parts_of(engine, told(await store(client, LONG, title="Harbours")))
             alone = await client.call_tool("qdrant-get", {"ids": [points[2]]})
             wide = await client.call_tool("qdrant-get", {"ids": [points[2]], "neighbours": 1})
 
         (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
         assert one["part"] == f"3/{len(points)}"
         assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(f"notes (id {points[2]}) part 3/{len(points)} · Harbours\n> ")
+        assert said(alone).startswith(
+            f"notes (id {short_id(points[2])}) part 3/{len(points)} · Harb"
+        )
 
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:
@@ -698,7 +703,7 @@ class TestGet:
     @pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
     async def test_a_uuid_that_is_written_otherwise_is_not_called_missing(self, write):
         async with memory_server() as client:
-            (point,) = (await store(client, "roses")).structured_content["points"]
+            point = await first_point(client, await store(client, "roses"))
             result = await client.call_tool("qdrant-get", {"ids": [write(point)]})
 
         assert result.structured_content["missing"] == []
@@ -931,9 +936,7 @@ async def test_a_short_id_is_completed_and_what_several_begin_with_is_refused(en
     payloads = dict(zip(twins, ({"text": "one"}, {"text": "two"}), strict=True))
     async with memory_server(engine=engine) as client:
         await foreign(engine, "old", payloads, vectors=COSINE)
-        await store(client, "roses", id="plan")
-        found = said(await find(client, "roses", collections=["notes"]))
-        short = re.search(r"\(id (\S{11}),", found)[1]
+        short = short_id(await first_point(client, await store(client, "roses", id="plan")))
         got = await client.call_tool("qdrant-get", {"ids": [short]})
         await store(client, "roses and moss", id=short)
         whole = await client.call_tool("qdrant-get", {"ids": ["plan"]})
@@ -950,3 +953,47 @@ async def test_a_short_id_is_completed_and_what_several_begin_with_is_refused(en
     assert several == [f"Several ids begin with 6f1ca6a5-6d: {', '.join(twins)}. Say which."] * 2
     assert gone == f"Not found: '{short}'. Use ids that qdrant-find returned."
     assert len(left.structured_content["documents"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plan", "plan"),
+        ("my plan", "'my plan'"),
+        (None, None),
+        (UUID, None),
+        ("7", None),
+        ("6f1ca6a5-6d", None),
+        ("x" * 61, None),
+    ],
+)
+async def test_every_tool_shows_and_takes_the_same_id(engine, given, shown):
+    async with memory_server(engine=engine) as client:
+        done = await store(client, "roses need sun", id=given)
+        shown = shown or short_id(await first_point(client, done))
+        taken = shown.strip("'")
+        found = await find(client, "roses")
+        got = await client.call_tool("qdrant-get", {"ids": [taken]})
+        updated = await store(client, "roses need sun and water", id=taken)
+        newer = await store(client, "moss needs shade", id="newer", supersedes=taken)
+        gone = await client.call_tool("qdrant-delete", {"ids": [taken]})
+
+    assert said(done).endswith(f": id {shown}.")
+    assert f"notes (id {shown}, " in said(found)
+    assert said(got).startswith(f"notes (id {shown})\n> roses need sun\n")
+    assert said(updated) == f"Updated in collection notes: id {shown}."
+    assert f" Superseded: id {shown}." in said(newer)
+    assert said(gone) == f"Deleted: notes (id {shown}) · roses need sun and water"
+
+
+async def test_a_part_is_shown_by_its_own_id_beside_that_of_its_document(engine):
+    async with memory_server(engine=engine) as client:
+        done = await store(client, LONG, id="plan")
+        points = await parts_of(engine, "plan")
+        found = said(await find(client, "harbour 280")).splitlines()[0]
+        gone = await client.call_tool("qdrant-delete", {"ids": [points[-1]]})
+
+    assert done.structured_content == {"collection": "notes", "id": "plan", "parts": len(points)}
+    short, number = re.search(r"\(id (\S{11}), \S{10}, plan\) part (\d+)/", found).groups()
+    assert points[int(number) - 1].startswith(short)
+    assert said(gone).startswith(f"Deleted: notes (id plan, {len(points)} parts) · Sentence")

@@ -12,9 +12,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.core.notation import called, line, short_id
 from mcp_server_qdrant.tools.boundary import AsyncTool, answer
 from mcp_server_qdrant.tools.services import Open
+from mcp_server_qdrant.tools.text import document_id
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.delete import Matching, Named
@@ -225,7 +226,7 @@ def _matching(found: "Matching") -> CallToolResult:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     lines = [
         f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
-        *(f"- id {called(one.id)} · {_name(one)}" for one in found.examples),
+        *(f"- id {called(short_id(one.id))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to delete for good.",
     ]
     return answer("\n".join(lines), _structured(found))
@@ -238,7 +239,7 @@ def _structured(found: "Matching") -> dict[str, Any]:
 
 def _described(one: Document) -> str:
     parts = f", {one.chunks} parts" if one.chunks > 1 else ""
-    return f"{called(one.collection)} (id {called(one.id)}{parts}) · {_name(one)}"
+    return f"{called(one.collection)} (id {called(document_id(one))}{parts}) · {_name(one)}"
 
 
 def _name(one: Document) -> str:

@@ -104,7 +104,7 @@ def stored(done: Stored) -> dict[str, Any]:
     values: dict[str, Any] = {
         "collection": done.collection,
         "id": done.document,
-        "points": list(done.ids),
+        "parts": len(done.ids),
     }
     if done.near:
         known, cosine = done.near

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, View
-from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.core.notation import called, line, short_id
 from mcp_server_qdrant.tools.text import noted
 
 ROOM = 1_480  # bytes
@@ -24,7 +24,7 @@ def view(shown: View, axes: int) -> str:
             heads.append(f"The query fell nearest to {_near(query.near)}.")
         groups += [_group(group) for group in panel.groups]
         far += [
-            f"Far out: {called(one.collection)} (id {one.id}), {one.far:.1f} deviations"
+            f"Far out: {called(one.collection)} (id {short_id(one.id)}), {one.far:.1f} deviations"
             f" · {line(one.title, TITLE)}"
             for one in panel.outliers[:NAMED]
         ]
@@ -73,7 +73,8 @@ def _near(near: Mapping[str, float]) -> str:
 
 def _hit(one: PlacedHit) -> str:
     title = line(one.title, TITLE)
-    return f"{one.rank}. [{one.relevance:.2f}] {called(one.collection)} (id {one.id}) · {title}"
+    place = f"{called(one.collection)} (id {short_id(one.id)})"
+    return f"{one.rank}. [{one.relevance:.2f}] {place} · {title}"
 
 
 def _notes(shown: View) -> list[str]:

@@ -22,13 +22,16 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.notation import (
     LINE,
+    as_point_id,
     called,
     chain,
     escaped,
     every,
+    first_id,
     line,
     moment,
     plain,
+    point_id,
     short_id,
     sibling_id,
 )
@@ -71,9 +74,9 @@ def reranked(outcome: Reranked) -> str:
 def result(number: int, one: Result, mode: Mode) -> str:
     """One result: relevance, collection, id, title, passage (or the whole text)."""
     document = one.document
-    known = "" if mode == "full" else origin(document)
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    lines = [f"{number}. {relevance}{heading(document, known, short_id(document.id))}"]
+    about = "" if mode == "full" else origin(document)
+    lines = [f"{number}. {relevance}{heading(document, about)}"]
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
@@ -91,7 +94,9 @@ def superseded(by: str) -> str:
 
 def also(places: Sequence[tuple[str, PointId]]) -> str:
     """The other places of the same passage."""
-    named = ", ".join(f"{called(name)} (id {called(point)})" for name, point in places[:NAMED])
+    named = ", ".join(
+        f"{called(name)} (id {called(short_id(point))})" for name, point in places[:NAMED]
+    )
     more = len(places) - NAMED
     return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
 
@@ -123,17 +128,40 @@ def _place(rank: int | None) -> str:
     return f" (no. {rank})" if rank else ""
 
 
-def heading(document: Document, known: str = "", shown: str | None = None) -> str:
-    """Collection, id, part and title of a text; `shown` is its id, `known` stands behind it."""
+def heading(document: Document, about: str = "") -> str:
+    """Collection, id, part and title of a text; `about` stands behind the id."""
     title = f" · {line(chain(document.heading, LINE))}" if document.heading else ""
-    place = f"{called(document.collection)} (id {called(shown or document.id)}{known})"
+    place = f"{called(document.collection)} (id {called(shown_id(document))}{about})"
     return f"{place}{part(document)}{title}"
 
 
+def shown_id(document: Document) -> str:
+    """The id of a text as all tools show and take it; that of its point if it is a part."""
+    return short_id(document.id) if document.chunks > 1 else document_id(document)
+
+
+def document_id(document: Document) -> str:
+    """The id of a whole document as all tools show and take it."""
+    return own_id(document.collection, document.head or document.id, document.document)
+
+
+def own_id(collection: str, point: PointId, document: str | None) -> str:
+    """The id that the caller gave, where it is short and surely finds the text again."""
+    if (
+        document
+        and len(document) <= SOURCE
+        and as_point_id(document) is None
+        and first_id(document) is None
+        and point_id(collection, document, 0) == point
+    ):
+        return document
+    return short_id(point)
+
+
 def origin(document: Document) -> str:
-    """The day of a text, and where it is from."""
-    day_and_source = (day(document), source(document))
-    return "".join(f", {called(each)}" for each in day_and_source if each)
+    """The day of a text, and where it is from, as far as its id does not tell it."""
+    known = (day(document), source(document))
+    return "".join(f", {called(one)}" for one in known if one and one != shown_id(document))
 
 
 def source(document: Document) -> str:
@@ -187,8 +215,8 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
     if len(first.text) > room:
         shown = [first._replace(text=first.text[:room], last=None)]
         notes.append(
-            f"id {first.id} is cut after {room:,} of {len(first.text):,} characters: qdrant-find"
-            " shows passages of the rest."
+            f"id {called(shown_id(first))} is cut after {room:,} of {len(first.text):,} characters:"
+            " qdrant-find shows passages of the rest."
         )
     left: list[Document] = []
     used = len(first.text)
@@ -213,7 +241,7 @@ def described(found: Sequence[Document], room: int) -> tuple[list[Document], lis
         if document.metadata and used <= room:
             used += len(compact(document.metadata))
         if document.unread or (document.metadata and shown and used > room):
-            left.append(line(str(document.id)))
+            left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
     names = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if left[NAMED:] else "")
@@ -257,8 +285,8 @@ def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
             following = sibling_id(one, middle)
             notes.append(
-                f"id {one.id} goes on behind part {one.last + 1} of {one.chunks}: read on with"
-                f" id {following} and neighbours={neighbours}."
+                f"id {short_id(one.id)} goes on behind part {one.last + 1} of {one.chunks}: read on"
+                f" with id {short_id(following)} and neighbours={neighbours}."
             )
     return notes
 
@@ -297,8 +325,9 @@ def stored(done: Stored) -> str:
     kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
-    where = f"in collection {called(done.collection)}{made}{parts}: id {called(done.document)}"
-    old = f" Superseded: id {called(asked_by(done.retired))}." if done.retired else ""
+    shown = own_id(done.collection, done.ids[0], done.document)
+    where = f"in collection {called(done.collection)}{made}{parts}: id {called(shown)}"
+    old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
     return f"{verb} {where}.{kept}{later}{old}{nearly(done)}"
 
 
@@ -308,7 +337,7 @@ def nearly(done: Stored) -> str:
         return ""
     known, cosine = done.near
     return (
-        f" Nearly repeats id {called(asked_by(known))} [{cosine:.2f}]: to retire that one, store"
+        f" Nearly repeats id {called(document_id(known))} [{cosine:.2f}]: to retire that one, store"
         " this again with that id as supersedes; to update it, with that id as id, and delete this"
         f" one.\n> {line(known.text)}"
     )

@@ -116,7 +116,8 @@ class Tools:
             names = every((await services.catalog.names())[:20]) or "none yet"
             raise RequestError(f"collection_name is required; there are: {names}.")
         if id is not None:
-            (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
+            with suppress(UnknownCollection):  # it may be a new one
+                (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)
         said = (metadata or {}).get("created_at")
