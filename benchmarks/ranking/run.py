@@ -1,11 +1,12 @@
-"""Is the ranking right across collections? nDCG@10 of the server's own pipeline.
+"""Is the ranking right across collections? nDCG@10 and recall of the server's own pipeline.
 
     python benchmarks/ranking/run.py DATA --model MODEL_FOLDER [--queries 100]
 
-DATA holds BEIR folders; each becomes a collection of the embedded engine. Four figures per set:
-together (each query searches all collections at once), apart (only its own), merged (one big
-collection, plain server-side RRF), round-robin (RRF per collection, merged by RRF score); and the
-same pipeline with one leg only, apart, so that the last line says what hybrid is worth.
+DATA holds BEIR folders; each becomes a collection of the embedded engine. Per set the nDCG@10 of
+four ways: together (each query searches all collections at once), apart (only its own), merged (one
+big collection, plain RRF), round-robin (RRF per collection, merged by RRF score); and of the same
+pipeline with one leg only, apart, so that the last line says what hybrid is worth. Behind it the
+means of all sets, of recall too.
 """
 
 import argparse
@@ -38,6 +39,11 @@ def ndcg(ranking: Ranking, grades: dict[str, int], depth: int = 10) -> float:
     ideal = sorted((2**grade - 1 for grade in grades.values()), reverse=True)[:depth]
     best = sum(gain / math.log2(place + 2) for place, gain in enumerate(ideal))
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains)) / best
+
+
+def recall(ranking: Ranking, grades: dict[str, int], depth: int) -> float:
+    """The share of the relevant documents that are among the first `depth`."""
+    return len(grades.keys() & set(ranking[:depth])) / len(grades)
 
 
 async def fill(services: Services, points: Points, corpus: Corpus, into: str, rows: np.ndarray):
@@ -82,18 +88,13 @@ class Search:
         return [result.document.document or "" for result in page.results]
 
     async def plain(self, query: str, target: Target) -> list[tuple[str, float]]:
-        """Server-side RRF as it comes (k=60), no calibration."""
-        pipeline = self.services.pipeline
+        """The engine's RRF as it comes (k=60), with its own idf and no calibration."""
         dense = await self.services.encoders.encode_query(target.dense.model, query)
         sparse = self.services.store.bm25.encode_query(query)
-        found = await pipeline.engine.candidates(
-            target,
-            LegQuery(list(dense) if target.dense else None, sparse if target.sparse else None),
-            depth=30,
-            condition=None,
-            with_payload=True,
+        (legs,) = await self.services.pipeline.engine.search(
+            [(target, LegQuery(list(dense), sparse))], depth=30, condition=None, with_payload=True
         )
-        return [(c.payload["doc"]["id"], c.rrf) for c in found]
+        return [(c.payload["doc"]["id"], c.rrf) for c in legs[0]]
 
     async def together(self, query: str, own: str) -> Ranking:
         return await self.pipeline(query, self.names)
@@ -121,17 +122,17 @@ class Search:
 
 async def measure(
     search: Callable[[str, str], Awaitable[Ranking]], corpora: Sequence[Corpus], most: int
-) -> list[float]:
-    """Mean nDCG@10 per corpus."""
+) -> np.ndarray:
+    """For each corpus the means of nDCG@10, recall@5 and recall@10."""
     means = []
     for corpus in corpora:
         scores = []
         for query, text in list(corpus.queries.items())[:most]:
             ranking = await search(text, corpus.name)
             grades = {f"{corpus.name}/{d}": g for d, g in corpus.judgements[query].items()}
-            scores.append(ndcg(ranking, grades))
-        means.append(float(np.mean(scores)))
-    return means
+            scores.append((ndcg(ranking, grades), *(recall(ranking, grades, n) for n in (5, 10))))
+        means.append(np.mean(scores, axis=0))
+    return np.array(means)
 
 
 def verdict(hybrid: np.ndarray, semantic: np.ndarray, keyword: np.ndarray) -> str:
@@ -171,15 +172,19 @@ async def main() -> None:
             "semantic, apart": search.semantic,
             "keyword, apart": search.keyword,
         }
-        print(f"{'nDCG@10':22}", *(f"{corpus.name:>10}" for corpus in corpora), "      mean")
+        print(
+            f"{'nDCG@10':22}",
+            *(f"{corpus.name:>10}" for corpus in corpora),
+            "      mean  recall@5 recall@10",
+        )
         means = {}
         for name, way in ways.items():
-            means[name] = own = await measure(way, corpora, arguments.queries)
-            print(f"{name:22}", *(f"{mean:10.3f}" for mean in [*own, np.mean(own)]), flush=True)
+            table = await measure(way, corpora, arguments.queries)
+            means[name] = table[:, 0]
+            figures = [*means[name], *table.mean(axis=0)]
+            print(f"{name:22}", *(f"{mean:10.3f}" for mean in figures), flush=True)
         await services.close()
-        print(
-            verdict(*(np.array(means[f"{name}apart"]) for name in ("", "semantic, ", "keyword, ")))
-        )
+        print(verdict(*(means[f"{name}apart"] for name in ("", "semantic, ", "keyword, "))))
 
 
 if __name__ == "__main__":
