@@ -9,6 +9,7 @@ from itertools import chain
 LONGEST = 64  # characters of a compound
 MOST = 200  # compounds of a text
 PIECES, PHRASES = 16, 3  # of a query; with more of them it is a text that was pasted
+WORDS = 32  # of a query; in a longer one quotation marks quote, and demand nothing
 
 _COMPOUND = re.compile(r"[^\W_]+(?:[-._/\\:,@#+~]+[^\W_]+)+")
 _TELLING = re.compile(r"[\d_/\\@]|[^\W_]{2}\.[^\W_]{2}")  # "1.2", "a/b", "renew.sh"; not "e.g"
@@ -56,7 +57,7 @@ class Exact:
     def of(cls, query: str) -> "Exact":
         """Those of a query; of a quoted phrase the compounds do not count again."""
         phrases = tuple(dict.fromkeys(filter(None, map(_words, _quoted(query)))))
-        if len(phrases) > PHRASES:
+        if len(phrases) > PHRASES or len(query.split()) > WORDS:
             phrases = ()
         rest = _TIME.sub(" ", (_QUOTED.sub(" ", query) if phrases else query).lower())
         pieces = dict.fromkeys(
