@@ -1,12 +1,14 @@
 """A page that an agent can afford."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
 from mcp_server_qdrant.tools import text as tool_text
-from mcp_server_qdrant.tools.page import PASSAGES, ROOM, concluded, fitted, tokens
+from mcp_server_qdrant.tools.output import find_output
+from mcp_server_qdrant.tools.page import DATA, PASSAGES, ROOM, concluded, fitted, tokens
 
 
 def result(number: int, passage: str) -> Result:
@@ -44,6 +46,22 @@ def test_a_page_has_room_for_a_few_passages_and_lines_for_others(passage):
     assert tokens(tool_text.page(shown, "minimal")) <= ROOM
     assert shown.more == 50 - len(shown.results) > 0
     assert shown.notes == [f"{shown.more} more with relevance 0.40 or better: raise limit."]
+
+
+def test_the_page_as_data_has_its_room_too_and_a_line_has_no_passage_there():
+    copies = [("notes", f"{number:08x}-0000-4000-8000-000000000000") for number in range(20)]
+    found = page(50, "word " * 12)
+    found = replace(found, results=[replace(one, also=copies) for one in found.results])
+
+    shown = concluded(fitted(found))
+    data = find_output(shown, "minimal")
+
+    assert tokens(json.dumps(data)) <= DATA * ROOM
+    assert len(data["results"]) == len(shown.results) < 50
+    assert ["text" in one for one in data["results"]] == [
+        bool(one.passage) for one in shown.results
+    ]
+    assert shown.more == 50 - len(shown.results)
 
 
 def test_what_fits_is_left_as_it_is():

@@ -2,14 +2,17 @@
 others on a line each, as many as have room.
 """
 
+import json
 import re
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import SearchPage
 from mcp_server_qdrant.core.find import MAX_LIMIT
 from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools.output import find_output
 
 ROOM = 560  # tokens of a page as counted here: models count up to 600
+DATA = 3  # times as much for the page as structured content, with its keys and whole ids
 PASSAGES = 5
 LAST_NOTE = 30  # tokens of the sentence on what is not shown
 _PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")
@@ -42,9 +45,16 @@ def fitted(page: SearchPage, room: int = ROOM) -> SearchPage:
                 break
         else:
             break
+    while len(results) > 1 and _data(replace(page, results=results)) > DATA * (ROOM - LAST_NOTE):
+        results.pop()
     left_out = [one.relevance for one in page.results[len(results) :]]
     least = min(filter(None, [*left_out, page.least]), default=None)
     return replace(page, results=results, more=page.more + len(left_out), least=least)
+
+
+def _data(page: SearchPage) -> int:
+    """The tokens of a page as structured content."""
+    return tokens(json.dumps(find_output(page, "minimal"), ensure_ascii=False))
 
 
 def concluded(page: SearchPage) -> SearchPage:
