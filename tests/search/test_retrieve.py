@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
-from mcp_server_qdrant.search.query import PAYLOADS_WITH_CANDIDATES, Plan, Retrieved
+from mcp_server_qdrant.search.query import FEW, Plan, Retrieved
 from mcp_server_qdrant.search.retrieve import retrieve
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -242,12 +242,12 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
     assert by_collection(retrieved)["south"][0] == "degraded"
 
 
-@pytest.mark.parametrize("count", [1, PAYLOADS_WITH_CANDIDATES, PAYLOADS_WITH_CANDIDATES + 1])
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
 async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_only(count):
     async with filled(*FIVE[:count]) as fixture:
         found = (await fixture.retrieve()).found
         candidates = [(one.target.collection, c) for one in found.values() for c in one.candidates]
-        with_payload = count <= PAYLOADS_WITH_CANDIDATES
+        with_payload = count <= FEW
 
         assert all((c.payload is not None) == with_payload for _, c in candidates)
 
@@ -290,9 +290,9 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
 def test_the_candidates_do_not_depend_on_the_limit_and_are_shared_by_many_collections():
     plans = [Plan.of(count, 5.0, None) for count in (1, 2, 3, 8, 16, 64)]
 
-    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 15, 8]
+    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 24, 24]
     assert {plan.pool for plan in plans} == {110}
-    assert plans[-1].deeper(None).depth == 32
+    assert plans[-1].deeper(None).depth == 96
 
 
 async def test_a_query_without_legs_asks_nothing():

@@ -248,7 +248,7 @@ class Pipeline:
             shown = {(hit.collection, hit.id) for hit in hits}
             # With the scores from before the steps of the page, which the candidates have too.
             comparable = [hit for hit in documents if (hit.collection, hit.id) in shown]
-            more = unfinished(found, comparable, query, self.texts)
+            more = unfinished(found, scored, comparable, query, self.texts)
             names = {part.collection for part in pool.replaced} - {t.collection for t in more}
             more += [found[name].target for name in sorted(names)]
         if pool.replaced:

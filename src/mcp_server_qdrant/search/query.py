@@ -22,13 +22,13 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import DenseShare
 
 # Beyond this many collections their payloads are fetched for the best hits only: one trip more
-# costs less than 30 payloads from each.
-PAYLOADS_WITH_CANDIDATES = 4
+# costs less than those of all candidates.
+FEW = 4
 
 # The same whatever the limit, so that a small one shows the first results of a large one.
 CANDIDATES = 240  # of all collections together
 DEPTH = 110  # of one collection at most
-SHALLOW = 8  # and at least
+SHALLOW = 24  # and at least
 POOL = 110  # of them with payloads
 DEEPER = 4
 LAST_SECONDS = 1.0
@@ -73,7 +73,7 @@ class Plan:
         again (`ranking.unfinished`).
         """
         depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
-        return cls(depth, POOL, deadline, condition, collections <= PAYLOADS_WITH_CANDIDATES)
+        return cls(depth, POOL, deadline, condition, collections <= FEW)
 
     def fusion(self, collection: str) -> tuple[float, float, float] | None:
         """The weights of the legs (dense, sparse, tags) there; None where all count alike."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, Target
-from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.query import FEW, Query
 from mcp_server_qdrant.search.steps.boost import boost
 from mcp_server_qdrant.search.steps.calibrate import calibrate, unseen
 from mcp_server_qdrant.search.steps.cut import cut
@@ -98,15 +98,23 @@ def rank(stage: Stage, hits: list[Hit], query: Query, texts: Texts) -> list[Hit]
 
 
 def unfinished(
-    found: Mapping[str, Found], shown: Sequence[Hit], query: Query, texts: Texts
+    found: Mapping[str, Found],
+    scored: Sequence[Hit],
+    shown: Sequence[Hit],
+    query: Query,
+    texts: Texts,
 ) -> list[Target]:
     """The targets that may have better candidates than some of the hits of the page.
 
     Such a target gave as many candidates as it was asked for, and what it did not give could rank
-    with those shown; or these are too few.
+    with those shown; or these are too few. Of many collections the bound would ask nearly all
+    again: there, even the lowest candidate has to rank with those shown.
     """
     cut = shown[query.limit - 1].score if len(shown) >= query.limit else 0.0
     full = {n: part for n, part in found.items() if len(part.candidates) >= query.plan.depth}
+    if len(found) > FEW:
+        lowest = {hit.collection: hit.score for hit in scored}
+        return [part.target for name, part in full.items() if lowest[name] >= cut]
     best = [unseen(p, query.terms, query.alpha, query.plan.fusion(n)) for n, p in full.items()]
     hits = rank("candidates", best, query, texts)
     return [full[hit.collection].target for hit in hits if hit.score >= cut]
