@@ -1,5 +1,6 @@
 """BEIR folders and their vectors, made once with the real model and kept on disk."""
 
+import argparse
 import asyncio
 import csv
 import hashlib
@@ -43,6 +44,18 @@ def read(folder: Path) -> Corpus:
         if row["_id"] in judgements
     }
     return Corpus(folder.name, documents, queries, judgements)
+
+
+def asked(about: str | None, **numbers: int) -> tuple[argparse.Namespace, list[Corpus]]:
+    """Arguments of a measurement, with these numbers, and the collections of its folder."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args()
+    return arguments, [read(one) for one in sorted(arguments.data.iterdir()) if one.is_dir()]
 
 
 def encoded(title: str, text: str) -> str:

@@ -8,13 +8,12 @@ its own collection among them and once without. AUROC: how often the best releva
 higher than another query's without it. Weak: the share of answers with the line that says so.
 """
 
-import argparse
 import asyncio
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, read, vectors
+from corpora import Corpus, asked, vectors
 from run import fill
 
 from mcp_server_qdrant.app.services import Services, open_services
@@ -44,13 +43,7 @@ def searched(corpora: list[Corpus], own: Corpus) -> list[str]:
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
-    parser.add_argument("--queries", type=int, default=200)
-    arguments = parser.parse_args()
-    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    arguments, corpora = asked(__doc__, queries=200)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
         services = await open_services(settings)

@@ -9,7 +9,6 @@ pipeline with one leg only, apart, so that the last line says what hybrid is wor
 means of all sets, of recall too.
 """
 
-import argparse
 import asyncio
 import math
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, read, vectors
+from corpora import Corpus, asked, vectors
 
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Target
@@ -147,13 +146,7 @@ def verdict(hybrid: np.ndarray, semantic: np.ndarray, keyword: np.ndarray) -> st
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
-    parser.add_argument("--queries", type=int, default=10_000)
-    arguments = parser.parse_args()
-    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    arguments, corpora = asked(__doc__, queries=10_000)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
         services = await open_services(settings)

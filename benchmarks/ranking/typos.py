@@ -8,7 +8,6 @@ misspelled like that, of 150 documents of each collection: a person looking for 
 know.
 """
 
-import argparse
 import asyncio
 import random
 import re
@@ -18,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from corpora import Corpus, read, vectors
+from corpora import Corpus, asked, vectors
 from run import fill, ndcg
 
 from mcp_server_qdrant.app.services import Services, open_services
@@ -176,14 +175,7 @@ async def compare(services: Services, corpora: Sequence[Corpus], most: int, seed
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
-    parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    arguments, corpora = asked(__doc__, queries=10_000, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",

@@ -9,7 +9,6 @@ tools make (`foreign`: BM25 of the text alone). Dense shares, fixed, and by size
 queries against the first line of its kind.
 """
 
-import argparse
 import asyncio
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import run
-from corpora import Corpus, read, vectors
+from corpora import Corpus, asked, vectors
 from qdrant_client import models
 from run import fill, ndcg
 from scipy.stats import ttest_rel
@@ -102,13 +101,7 @@ class Measure:
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path("build/bench/ranking"))
-    parser.add_argument("--queries", type=int, default=10_000)
-    arguments = parser.parse_args()
-    corpora = [read(folder) for folder in sorted(arguments.data.iterdir()) if folder.is_dir()]
+    arguments, corpora = asked(__doc__, queries=10_000)
     measure = Measure(corpora, arguments.queries)
     print(f"{'nDCG@10':46}", *(f"{name:>9}" for name in measure.names), "     mean")
     for foreign in (False, True):

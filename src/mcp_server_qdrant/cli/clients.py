@@ -46,7 +46,7 @@ class Client:
 
 def clients() -> dict[str, Client]:
     """The clients by the names that `init` knows them by, with their paths on this system."""
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is no home
+    home = _home()
 
     def folder(app: str) -> Path:
         return user_config_path(app, appauthor=False, roaming=True)
@@ -58,6 +58,10 @@ def clients() -> dict[str, Client]:
         "cursor": Client("Cursor", home / ".cursor" / "mcp.json"),
         "vscode": Client("VS Code", code / "mcp.json", "servers"),
     }
+
+
+def _home() -> Path:
+    return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is none
 
 
 def entries(client: Client, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
@@ -92,7 +96,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str
         done = subprocess.run(
             command(entry),
             env=env,
-            cwd=Path(os.path.expanduser("~")),  # noqa: PTH111
+            cwd=_home(),
             input=json.dumps(HELLO) + "\n",
             capture_output=True,
             encoding="utf-8",

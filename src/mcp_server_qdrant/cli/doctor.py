@@ -120,18 +120,21 @@ def _settings_fix(text: str, given: Given) -> str:
 
 def unset(name: str, given: Given) -> str:
     """The line that takes a setting away, wherever it comes from."""
-    from mcp_server_qdrant.settings.environment import ENVIRONMENT
-
-    origin = given[name][1] if name in given else ENVIRONMENT
-    return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
+    file = _file(name, given)
+    return f"Remove {name} from {file}" if file else f"unset {name}"
 
 
 def _set(name: str, value: str, given: Given) -> str:
+    line, file = f"{name}={shlex.quote(value)}", _file(name, given)
+    return f"Write {line} to {file}" if file else f"export {line}"
+
+
+def _file(name: str, given: Given) -> str | None:
+    """The file that sets a variable; None where the environment does, or nothing."""
     from mcp_server_qdrant.settings.environment import ENVIRONMENT
 
-    origin = given[name][1] if name in given else ENVIRONMENT
-    line = f"{name}={shlex.quote(value)}"
-    return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
+    _, origin = given.get(name, ("", ENVIRONMENT))
+    return None if origin == ENVIRONMENT else origin
 
 
 def _folders(settings: "Settings") -> Iterator[Finding]:

@@ -20,6 +20,10 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
+SUPERSEDED_KEY = "superseded_by"
+# What this server writes itself at the top of a payload; a field inside `metadata` is free.
+OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
+OURS |= {"created_at", "updated_at"}
 RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
 K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
@@ -117,6 +121,7 @@ class Markers(NamedTuple):
 
 
 NO_MARKERS = Markers((), {})
+ENGLISH = "english"  # the language of texts without markers
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,11 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
     return parsed
 
 
+def both(one: models.Filter, other: Any) -> models.Filter:
+    """A filter for points that meet both; `other` is a filter or None."""
+    return one if other is None else models.Filter(must=[one, other])
+
+
 def dated(
     where: models.Filter | None, period: Period | None, paths: Sequence[str]
 ) -> models.Filter | None:
@@ -52,7 +57,7 @@ def dated(
         return where
     limits = models.DatetimeRange(gte=period.since, lt=period.until)
     either = models.Filter(should=[models.FieldCondition(key=path, range=limits) for path in paths])
-    return models.Filter(must=[either, where]) if where else either
+    return both(either, where)
 
 
 def _check_size(raw: Any) -> None:

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period
 from mcp_server_qdrant.core.notation import time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.filters import bare, conditions, dated
+from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY
 
@@ -43,7 +43,7 @@ class Newest:
         condition = dated(where, period, target.dates or self._dates)
         if target.dates:
             if not self._asks_for_words(where):
-                condition = _both(condition, _FIRST)
+                condition = both(_FIRST, condition)
             return await self._ordered(target, condition, limit)
         return await self._scanned(target.collection, condition, limit, self._asks_for_words(where))
 
@@ -60,9 +60,10 @@ class Newest:
         found = self._timed(records)
         if len(found) < min(limit, counted.count):
             empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+            undated = models.Filter(must=[empty])
             more, _ = await self._client.scroll(
                 name,
-                _both(condition, empty),
+                both(undated, condition),
                 limit=limit - len(found),
                 with_payload=list(self._dates),
             )
@@ -102,8 +103,3 @@ class Newest:
 def _further(record: Any) -> bool:
     doc = (record.payload or {}).get("doc")
     return isinstance(doc, dict) and bool(doc.get("chunk"))
-
-
-def _both(where: models.Filter | None, condition: Any) -> models.Filter:
-    """The filter and one more condition."""
-    return models.Filter(must=[where, condition] if where else [condition])

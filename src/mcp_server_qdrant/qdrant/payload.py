@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.core.datatypes import OURS, SUPERSEDED_KEY, Document, Payload, PointId
 from mcp_server_qdrant.core.notation import (
     Identify,
     is_part_number,
@@ -13,10 +13,6 @@ from mcp_server_qdrant.core.notation import (
     uuid_text,
 )
 
-SUPERSEDED_KEY = "superseded_by"
-OURS = frozenset(
-    {"document", "metadata", "title", "source", "tags", "created_at", "updated_at", "doc"}
-) | {SUPERSEDED_KEY}
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"

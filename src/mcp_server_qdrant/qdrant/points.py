@@ -7,7 +7,13 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import (
+    SPARSE_NAME,
+    SUPERSEDED_KEY,
+    Document,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
@@ -21,7 +27,6 @@ from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     PENDING_KEY,
     SOURCE_KEY,
-    SUPERSEDED_KEY,
     WRITING_KEY,
     paths,
     read,

@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.filters import dated, parse
+from mcp_server_qdrant.qdrant.filters import both, dated, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
@@ -265,7 +265,7 @@ def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -
             for key in keys
         ]
     )
-    return models.Filter(must=[either, condition]) if condition else either
+    return both(either, condition)
 
 
 def by_leg(

@@ -85,7 +85,6 @@ class Lister:
             if (name, point) in payloads
         ]
         if full:
-            whole = await completed(self.engine, found, hits, seconds)
-            hits = [h._replace(payload=whole.get((h.collection, h.id), h.payload)) for h in hits]
+            hits = await completed(self.engine, found, hits, hits, seconds)
         hits.sort(key=lambda hit: self.texts.document(hit).superseded_by is not None)
         return hits, late

@@ -115,11 +115,15 @@ def _compared(hit: Hit) -> bool | None:
 
 
 async def completed(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
-) -> dict[Place, Payload]:
-    """The whole payloads of hits that have a part of theirs; fewer where the engine fails."""
+    engine: Engine,
+    found: Mapping[str, Found],
+    hits: Sequence[Hit],
+    needy: Sequence[Hit],
+    deadline: float,
+) -> list[Hit]:
+    """The hits; needy ones of which a part was read have their whole payload, if it can be had."""
     wanted: dict[str, list[PointId]] = {}
-    for hit in hits:
+    for hit in needy:
         if PARTIAL in (hit.payload or {}):
             wanted.setdefault(hit.collection, []).append(hit.id)
     payloads: dict[Place, Payload] = {}
@@ -127,4 +131,8 @@ async def completed(
         for name, ids in wanted.items():
             whole = await engine.whole(found[name].target, ids)
             payloads |= {(name, point): payload for point, payload in whole.items()}
-    return payloads
+    if not payloads:
+        return list(hits)
+    return [
+        hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
+    ]

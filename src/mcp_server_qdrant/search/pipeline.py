@@ -55,6 +55,10 @@ class Limits:
     results: int = 10
     deadline: float = 8.0
 
+    def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
+        """The results of a request over these collections."""
+        return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
+
 
 def this_hour() -> datetime:
     """The present to the hour: a request repeated at once gets the same answer, to the last bit."""
@@ -109,7 +113,7 @@ class Pipeline:
         """The newest texts, where nothing is asked of what they say."""
         period, limits = period_of(request, self.now()), self.limits
         targets = await self.resolve(request.collections)
-        limit = request.limit or limits.results * min(len(targets) or 1, MOST_TIMES)
+        limit = limits.shown(request, targets)
         lister = Lister(self.engine, self.newest, self.texts)
         found = await lister.listing(targets, request, period, limit, limits.deadline)
         if request.query_filter and not found.documents:
@@ -129,7 +133,7 @@ class Pipeline:
         points = sum(t.points for t in targets if t.dense or t.sparse)
         alpha = self.rules.adaptive.at(points) if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
-        limit = request.limit or limits.results * min(len(targets) or 1, MOST_TIMES)
+        limit = limits.shown(request, targets)
         boosted = request.algorithm in ("hybrid", "fuzzy")
         boosted = boosted or "fuzzy_boost" in request.model_fields_set
         request = request.over(self.preferences)
@@ -282,13 +286,8 @@ class Pipeline:
         shown = ranked.hits[: query.limit]
         needy = [hit for hit in shown if full or self.texts.document(hit).textless]
         seconds = max(query.left(), LAST_SECONDS)
-        whole = await completed(self.engine, ranked.retrieved.found, needy, seconds)
-        if not whole:
-            return ranked
-        hits = [
-            hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload))
-            for hit in ranked.hits
-        ]
+        found = ranked.retrieved.found
+        hits = await completed(self.engine, found, ranked.hits, needy, seconds)
         return replace(ranked, hits=hits)
 
     async def _doubt(

@@ -150,7 +150,10 @@ def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
     Raises ConfigError where the file cannot be used.
     """
-    file = settings_file(env_file)
+    return _given(settings_file(env_file))
+
+
+def _given(file: Path | None) -> dict[str, tuple[str, str]]:
     written = dotenv_values(file, encoding="utf-8") if file else {}
     found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
     found |= {name.upper(): (value, ENVIRONMENT) for name, value in os.environ.items() if value}
@@ -191,7 +194,7 @@ def load(
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        for sentence in former(given(env_file).keys()):
+        for sentence in former(_given(file).keys()):
             tell(sentence)
         settings = Settings(_env_file=file, **(first or {}))
     except ValidationError as error:

@@ -5,30 +5,17 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
 
+from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.values import Url
 
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
-# What this server writes itself; a field inside `metadata` is free.
-_TAKEN = frozenset(
-    {
-        "document",
-        "metadata",
-        "title",
-        "source",
-        "tags",
-        "created_at",
-        "updated_at",
-        "doc",
-        "superseded_by",
-    }
-)
 
 
 def _free_field(value: str) -> str:
     if not _PATH.fullmatch(value):
         raise ValueError("must be a payload key such as tenant or metadata.tenant")
-    if value in _TAKEN or value.startswith("doc."):
+    if value in OURS or value.startswith("doc."):
         raise ValueError("is a field that this server writes; choose another")
     return value
 

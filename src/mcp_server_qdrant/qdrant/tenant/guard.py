@@ -90,11 +90,6 @@ def check_key(key: str, hidden: Iterable[str]) -> None:
             raise InvalidFilter(f"query_filter may not ask about the field {kept!r}.")
 
 
-def both(guard: models.Filter, where: Any) -> models.Filter:
-    """A filter for points that meet both; `where` is a filter or None."""
-    return guard if where is None else models.Filter(must=[guard, where])
-
-
 def keys(where: Mapping[str, Any]) -> Iterator[str]:
     """The payload keys that a filter in REST form asks about, without brackets and quotes."""
     for inside, condition in conditions(where):

@@ -20,7 +20,8 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant, both, check_key
+from mcp_server_qdrant.qdrant.filters import both
+from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0

@@ -7,8 +7,9 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, RequestError
 from mcp_server_qdrant.core.notation import part_id, point_ids_of
+from mcp_server_qdrant.qdrant.filters import both
 from mcp_server_qdrant.qdrant.payload import head_of
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant, at, both
+from mcp_server_qdrant.qdrant.tenant.guard import Tenant, at
 from mcp_server_qdrant.qdrant.tenant.reads import TenantClient
 
 

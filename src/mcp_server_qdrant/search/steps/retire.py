@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from mcp_server_qdrant.core.datatypes import Hit, by_score
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Hit, by_score
 
-KEY = "superseded_by"  # in the payload
 FACTOR = 0.01
 
 
@@ -16,4 +15,4 @@ def retire(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _marked(hit: Hit) -> bool:
-    return bool((hit.payload or {}).get(KEY))
+    return bool((hit.payload or {}).get(SUPERSEDED_KEY))

@@ -12,14 +12,13 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
+from mcp_server_qdrant.core.datatypes import ENGLISH, Correction, Target, Terms
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
 
 SHORTEST = 5
 CORRECTED_WORDS = 8
 EXPANDED_WORDS = 12
-ENGLISH = "english"
 VARIANTS = 3
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
