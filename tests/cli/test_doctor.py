@@ -226,7 +226,8 @@ def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(pers
 
     done = person.run("init", "--client", client, "--folder", str(notes), "--yes")
     assert done.exit_code == 0, done.stderr
-    assert "- notes: Bread" in done.stdout
+    assert "- notes: Bread\n  " in done.stdout
+    assert "It needs 72 % water." in done.stdout
     assert "s3cret" not in done.stdout
     status, problems = person.doctor()
     assert (status, problems) == (0, [])

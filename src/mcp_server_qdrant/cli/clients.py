@@ -15,7 +15,7 @@ from platformdirs import user_config_path
 
 from mcp_server_qdrant.core.errors import ConfigError
 
-OURS = re.compile("mcp[-_]server[-_]qdrant")
+OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 30.0  # for a server's first answer
 HELLO = {
     "jsonrpc": "2.0",

@@ -194,10 +194,16 @@ async def _first_search(settings: "Settings") -> None:
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {len(page.results)} results.")
         for hit in page.results:
-            about = hit.document.title or hit.document.text
-            click.echo(f"- {hit.document.collection}: {' '.join(about.split())[:70]}")
+            click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
+            click.echo(f"  {_line(hit.passage, 200)}")
     finally:
         await services.close()
+
+
+def _line(text: str, room: int) -> str:
+    """The beginning of a text in one line that a terminal can show."""
+    shown = "".join(one if one.isprintable() else " " for one in text)
+    return " ".join(shown.split())[:room]
 
 
 def _query(settings: "Settings") -> str:

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.telemetry import Phase, request_id
 
 NAME = "mcp_server_qdrant"
 FLUSH_MILLISECONDS = 2000
-MISSING = "OTEL_TRACES_EXPORTER needs OpenTelemetry's SDK: install mcp-server-qdrant[otel]."
+MISSING = "OTEL_TRACES_EXPORTER needs OpenTelemetry's SDK: install qdrant-collections-mcp[otel]."
 UNKNOWN = "OTEL_TRACES_EXPORTER names an exporter that is not installed."
 
 

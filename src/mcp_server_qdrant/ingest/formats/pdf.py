@@ -8,7 +8,7 @@ from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import SURROGATE
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, Patience
 
-MISSING = "needs the extra `pdf`: install mcp-server-qdrant[pdf]"
+MISSING = "needs the extra `pdf`: install qdrant-collections-mcp[pdf]"
 GAP = "\n\n"
 SECONDS = 600
 
