@@ -10,6 +10,7 @@ COMMANDS = {
     "": [],
     "accept-loss": ["notes"],
     "copy": ["notes", "--to", "/nowhere"],
+    "describe": ["notes", "Letters"],
     "doctor": [],
     "eval": ["--queries", "queries.json"],
     "init": ["--client", "cursor", "--yes"],

@@ -209,7 +209,11 @@ def test_the_allow_list_holds_for_commands_too(env, official):
 
 def test_read_only_holds_for_commands_too(env, official):
     env |= {"QDRANT_READ_ONLY": "true"}
-    for arguments in (("upgrade", "notes"), ("copy", "notes", "--from", str(official))):
+    for arguments in (
+        ("upgrade", "notes"),
+        ("describe", "notes", "Letters"),
+        ("copy", "notes", "--from", str(official)),
+    ):
         code, out, err = run(env, *arguments)
         assert (code, out) == (2, "")
         assert "QDRANT_READ_ONLY is set" in err

@@ -75,7 +75,7 @@ async def test_arguments_are_snake_case_and_limited():
         "create",
     }
     assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name"}
-    assert tools["qdrant-collections"] == {}
+    assert set(tools["qdrant-collections"]) == {"pattern", "after"}
     assert set(tools["qdrant-delete"]) == {
         "ids",
         "query_filter",

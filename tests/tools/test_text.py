@@ -145,17 +145,17 @@ def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
 
 @given(
     st.lists(
-        st.builds(CollectionInfo, names, st.just(3), st.just(()), texts, texts, texts),
+        st.builds(CollectionInfo, names, st.just(3), st.just(()), texts, texts, texts, texts),
         unique_by=lambda info: info.name,
         max_size=3,
     ),
     st.dictionaries(names, texts, max_size=2),
 )
 def test_no_name_makes_a_collection(infos, syncs):
-    text = tool_text.collections(infos, syncs)
+    lines = [tool_text.collection(info, brief=len(syncs) > 1) for info in infos]
+    text = tool_text.collections(lines, syncs)
 
-    told = [info.name for info in infos]
-    told += [name for name in syncs if name not in told]
+    told = [*(info.name for info in infos), *syncs]
     assert [name for (name,) in answers.of(text, "listed")] == told
     assert {line.kind for line in answers.read(text)} <= {"listed", "sentence"}
 

@@ -13,7 +13,9 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.settings.filter import FilterableField
+from mcp_server_qdrant.tools.page import tokens
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -761,6 +763,35 @@ async def test_collections_are_listed_with_what_can_be_searched():
     assert by_name["keywords"]["note"] == "keywords only: it has no dense vector"
     assert "keywords: 1 point, bm25 (keywords only: it has no dense vector)" in said(result)
     assert "small: 0 points, not searchable (its dense vectors do not fit" in said(result)
+
+
+async def test_many_collections_come_by_the_page_with_what_each_is_about():
+    async with memory_engine() as engine, memory_server(engine=engine) as client:
+        for number in range(70):
+            await foreign(engine, f"letters-{number:03}", {}, sparse={"bm25": IDF})
+        await foreign(engine, "soups", {}, sparse={"bm25": IDF})
+        await Bulk(engine, ()).describe("soups", "Soups\nof all kinds")
+        pages, after = [], None
+        while after is None or pages[-1].structured_content.get("notes"):
+            pages.append(await client.call_tool("qdrant-collections", {"after": after}))
+            after = pages[-1].structured_content["collections"][-1]["name"]
+        chosen = await client.call_tool("qdrant-collections", {"pattern": "OUP"})
+        globbed = await client.call_tool("qdrant-collections", {"pattern": "letters-00?"})
+        nothing = await client.call_tool("qdrant-collections", {"pattern": "x*"})
+
+    names = [one["name"] for page in pages for one in page.structured_content["collections"]]
+    assert names == [*(f"letters-{number:03}" for number in range(70)), "soups"]
+    first = pages[0].structured_content["collections"][-1]["name"]
+    assert len(pages) == 2
+    assert said(pages[0]).endswith(
+        f" of 71 collections: go on with after={first}, or give a pattern."
+    )
+    assert all(tokens(said(page)) <= 800 for page in pages)
+    assert "- soups: 0 points; about: Soups of all kinds (keywords only" in said(pages[1])
+    assert said(chosen).startswith("- soups: 0 points, bm25")
+    assert chosen.structured_content["collections"][0]["description"] == "Soups\nof all kinds"
+    assert len(globbed.structured_content["collections"]) == 10
+    assert said(nothing) == "Note: No collection matches 'x*'."
 
 
 FIELDS = (

@@ -18,7 +18,7 @@ from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.ingest import ingest, sync
 from mcp_server_qdrant.cli.init import init
 from mcp_server_qdrant.cli.token import token
-from mcp_server_qdrant.cli.upkeep import accept_loss, copy, upgrade
+from mcp_server_qdrant.cli.upkeep import accept_loss, copy, describe, upgrade
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.start import Transport
@@ -85,5 +85,5 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
         os._exit(0)
 
 
-for command in (init, doctor, evaluate, ingest, sync, token, upgrade, copy, accept_loss):
+for command in (init, doctor, evaluate, ingest, sync, token, upgrade, copy, describe, accept_loss):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""The commands `upgrade`, `copy` and `accept-loss`: whole collections, while they are used."""
+"""The commands `upgrade`, `copy`, `describe` and `accept-loss`: collections while they are used."""
 
 import asyncio
 import logging
@@ -67,6 +67,15 @@ def accept_loss(collections: Sequence[str]) -> None:
     data any more is forgotten.
     """
     _run(lambda settings: _accept_loss(settings, collections))
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("text")
+@frame.env_file
+def describe(collection: str, text: str) -> None:
+    """Say what a collection is about, so that agents can choose; an empty text takes it back."""
+    _run(lambda settings: _describe(settings, collection, text))
 
 
 def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
@@ -177,6 +186,19 @@ async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> None
             return upkeep_text.accepted(name, *await engine.accept_loss(name))
 
         await _each(collections, settings, engine.names, accepted)
+
+
+async def _describe(settings: "Settings", collection: str, text: str) -> None:
+    from mcp_server_qdrant.app import upkeep
+
+    upkeep.check_writable(settings)
+    async with upkeep.engine(None, settings) as engine:
+
+        async def described(name: str) -> str:
+            await engine.describe(name, text.strip())
+            return f"{called(name)}: {'described' if text.strip() else 'its description is gone'}."
+
+        await _each([collection], settings, engine.names, described)
 
 
 class Progress:

@@ -395,3 +395,4 @@ class CollectionInfo:
     model: str | None
     updated_at: str | None = None
     note: str | None = None
+    description: str | None = None

@@ -177,6 +177,10 @@ class Bulk:
         """Write down where the collection comes from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
 
+    async def describe(self, name: str, text: str) -> None:
+        """Write down what the collection is about; "" takes that back."""
+        await self._describe(name, {marks.DESCRIPTION_KEY: text})
+
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
         await self._client.update_collection(name, metadata={**known, **more})

@@ -16,13 +16,14 @@ from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
-from mcp_server_qdrant.core.dates import DATES, LATEST
+from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
-from mcp_server_qdrant.core.notation import listed_in, moment
+from mcp_server_qdrant.core.notation import listed_in
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import dated_paths, dense_vectors, mismatch, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
+from mcp_server_qdrant.qdrant.newest import UPDATED_KEY, last_update
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 
 NAMES_SECONDS = 2.0
@@ -31,7 +32,6 @@ FAILED_SECONDS = 5.0
 LOOK_UP_SECONDS = 3.0
 NEAR = 0.7
 NEAR_NAMES = 3
-UPDATED_KEY = "updated_at"
 
 logger = logging.getLogger(__name__)
 
@@ -317,14 +317,22 @@ class Catalog:
         entry = self._entries.get(name)
         return entry.info.payload_schema if entry is not None and _ours(entry) else None
 
-    async def describe(self) -> list[CollectionInfo]:
-        """Every visible collection as a person wants to see it; at most two seconds old."""
+    async def matching(self, pattern: str | None) -> list[str]:
+        """The visible names that a glob matches, or that contain the text; None: all of them."""
+        glob = (pattern or "*").casefold()
+        glob = glob if is_glob(glob) else f"*{glob}*"
+        return [name for name in await self.names() if fnmatchcase(name.casefold(), glob)]
+
+    async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
+        """These collections, or all, as a person wants to see them; at most two seconds old."""
         before = self._clock() - NAMES_SECONDS
-        old = [name for name, entry in self._entries.items() if entry.looked_up <= before]
+        wanted = await self.names() if names is None else names
+        known = {name: self._entries[name] for name in wanted if name in self._entries}
+        old = [name for name, entry in known.items() if entry.looked_up <= before]
         if old:
             await asyncio.wait(map(self._looking_up, old), timeout=LOOK_UP_SECONDS)
-        targets = await self.resolve(["*"])
-        return list(await asyncio.gather(*map(self._describe, targets)))
+        targets = await asyncio.gather(*map(self._unless_gone, wanted))
+        return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
 
     async def _describe(self, target: Target) -> CollectionInfo:
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
@@ -338,6 +346,7 @@ class Catalog:
             model=target.dense.model if target.dense else None,
             updated_at=updated_at,
             note=self._note(target),
+            description=self._description(target.collection),
         )
 
     async def _points(self, target: Target) -> int:
@@ -357,22 +366,13 @@ class Catalog:
             return target.note
         return marks.damage(entry.info) or target.note or marks.imported(entry.info.config.metadata)
 
+    def _description(self, name: str) -> str | None:
+        entry = self._entries.get(name)
+        return marks.description(entry.info.config.metadata) if entry else None
+
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
-        entry = self._entries.get(name)
-        if entry is None or UPDATED_KEY not in entry.info.payload_schema:
-            return None
-        newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC, start_from=LATEST)
-        try:
-            records, _ = await self._client.scroll(
-                name, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
-            )
-        except QdrantMcpError:
-            return None
-        found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
-        values = found if isinstance(found, list) else [found]
-        times = {when: str(value) for value in values if (when := moment(value))}
-        return times[max(times)] if times else None
+        return await last_update(self._client, name) if self.indexed(name, UPDATED_KEY) else None
 
     async def close(self) -> None:
         """Stop looking things up."""

@@ -14,6 +14,7 @@ from qdrant_client import models
 FILLING_KEY = "filling"
 VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
+DESCRIPTION_KEY = "description"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
 _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
@@ -28,6 +29,12 @@ def imported(metadata: Mapping[str, Any] | None) -> str | None:
     """An import's note on where the collection comes from."""
     note = (metadata or {}).get(IMPORTED_KEY)
     return note if isinstance(note, str) else None
+
+
+def description(metadata: Mapping[str, Any] | None) -> str | None:
+    """The contents of the collection in its owner's words."""
+    said = (metadata or {}).get(DESCRIPTION_KEY)
+    return said if isinstance(said, str) and said.strip() else None
 
 
 def damage(info: models.CollectionInfo) -> str | None:

@@ -11,7 +11,8 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period
-from mcp_server_qdrant.core.notation import time_of
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
@@ -19,6 +20,7 @@ from mcp_server_qdrant.qdrant.payload import CHUNK_KEY
 
 SCANNED = 2_000  # points of a collection that has no index of dates
 PAGE = 500
+UPDATED_KEY = "updated_at"
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 
 
@@ -103,3 +105,18 @@ class Newest:
 def _further(record: Any) -> bool:
     doc = (record.payload or {}).get("doc")
     return isinstance(doc, dict) and bool(doc.get("chunk"))
+
+
+async def last_update(client: AsyncQdrantBase, collection: str) -> str | None:
+    """When the newest point of a collection with an index of that date was written."""
+    newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC, start_from=LATEST)
+    try:
+        records, _ = await client.scroll(
+            collection, limit=1, order_by=newest, with_payload=[UPDATED_KEY]
+        )
+    except QdrantMcpError:
+        return None
+    found = (records[0].payload or {}).get(UPDATED_KEY) if records else None
+    values = found if isinstance(found, list) else [found]
+    times = {when: str(value) for value in values if (when := moment(value))}
+    return times[max(times)] if times else None

@@ -121,6 +121,7 @@ def collection(
     """
     values = {
         "name": info.name,
+        "description": info.description,
         "points": info.points,
         "legs": list(info.legs),
         "model": info.model,

@@ -4,15 +4,17 @@ others on a line each, as many as have room.
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.datatypes import CollectionInfo, SearchPage
 from mcp_server_qdrant.core.find import MAX_LIMIT
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.output import find_output
 
 ROOM = 560  # tokens of a page as counted here: models count up to 600
 DATA = 3  # times as much for the page as structured content, with its keys and whole ids
+LIST_ROOM = 740  # of a list of collections
 PASSAGES = 5
 LAST_NOTE = 30  # tokens of the sentence on what is not shown
 _PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")
@@ -65,3 +67,17 @@ def concluded(page: SearchPage) -> SearchPage:
     how = ": raise limit" if len(page.results) < MAX_LIMIT else ""
     said = f"{page.more} more{least}{how}."
     return replace(page, notes=[*page.notes, said])
+
+
+def listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
+    """The collections by line, in full where all of them fit, else as many in brief as do."""
+    full = [tool_text.collection(info, syncs.get(info.name)) for info in infos]
+    if sum(tokens(one) + 1 for one in full) <= LIST_ROOM:
+        return full
+    lines, room = list[str](), LIST_ROOM
+    for info in infos:
+        lines.append(tool_text.collection(info, brief=True))
+        room -= tokens(lines[-1]) + 1
+        if room < 0:
+            break
+    return lines[:-1] if room < 0 and len(lines) > 1 else lines

@@ -67,9 +67,8 @@ class _Collections:
 
     async def one(self, name: str) -> str:
         """One collection: points, model, what can be searched."""
-        for info in await self._infos():
-            if info.name == name:
-                return _json(collection(info))
+        for info in await self._infos(name):
+            return _json(collection(info))
         raise ResourceNotFoundError(f"There is no collection {name!r}.")
 
     async def complete(
@@ -92,9 +91,12 @@ class _Collections:
             has_more=len(matching) > MAX_COMPLETIONS,
         )
 
-    async def _infos(self) -> list[CollectionInfo]:
+    async def _infos(self, name: str | None = None) -> list[CollectionInfo]:
         try:
-            return await (await self._services()).catalog.describe()
+            catalog = (await self._services()).catalog
+            if name is None:
+                return await catalog.describe()
+            return await catalog.describe([name] if await catalog.exists(name) else [])
         except QdrantMcpError as error:
             raise ResourceError(str(error)) from error
 

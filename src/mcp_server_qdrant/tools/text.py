@@ -38,6 +38,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.writes import Stored
 
 SYNC_LINE = 400
+ABOUT = 100  # characters of a collection's description
 SOURCE = 60  # characters, the last ones
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 NAMED = 3
@@ -343,29 +344,24 @@ def nearly(done: Stored) -> str:
     )
 
 
-def collections(
-    found: Sequence[CollectionInfo], syncs: Mapping[str, str], faults: Sequence[str] = ()
-) -> str:
-    """One line per collection, per one that is not there yet but is to be filled, and per fault."""
-    named = {info.name for info in found}
-    lines = [_collection(info, syncs.get(info.name)) for info in found]
-    lines += [
-        f"- {called(name)}: {line(sync, SYNC_LINE)}"
-        for name, sync in syncs.items()
-        if name not in named
-    ]
-    lines = lines or ["There is no collection yet."]
-    return "\n".join([*lines, *(f"Note: {fault}." for fault in faults)])
+def collections(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
+    """The collections by line, those not there yet that are to be filled, and notes."""
+    coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
+    return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
 
 
-def _collection(info: CollectionInfo, sync: str | None) -> str:
+def collection(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
+    """One collection; `brief`: its size, contents and faults alone."""
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {line(info.model)}" if info.model else ""
     fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
     note = f" ({line(info.note, None)})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
     points = "1 point" if info.points == 1 else f"{info.points} points"
-    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{note}{kept}"
+    about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
+    if brief:
+        return f"- {called(info.name)}: {points}{about}{note}"
+    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{note}{kept}{about}"
 
 
 def compact(value: Mapping[str, Any]) -> str:

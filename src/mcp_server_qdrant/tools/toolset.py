@@ -1,5 +1,6 @@
 """The tools: names, descriptions, parameters and results."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,11 +26,12 @@ from mcp_server_qdrant.tools.delete import (
 )
 from mcp_server_qdrant.tools.fields import UNLISTED, FieldParameter, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.page import concluded, fitted
+from mcp_server_qdrant.tools.page import concluded, fitted, listed
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
 MAX_TEXT = 2_000_000
+MAX_LISTED = 80  # collections that are looked at for a list
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
@@ -53,6 +55,8 @@ Ids = Annotated[
     Field(min_length=1, max_length=MAX_IDS, description="Found ids, or your own"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
+Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
+After = Annotated[Word | None, Field(description="The last name of the page before")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -159,20 +163,31 @@ class Tools:
         structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
-    async def collections(self) -> CallToolResult:
-        """The collections that can be searched."""
+    async def collections(self, pattern: Pattern = None, after: After = None) -> CallToolResult:
+        """The collections that can be searched, as many as an agent can afford to read."""
         services = await self._services()
-        background = services.background
+        background, catalog = services.background, services.catalog
         syncs, dead = background.status(), background.dead_letters()
-        infos = await services.catalog.describe()
+        names = await catalog.matching(pattern)
+        first = bisect_right(names, after) if after else 0
+        infos = await catalog.describe(names[first : first + MAX_LISTED])
+        lines = listed(infos, syncs)
+        infos = infos[: len(lines)]
+        coming = {} if pattern or after else {n: s for n, s in syncs.items() if n not in names}
+        notes = [f"{fault}." for fault in services.faults()]
+        if infos and names[-1] != infos[-1].name:
+            shown, last = f"{len(infos)} of {len(names):,} collections", called(infos[-1].name)
+            notes.append(f"{shown}: go on with after={last}, or give a pattern.")
+        if pattern and not names:
+            notes.append(f"No collection matches {called(pattern)}.")
         described = [
             tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
             for info in infos
         ]
         structured: dict[str, Any] = {"collections": described}
-        if faults := services.faults():
-            structured["notes"] = list(faults)
-        return answer(tool_text.collections(infos, syncs, faults), structured)
+        if notes:
+            structured["notes"] = notes
+        return answer(tool_text.collections(lines, coming, notes), structured)
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
