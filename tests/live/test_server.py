@@ -31,9 +31,7 @@ pytestmark = pytest.mark.skipif(URL is None, reason="QDRANT_TEST_URL names no Qd
 async def on_server(*, grpc: bool) -> AsyncIterator[tuple[Services, str]]:
     """Services on the server, and a prefix for collections that are removed afterwards."""
     settings = Settings(qdrant_url=URL, cluster={"grpc": grpc}, qdrant_api_key=None)
-    client = await open_client(
-        url=URL, prefer_grpc=grpc, local_path=settings.local_path, timeout=10
-    )
+    client = await open_client(url=URL, grpc=grpc, local_path=settings.local_path, timeout=10)
     encoder = FakeEncoder()
     services = wire(settings, client, Registry(encoder, lambda _: encoder))
     prefix = f"mcp-test-{uuid.uuid4().hex[:8]}-"

@@ -277,7 +277,7 @@ async def test_a_server_of_another_age_is_one_warning_and_works(server, caplog, 
     async with opened(server) as client:
         await made(client)
         assert (await client.count("notes")).count == 0
-        await client._comparing
+        await client._meeting
         await client.count("notes")
 
     assert [(r.levelno, version in r.getMessage()) for r in caplog.records] == (

@@ -162,5 +162,5 @@ def cluster(settings: Settings) -> Cluster:
     return Cluster(
         timeout=settings.qdrant_timeout,
         share=SHARE,
-        **settings.cluster.model_dump(exclude={"grpc"}),
+        **settings.cluster.model_dump(exclude={"grpc", "grpc_port"}),
     )

@@ -72,6 +72,11 @@ class Services:
         """The services that the caller may use: these."""
         return self
 
+    @property
+    def line(self) -> str:
+        """The way to a server, as a phrase."""
+        return self.shared.line
+
     def record(self, recorder: Recorder) -> None:
         """Tell `recorder` how searches go."""
         self.pipeline.recorder = recorder

@@ -110,7 +110,8 @@ async def own_client(
     return await open_client(
         url=settings.qdrant_url,
         api_key=revealed(settings.qdrant_api_key),
-        prefer_grpc=settings.cluster.grpc,
+        grpc=settings.cluster.grpc,
+        grpc_port=settings.cluster.grpc_port,
         local_path=settings.local_path,
         timeout=timeout,
         inference=inference_headers(settings),
@@ -129,7 +130,8 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
     return await open_client(
         url=where,
         api_key=revealed(settings.qdrant_other_api_key),
-        prefer_grpc=settings.cluster.grpc,
+        grpc=settings.cluster.grpc,
+        grpc_port=settings.cluster.grpc_port,
         local_path=Path(where),
         timeout=PATIENCE,
     )

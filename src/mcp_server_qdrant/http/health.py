@@ -70,7 +70,7 @@ class Health:
             return Part("down", "The engine does not answer in time.")
         except QdrantMcpError as error:
             return Part("down", str(error))
-        return Part("up", "The engine answers.")
+        return Part("up", f"The engine answers{services.line}.")
 
 
 def opened(opening: "asyncio.Task[Any]") -> Any:

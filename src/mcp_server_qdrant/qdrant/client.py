@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Literal
 from urllib.parse import urlsplit
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -30,7 +31,8 @@ async def open_client(
     *,
     url: str | None,
     api_key: str | None = None,
-    prefer_grpc: bool = False,
+    grpc: bool | Literal["auto"] = "auto",
+    grpc_port: int | None = None,
     local_path: Path,
     timeout: float,
     inference: Mapping[str, str] | None = None,
@@ -53,9 +55,10 @@ async def open_client(
         with without("fastembed"):
             return RemoteClient(
                 cluster or Cluster(timeout),
+                grpc,
+                grpc_port,
                 url=url.rstrip("/"),
                 api_key=api_key,
-                prefer_grpc=prefer_grpc,
                 timeout=max(1, round(timeout)),
                 check_compatibility=False,
                 cloud_inference=inference is not None,  # else qdrant-client would encode texts here

@@ -4,16 +4,19 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from typing import Any, Literal
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
-import grpc
+from grpc import StatusCode
+from grpc.aio import AioRpcError
 from qdrant_client import models
 from qdrant_client.common.version_check import is_compatible
+from qdrant_client.grpc import HealthCheckRequest
 from qdrant_client.http.exceptions import ResponseHandlingException
 from typing_extensions import override
 
@@ -23,7 +26,11 @@ from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, TranslatedClient, kind_of, status_of
 
+REST_PORT, GRPC_PORT = 6333, 6334  # of a server that is left as it comes
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
+PROBE_SECONDS = 2.0  # in the background
+# A server that comes back is looked for every second; gRPC would wait for up to two minutes.
+_RECONNECT = {"grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 1000}
 _PASSING = (502, 503)
 _UNSURE = (408, 500, 502, 504)
 _READS = frozenset({"query_points", "query_batch_points", "retrieve", "scroll", "facet", "count"})
@@ -95,10 +102,30 @@ class RemoteClient(TranslatedClient):
     connection broke or a node was away; nothing else is, and nothing that took too long.
     """
 
-    def __init__(self, cluster: Cluster, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        cluster: Cluster,
+        grpc: bool | Literal["auto"],  # noqa: FBT001
+        grpc_port: int | None,
+        *,
+        url: str,
+        **kwargs: Any,
+    ) -> None:
+        """`grpc` "auto": as soon as the server is seen to answer on it; REST until then."""
+        super().__init__(
+            url=url,
+            prefer_grpc=grpc is True,
+            grpc_port=grpc_port or GRPC_PORT,
+            grpc_options=dict(_RECONNECT),
+            **kwargs,
+        )
+        self._inner: Any = self._client
+        self._speaks_grpc = grpc is True
+        # Beside REST on another port, 6334 may be another server's.
+        beside = urlsplit(url).port in (None, REST_PORT)
+        self._seeks_grpc = grpc == "auto" and (beside or grpc_port is not None)
         self._cluster = cluster
-        self._comparing: asyncio.Task[None] | None = None
+        self._meeting: asyncio.Task[None] | None = None
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override
@@ -117,16 +144,40 @@ class RemoteClient(TranslatedClient):
                 kwargs = limit | self._cluster.consistency() | kwargs
             if name not in _RETRIED:
                 return await call(*args, **kwargs)
-            answer = await retried(lambda: call(*args, **kwargs), PAUSES, FOREIGN, passing)
-        if self._comparing is None:  # now that the server is there
-            self._comparing = asyncio.ensure_future(self._compare())
+            answer = await retried(lambda: call(*args, **kwargs), PAUSES, FOREIGN, self.lost)
+        if self._meeting is None:  # now that the server is there
+            self._meeting = asyncio.ensure_future(self._meet())
         return answer
+
+    @property
+    def line(self) -> Literal["gRPC", "REST"]:
+        """The way that calls travel now."""
+        return "gRPC" if self._speaks_grpc else "REST"
+
+    def _speak(self, *, grpc: bool) -> None:
+        self._speaks_grpc = grpc
+        self._inner._prefer_grpc = grpc  # noqa: SLF001  it takes the choice only once
+
+    def lost(self, error: Exception) -> bool:
+        """True where a node was away or a connection broke: the next try may succeed.
+
+        It goes over REST, if gRPC was not asked for. The next answer is from a server that may
+        speak otherwise by then, and is met anew.
+        """
+        broken = isinstance(error, AioRpcError) and error.code() == StatusCode.UNAVAILABLE
+        if broken or kind_of(error) == "unreachable":
+            if self._seeks_grpc:
+                self._speak(grpc=False)
+            if self._meeting is not None and self._meeting.done():
+                self._meeting = None
+            return True
+        return status_of(error) in _PASSING
 
     @override
     async def close(self, *args: Any, **kwargs: Any) -> None:
-        if self._comparing is not None:
-            self._comparing.cancel()
-            await asyncio.wait([self._comparing])
+        if self._meeting is not None:
+            self._meeting.cancel()
+            await asyncio.wait([self._meeting])
         await super().close(*args, **kwargs)
 
     def _created(self, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -143,8 +194,8 @@ class RemoteClient(TranslatedClient):
             return nullcontext()
         return self._shares.setdefault(who.name, asyncio.Semaphore(self._cluster.share))
 
-    async def _compare(self) -> None:
-        """Warn, once, where client and server are too far apart to understand each other."""
+    async def _meet(self) -> None:
+        """Warn where client and server are too far apart, and speak gRPC where both do."""
         try:
             server = (await self.info()).version
         except QdrantMcpError:
@@ -152,12 +203,13 @@ class RemoteClient(TranslatedClient):
         client = metadata.version("qdrant-client")
         if not is_compatible(client, server):
             logger.warning(SKEW, server, client)
-
-
-def passing(error: Exception) -> bool:
-    """True where a node was away or a connection broke: the next try may succeed."""
-    status = status_of(error)
-    return kind_of(error) == "unreachable" if status is None else status in _PASSING
+        if self._seeks_grpc:
+            with suppress(AioRpcError):
+                answer = await self._inner.grpc_root.HealthCheck(
+                    HealthCheckRequest(), timeout=PROBE_SECONDS, wait_for_ready=True
+                )
+                self._speak(grpc=answer.version == server)
+        logger.info("Qdrant %s is spoken to over %s.", server, self.line)
 
 
 def _doubted(write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -179,7 +231,7 @@ def _doubted(write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[An
 
 def _may_have_happened(error: Exception) -> bool:
     """True where the server may have done the write, though it did not say so."""
-    if isinstance(error, grpc.aio.AioRpcError):
+    if isinstance(error, AioRpcError):
         unreached = "failed to connect" in (error.details() or "").lower()
         return status_of(error) in _UNSURE and not unreached
     if (status := status_of(error)) is not None:
