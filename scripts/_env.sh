@@ -6,7 +6,8 @@ ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 VENV="$ROOT/.venv"
 MODEL="$ROOT/build/minilm"
 cd -- "$ROOT"
-unset PYTHONHOME PYTHONPATH
+# Without bytecode each process that a test starts would compile the package anew.
+unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -1,6 +1,7 @@
 """What all tests share: the real model, built once."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,12 @@ from mcp_server_qdrant.settings.environment import Settings, environment_names, 
 from tests.support import Engine, either_engine
 
 ROOT = Path(__file__).parent.parent
+
+# The engine syncs each write to the disk, and tests wait for little else: files in memory cost
+# nothing to sync, and what a killed process wrote outlives it there too.
+MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # A runner in the background of a shell ignores SIGINT, and so would what is started from here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
