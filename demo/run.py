@@ -4,8 +4,8 @@
     python demo/run.py MODEL_CACHE
 
 Starts `python -m mcp_server_qdrant` over stdio on the embedded engine in a temporary folder,
-stores the texts beside this file, and asks. Exit code 1 if a first hit is not the expected one or a
-collection took no part.
+stores the demo texts of the page, and asks. Exit code 1 if a first hit is not the expected one or
+a collection took no part.
 """
 
 import asyncio
@@ -19,6 +19,8 @@ from typing import Any
 
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
+
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 
 HERE = Path(__file__).parent
 COLLECTIONS = ("homelab", "recipes", "meetings")
@@ -52,7 +54,7 @@ def paint(text: str, *codes: str) -> str:
 
 def documents(collection: str) -> list[dict[str, Any]]:
     """The texts of one collection."""
-    lines = (HERE / f"{collection}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (TEXTS / f"{collection}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

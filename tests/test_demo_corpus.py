@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+
 DEMO = Path(__file__).parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")
 CATEGORIES = {"exact", "paraphrase", "cross", "typo", "tag", "recency"}
@@ -14,7 +16,7 @@ FIELDS = {"id", "title", "text", "tags", "created_at", "metadata"}
 TEXTS = {
     name: [
         json.loads(line)
-        for line in (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in (TEXTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     for name in COLLECTIONS
 }

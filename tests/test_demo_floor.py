@@ -14,6 +14,7 @@ from mcp_server_qdrant.evaluation.labels import read
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parent.parent / "demo"
@@ -43,7 +44,7 @@ async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     services.pipeline.now = lambda: TODAY
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
-        for line in (DEMO / f"{name}.jsonl").read_text("utf-8").splitlines():
+        for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():
             await services.store.store(_document(json.loads(line)), name, create=True)
     yield services
     await services.close()

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from tests.e2e.raw import clean_environment
 
-DEMO = Path(__file__).parent.parent.parent / "demo"
 COLLECTIONS = ("homelab", "meetings", "recipes")
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -79,7 +79,7 @@ async def fill(address: str) -> None:
     """Store the demo's texts, as an agent would."""
     async with Client(f"{address}/mcp") as client:
         for name in COLLECTIONS:
-            for line in (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+            for line in (TEXTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
                 one = json.loads(line)
                 done = await client.call_tool(
                     "qdrant-store",

@@ -21,12 +21,13 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from tests.support import find, memory_services
 
 DEMO = Path(__file__).parent.parent.parent / "demo"
 TEXTS = [
     json.loads(line)
-    for file in sorted(DEMO.glob("*.jsonl"))
+    for file in sorted(TEXTS.glob("*.jsonl"))
     for line in file.read_text(encoding="utf-8").splitlines()
 ]
 QUERIES = [

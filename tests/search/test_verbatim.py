@@ -12,10 +12,10 @@ import pytest
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.encoders.bm25 import WORD
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import find
 
-DEMO = Path(__file__).parent.parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")
 
 QUERIES = {  # query -> the text that has it
@@ -73,7 +73,7 @@ async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     services = await open_services(settings)
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
-        for line in (DEMO / f"{name}.jsonl").read_text("utf-8").splitlines():
+        for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():
             row = json.loads(line)
             new = NewDocument(row["text"], id=row["id"], title=row["title"])
             await services.store.store(new, name, create=True)

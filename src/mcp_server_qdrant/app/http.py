@@ -79,5 +79,5 @@ def _add_page(
         "filters": [asdict(field) for field in options.fields],
     }
     defaults |= Preferences.of(settings).model_dump()
-    options = replace(options, arbitrary_filter=True, read_only=True)
+    options = replace(options, arbitrary_filter=True)
     http_viz.register(mcp, Desk(partial(make_tools, options=options), services, defaults))

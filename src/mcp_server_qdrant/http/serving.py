@@ -17,7 +17,7 @@ from mcp_server_qdrant.http.entry import protect
 from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.limits import Limits
 from mcp_server_qdrant.http.load import IDLE_SECONDS
-from mcp_server_qdrant.http.page.routes import PAGE
+from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.http.requests import Identified
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
@@ -51,7 +51,7 @@ def app(
             stateless_http=settings.stateless,
             session_idle_timeout=IDLE_SECONDS,
         )
-    limited = Limits(served, watch.load, size, refused=watch.metrics.refused)
+    limited = Limits(compressed(served), watch.load, size, refused=watch.metrics.refused)
     return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 

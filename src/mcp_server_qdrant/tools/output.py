@@ -46,7 +46,7 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
 
 
 def _result(one: Result, *, full: bool) -> dict[str, Any]:
-    found: dict[str, Any] = document(one.document) if full else _origin(one.document)
+    found = _origin(one.document) | (document(one.document) if full else {})
     found |= {
         "id": str(one.document.id),
         "collection": one.document.collection,
@@ -87,6 +87,7 @@ def document(one: Document) -> dict[str, Any]:
     values = {
         "id": str(one.id),
         "collection": one.collection,
+        "document": one.document if one.document != str(one.id) else None,
         "text": one.text,
         "title": one.heading,
         "part": _part(one),

@@ -15,7 +15,8 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.http.page.desk import Desk, compared, tagged
+from mcp_server_qdrant.http.page.desk import Desk, compared
+from mcp_server_qdrant.http.page.memories import tagged
 from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
 from tests.fakes import FakeEncoder
@@ -182,7 +183,7 @@ async def test_the_map_marks_the_hits_of_the_same_search(page, asked):
 async def test_tags_restrict_a_search_to_texts_that_carry_one(page):
     asked = {"query": "alpha", "collections": ["*"], "limit": 50}
     answer = await page.ask("search", **asked, tags=["even"])
-    tool = await page.tool(**asked, query_filter=tagged(["even"]))
+    tool = await page.tool(**asked, query_filter={"must": [tagged(["even"])]})
 
     assert len(answer["results"]) == 12
     assert [one["id"] for one in answer["results"]] == [one["id"] for one in tool["results"]]
@@ -332,6 +333,7 @@ async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
         memory_engine() as engine,
         filled(engine.client, auth_mode="token", auth_token=token) as page,
     ):
+        assert (await page.client.get("/")).status_code == 307
         assert (await page.client.get("/viz")).status_code == 200
         assert (await page.client.get("/viz/app.js")).status_code == 200
         for name in calls(Desk(lambda _: (), None, None)):
@@ -356,7 +358,7 @@ async def test_what_is_no_json_object_is_refused(one, body):
 
 
 async def test_a_body_that_is_too_long_is_refused(one):
-    response = await one.client.post("/viz/api/search", content=b" " * 300_000, headers=HEADERS)
+    response = await one.client.post("/viz/api/search", content=b" " * 4_100_000, headers=HEADERS)
 
     assert (response.status_code, "too long" in response.text) == (422, True)
 
@@ -392,11 +394,29 @@ async def test_nothing_but_the_pages_files_can_be_got(one, path):
     assert (await one.client.get(f"/viz/{path}")).status_code == 404
 
 
-async def test_the_page_has_one_address(one):
-    response = await one.client.get("/viz/")
+@pytest.mark.parametrize("path", ["/", "/viz/"])
+async def test_the_page_has_one_address(one, path):
+    response = await one.client.get(path)
 
     assert response.status_code == 307
     assert response.next_request.url == f"{ADDRESS}/viz"
+
+
+async def test_what_the_page_gets_is_compressed_and_what_agents_get_is_not(one):
+    zipped = {"accept-encoding": "gzip"}
+    script = await one.client.get("/viz/vendor/d3.min.js", headers=zipped)
+    answer = await one.post("search", {"query": "copper"}, **zipped)
+    plain = await one.client.get("/viz/app.js", headers={"accept-encoding": "identity"})
+    agents = await one.client.post(
+        "/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
+        headers=zipped | {"accept": "application/json, text/event-stream"},
+    )
+
+    assert script.headers["content-encoding"] == answer.headers["content-encoding"] == "gzip"
+    assert script.headers["vary"] == "Accept-Encoding"
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in agents.headers
 
 
 def test_the_page_names_no_other_host():
@@ -421,7 +441,7 @@ def test_the_vendored_library_is_the_published_one_with_its_licence():
 
 
 def test_pages_are_got_and_calls_are_posted_below_one_path():
-    assert set(PAGES) == {"/viz", "/viz/", "/viz/{name:path}"}
+    assert set(PAGES) == {"/", "/viz", "/viz/", "/viz/{name:path}"}
     assert all(path.startswith("/viz/api/") for path in calls(Desk(lambda _: (), None, None)))
 
 

@@ -5,7 +5,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import Markers, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
+from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from mcp_server_qdrant.qdrant.query import Queries
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
@@ -24,7 +24,6 @@ from mcp_server_qdrant.search.words.terms import (
 from mcp_server_qdrant.search.words.vocabulary import Variant
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
-DEMO = Path(__file__).parent.parent.parent.parent / "demo"
 BM25 = Bm25Encoder()
 
 
@@ -264,7 +263,7 @@ async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
 def demo_texts() -> dict[str, list[str]]:
     return {
         file.stem: [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
-        for file in sorted(DEMO.glob("*.jsonl"))
+        for file in sorted(TEXTS.glob("*.jsonl"))
     }
 
 

@@ -75,8 +75,8 @@ class Resource:
 class Authenticated:
     """An ASGI application that only requests with a valid token reach.
 
-    Their caller is `access.caller()` inside, and in the scope for work in other tasks. A GET below
-    one of `pages` needs none: a browser that opens a page cannot send one.
+    Their caller is `access.caller()` inside, and in the scope for work in other tasks. A GET of
+    "/" or below one of `pages` needs none: a browser that opens a page cannot send one.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Authenticated:
         await response(scope, receive, send)
 
     def _is_page(self, path: str) -> bool:
-        return any(path == page or path.startswith(f"{page}/") for page in self._pages)
+        return any(path in (page, "/") or path.startswith(f"{page}/") for page in self._pages)
 
     def _refusal(self, status: int, error: str, sentence: str) -> Response:
         body = {"error": error, "error_description": sentence}

@@ -6,18 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, cast, get_args
 
-from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
+from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
+from mcp_server_qdrant.http.page.memories import Memories, known, tagged
+from mcp_server_qdrant.tools.boundary import ClosedTool
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
-TAG_KEYS = ("tags", "metadata.tags")
 AXES = 3
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
@@ -41,12 +42,21 @@ class Notepad:
         return SearchPage(request.query, (), ())
 
 
+class Nobody:
+    """Stands for the context of a call where no client waits to be asked or told."""
+
+    protocol_version = client_capabilities = None
+
+    async def report_progress(self, *_: Any) -> None:
+        """Tell nobody."""
+
+
 class Desk:
     """Runs the tools for the page."""
 
     def __init__(
         self,
-        make_tools: Callable[[Services], Sequence[Tool]],
+        make_tools: Callable[[Services], Sequence[ClosedTool]],
         services: Services,
         defaults: Mapping[str, Any],
     ) -> None:
@@ -54,15 +64,21 @@ class Desk:
         self._services = services
         self._tools = {tool.name: tool for tool in make_tools(self._behind_tools)}
         self._defaults = defaults
+        self.memories = Memories(self._run)
 
     async def _behind_tools(self) -> Any:
         noted = _NOTED.get()
         return await self._services() if noted is None else Notepad(noted)
 
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """The collections, and what the server does by default."""
+        """The collections, what the server does by default, and what the caller may do."""
         found = await self._run("qdrant-collections", {})
-        return found | {"defaults": self._defaults}
+        may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
+        return found | {"defaults": self._defaults, "may": may}
+
+    def _may(self, name: str) -> bool:
+        tool, who = self._tools.get(name), caller()
+        return tool is not None and (who is None or tool.scope in who.scopes)
 
     async def tags(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Collection -> its most frequent tags; one whose tags cannot be told has none."""
@@ -100,7 +116,7 @@ class Desk:
 
         `search` is what `search` takes; `places` asks only where its hits lie, without the points.
         """
-        _known(body, {"collections", "points", "search", "places"})
+        known(body, {"collections", "points", "search", "places"})
         request = MapRequest(
             collections=_names(body.get("collections")),
             limit=_points(body.get("points")),
@@ -126,7 +142,7 @@ class Desk:
 
     async def text(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The whole text of one point, with its metadata, source and neighbouring parts."""
-        _known(body, {"id", "collection", "neighbours"})
+        known(body, {"id", "collection", "neighbours"})
         arguments = {
             "ids": [body.get("id")],
             "collection_name": body.get("collection"),
@@ -138,12 +154,12 @@ class Desk:
         """A search of the page as arguments of qdrant-find."""
         listed = self._tools["qdrant-find"].parameters["properties"]
         offered = {*listed, *declared()} - NOT_ASKED
-        _known(body, offered | {"tags"})
+        known(body, offered | {"tags"})
         if not str(body.get("query") or "").strip():
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
         arguments = {name: value for name, value in body.items() if name != "tags"}
         if body.get("tags"):
-            arguments["query_filter"] = tagged(body["tags"])
+            arguments["query_filter"] = {"must": [tagged(body["tags"])]}
         return arguments
 
     async def _timed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +175,9 @@ class Desk:
 
     async def _run(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
-        result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", None))
+        if name not in self._tools:
+            raise RequestError("Nothing can be changed here: the server only reads.")
+        result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", Nobody()))
         if result.is_error:
             texts = (part.text for part in result.content if isinstance(part, TextContent))
             raise RequestError(" ".join(texts))
@@ -180,18 +198,6 @@ def _points(points: Any) -> int:
     if type(points) is not int or not 1 <= points <= MOST_POINTS:
         raise RequestError(f"points must be a whole number from 1 to {MOST_POINTS}.")
     return points
-
-
-def _known(body: Mapping[str, Any], names: set[str]) -> None:
-    if unknown := sorted(set(body) - names):
-        raise RequestError(f"There is no field {unknown[0]!r}.")
-
-
-def tagged(tags: Any) -> dict[str, Any]:
-    """The filter, in REST form, for texts that carry one of the tags."""
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise RequestError("tags must be a list of texts.")
-    return {"must": [{"should": [{"key": key, "match": {"any": tags}} for key in TAG_KEYS]}]}
 
 
 def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]]) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from typing import Any
 
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.http.page.desk import Desk
@@ -21,7 +23,7 @@ from mcp_server_qdrant.http.page.desk import Desk
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
 FILES = StaticFiles(directory=WEB, check_dir=False, follow_symlink=True)  # installers may link
-MAX_BODY = 262_144
+MAX_BODY = 4_000_000  # a text that is stored
 # A page of another site cannot send this without asking first, and is never allowed to.
 CLIENT_HEADER, CLIENT = "x-requested-with", "mcp-server-qdrant"
 
@@ -50,13 +52,17 @@ def register(mcp: MCPServer[Any], desk: Desk) -> None:
 
 def calls(desk: Desk) -> dict[str, Endpoint]:
     """Path -> the endpoint of a POST of JSON: all that the page learns of what is stored."""
-    answers = (desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.text)
+    texts = desk.memories
+    answers = (
+        *(desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.text),
+        *(texts.list, texts.home, texts.save, texts.delete, texts.move, texts.demo),
+    )
     return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}
 
 
-async def home(_: Request) -> Response:
+async def home(request: Request) -> Response:
     """One address for the page: its files lie relative to it."""
-    return RedirectResponse("../viz", headers=HEADERS)
+    return RedirectResponse("viz" if request.url.path == "/" else "../viz", headers=HEADERS)
 
 
 async def file(request: Request) -> Response:
@@ -72,7 +78,23 @@ async def file(request: Request) -> Response:
     return response
 
 
-PAGES: dict[str, Endpoint] = {PAGE: file, f"{PAGE}/": home, f"{PAGE}/{{name:path}}": file}
+PAGES: dict[str, Endpoint] = {
+    "/": home,
+    PAGE: file,
+    f"{PAGE}/": home,
+    f"{PAGE}/{{name:path}}": file,
+}
+
+
+def compressed(app: ASGIApp) -> ASGIApp:
+    """The application with the page's files and answers compressed; all others as they are."""
+    zipped = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        page = scope["type"] == "http" and (scope["path"] + "/").startswith(f"{PAGE}/")
+        await (zipped if page else app)(scope, receive, send)
+
+    return serve
 
 
 def _call(answer: Answer) -> Endpoint:

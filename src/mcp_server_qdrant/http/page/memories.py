@@ -1,0 +1,150 @@
+"""What the page does with the texts themselves: list, store, move and delete, by the tools."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.notation import as_point_id
+
+TAG_KEYS = ("tags", "metadata.tags")
+SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
+LISTED = 100
+MOST_SEEN = 5_000  # rows of a list, which the next ones follow
+HOME, EACH = 24, 30  # collections on the first sight of the page, and texts of each
+EXCERPT = 240
+DEMO = Path(__file__).parent / "demo"
+
+Run = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Memories:
+    """The texts of the collections. `run` runs a tool and gives its structured content."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def list(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The newest texts, as qdrant-find lists them; `seen` are the ids of those shown before."""
+        known(body, {"collections", "since", "until", "tags", "source", "seen"})
+        conditions = [tagged(body["tags"])] if body.get("tags") else []
+        if source := body.get("source"):
+            conditions.append(_any_of([{"key": k, "match": {"text": source}} for k in SOURCE_KEYS]))
+        where: dict[str, Any] = {"must": conditions}
+        if body.get("seen"):
+            where["must_not"] = [{"has_id": _points(body["seen"])}]
+        return await self._newest(
+            {
+                "collections": body.get("collections") or ["*"],
+                "since": body.get("since"),
+                "until": body.get("until"),
+                "query_filter": where if conditions or body.get("seen") else None,
+                "limit": LISTED,
+            }
+        )
+
+    async def home(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Collection -> its newest texts; one that cannot be listed has none."""
+        told = await self._run("qdrant-collections", {})
+        names = [one["name"] for one in told["collections"] if one["points"]][:HOME]
+        found, _failed = await gathered(
+            names, lambda name: self._newest({"collections": [name], "limit": EACH})
+        )
+        return {"newest": {name: page["results"] for name, page in found.items()}}
+
+    async def _newest(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        found = await self._run("qdrant-find", {**arguments, "mode": "full"})
+        return found | {"results": [_row(one) for one in found["results"]]}
+
+    async def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a text under its id again, as qdrant-store does: what is left out stays."""
+        known(body, {"id", "collection", "text", "title", "tags"})
+        arguments = {key: body.get(key) for key in ("id", "title", "tags")}
+        arguments |= {"information": body.get("text"), "collection_name": body.get("collection")}
+        return await self._run("qdrant-store", arguments)
+
+    async def delete(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Delete a whole text."""
+        known(body, {"id", "collection"})
+        arguments = {"ids": [body.get("id")], "collection_name": body.get("collection")}
+        return await self._run("qdrant-delete", arguments)
+
+    async def move(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a whole text in the collection `to`, then delete it where it was."""
+        known(body, {"id", "collection", "to"})
+        where = {"ids": [body.get("id")], "collection_name": body.get("collection")}
+        found = await self._run("qdrant-get", where)
+        if found["notes"]:
+            raise RequestError("This text is too long to be moved here: store it from its source.")
+        (one,) = found["documents"]
+        metadata = {**one.get("metadata", {})}
+        for key in ("created_at", "source"):
+            if one.get(key):
+                metadata.setdefault(key, one[key])
+        stored = await self._run(
+            "qdrant-store",
+            {
+                "id": one.get("document", one["id"]),
+                "information": one["text"],
+                "title": one.get("title"),
+                "tags": one.get("tags"),
+                "metadata": metadata or None,
+                "collection_name": body.get("to"),
+            },
+        )
+        await self._run("qdrant-delete", where)
+        return stored
+
+    async def demo(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Store one of the demo's collections, to have something to look at."""
+        known(body, {"name"})
+        texts = {path.stem: path for path in DEMO.glob("*.jsonl")}
+        name = body.get("name")
+        if name not in texts:
+            raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
+        lines = texts[name].read_text(encoding="utf-8").splitlines()
+        for one in map(json.loads, lines):
+            await self._run(
+                "qdrant-store",
+                {
+                    **{key: one[key] for key in ("id", "title", "tags")},
+                    "information": one["text"],
+                    "metadata": {**one["metadata"], "created_at": one["created_at"]},
+                    "collection_name": name,
+                    "create": True,
+                },
+            )
+        return {"collection": name, "texts": len(lines)}
+
+
+def known(body: Mapping[str, Any], names: set[str]) -> None:
+    """Raise RequestError for a field that is none of these."""
+    if unknown := sorted(set(body) - names):
+        raise RequestError(f"There is no field {unknown[0]!r}.")
+
+
+def tagged(tags: Any) -> dict[str, Any]:
+    """The condition, in REST form, for texts that carry one of the tags."""
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise RequestError("tags must be a list of texts.")
+    return _any_of([{"key": key, "match": {"any": tags}} for key in TAG_KEYS])
+
+
+def _any_of(conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"should": conditions}
+
+
+def _points(ids: Any) -> list[int | str]:
+    points = [as_point_id(str(one)) for one in ids] if isinstance(ids, list) else [None]
+    if len(points) > MOST_SEEN or None in points:
+        raise RequestError(f"seen must be a list of at most {MOST_SEEN:,} found ids.")
+    return [point for point in points if point is not None]
+
+
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    """What a list shows of a text."""
+    shown = ("id", "collection", "title", "part", "tags", "source", "date", "superseded_by")
+    text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
+    return {key: one[key] for key in shown if key in one} | {"text": text}
