@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.page.memories import DEMO, EXCERPT
-from tests.http.page.test_routes import filled, in_a_task, in_memory, one, page  # noqa: F401
+from tests.http.page.conftest import filled
 from tests.support import memory_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
@@ -140,7 +140,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("save", {"metadata": {}}, "There is no field 'metadata'."),
         ("delete", {"id": "nowhere", "collection": "notes"}, "not found"),
         ("delete", {"query_filter": {}}, "There is no field 'query_filter'."),
-        ("delete", {}, "Give ids"),
+        ("delete", {}, "ids must be a valid string"),
         ("move", {"id": "nowhere", "collection": "notes", "to": "letters"}, "Not found"),
         ("demo", {"name": "../secrets"}, "The demo's collections are homelab, meetings, recipes."),
     ],

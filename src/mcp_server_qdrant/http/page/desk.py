@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
-from mcp_server_qdrant.http.page.memories import Memories, known, tagged
+from mcp_server_qdrant.http.page.memories import Memories, collections, known, tagged
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -72,9 +72,9 @@ class Desk:
 
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The collections, what the server does by default, and what the caller may do."""
-        found = await self._run("qdrant-collections", {})
+        found = await collections(self._run)
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
-        return found | {"defaults": self._defaults, "may": may}
+        return {"collections": found, "defaults": self._defaults, "may": may}
 
     def _may(self, name: str) -> bool:
         tool, who = self._tools.get(name), caller()
@@ -82,7 +82,7 @@ class Desk:
 
     async def tags(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Collection -> its most frequent tags; one whose tags cannot be told has none."""
-        found = await self._run("qdrant-collections", {})
+        found = await collections(self._run)
         facets = (await self._services()).facets
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -90,7 +90,7 @@ class Desk:
             async with gate:
                 return sorted({value for _, value in await facets.tags(name, TAGS)})
 
-        each, _failed = await gathered([one["name"] for one in found["collections"]], of)
+        each, _failed = await gathered([one["name"] for one in found], of)
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What the page does with the texts themselves: list, store, move and delete, by the tools."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ class Memories:
 
     async def home(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Collection -> its newest texts; one that cannot be listed has none."""
-        told = await self._run("qdrant-collections", {})
-        names = [one["name"] for one in told["collections"] if one["points"]][:HOME]
+        told = await collections(self._run)
+        names = [one["name"] for one in told if one["points"]][:HOME]
         found, _failed = await gathered(
             names, lambda name: self._newest({"collections": [name], "limit": EACH})
         )
@@ -117,6 +117,16 @@ class Memories:
                 },
             )
         return {"collection": name, "texts": len(lines)}
+
+
+async def collections(run: Run) -> Sequence[dict[str, Any]]:
+    """All collections, whose list agents get in pages."""
+    found: list[dict[str, Any]] = []
+    while page := (
+        await run("qdrant-collections", {"after": found[-1]["name"] if found else None})
+    )["collections"]:
+        found += page
+    return found
 
 
 def known(body: Mapping[str, Any], names: set[str]) -> None:
