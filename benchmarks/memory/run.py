@@ -1,0 +1,183 @@
+"""Does an agent find again what was said? LoCoMo and LongMemEval-S, retrieval only, no judge.
+
+    python benchmarks/memory/run.py PATH --model MODEL_FOLDER [--histories 30] [--at-once 10]
+
+PATH is one of the forms that histories.py describes; nothing is downloaded. The real server, with
+the embedded engine, is used over its tools as an agent uses it: qdrant-store once for each turn,
+and once for each whole session, then qdrant-find with each question. So there are two collections
+for each conversation: `turns-NAME` and `sessions-NAME`. Each question searches its own
+conversation's, then those of all conversations that are stored at once. The ranking is read off
+the first 50 results. Tokens (a quarter of the characters) and time are those of the page that an
+agent gets without a limit, for every fifth question; its vector is then known from the call before.
+Turns count for their sessions too.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from figures import DEPTHS, Asked, Found, Key, distinct, table
+from histories import History, Question, read, session_of
+from mcp import Client
+from mcp.types import CallToolResult
+
+from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.settings.environment import Settings
+
+ALGORITHMS = ("hybrid", "semantic", "keyword")
+KINDS = {"turns": "note per turn", "sessions": "document per session"}
+LETTERS = 4  # characters of a token, about
+TIMED = 5
+AT_ONCE = 16  # texts that are stored at the same time
+
+
+async def called(client: Client, tool: str, **arguments: Any) -> CallToolResult:
+    """The answer of a tool. Raises RuntimeError where it is an error or incomplete."""
+    answer = await client.call_tool(tool, arguments)
+    if answer.is_error or "collections" in (answer.structured_content or {}):
+        raise RuntimeError(_text(answer))
+    return answer
+
+
+def _text(answer: CallToolResult) -> str:
+    return "\n".join(block.text for block in answer.content if block.type == "text")
+
+
+def texts(history: History, kind: str) -> Iterator[tuple[str, str, str]]:
+    """Id, text and date of what is stored of a conversation."""
+    for session in history.sessions:
+        if kind == "turns":
+            yield from ((turn, text, session.date) for turn, text in session.turns.items())
+        elif session.turns:
+            yield session.id, "\n\n".join(session.turns.values()), session.date
+
+
+async def store(client: Client, histories: Sequence[History]) -> None:
+    """Store every conversation in both ways; the first text makes the collection."""
+    for history, kind in product(histories, KINDS):
+        place = {"collection_name": f"{kind}-{history.name}", "create": True}
+        calls = [
+            {"information": text, "id": key, "metadata": {"key": key, "created_at": date}}
+            for key, text, date in texts(history, kind)
+        ]
+        for first in (0, *range(1, len(calls), AT_ONCE)):
+            some = calls[first : first + AT_ONCE if first else 1]
+            await asyncio.gather(*(called(client, "qdrant-store", **place, **c) for c in some))
+        print(f"{history.name}: {len(calls)} {kind} are stored", flush=True)
+
+
+async def ranked(client: Client, kind: str, query: str, how: dict[str, Any]) -> Found:
+    """The keys of the first results."""
+    deep = await called(client, "qdrant-find", query=query, **how, mode="full", limit=max(DEPTHS))
+    return [_keys(one, kind) for one in deep.structured_content["results"]]
+
+
+async def paged(client: Client, query: str, how: dict[str, Any]) -> tuple[float, float]:
+    """The tokens of the usual page, and its milliseconds."""
+    began = time.perf_counter()
+    page = await called(client, "qdrant-find", query=query, **how)
+    took = (time.perf_counter() - began) * 1e3
+    return len(_text(page)) / LETTERS, took
+
+
+def _keys(result: dict[str, Any], kind: str) -> frozenset[Key]:
+    """The conversations' own ids; a copy in another conversation has the same id there."""
+    places = [result["collection"], *(one["collection"] for one in result.get("also_in", []))]
+    return frozenset((p.removeprefix(f"{kind}-"), result["metadata"]["key"]) for p in places)
+
+
+def judged(name: str, question: Question, found: Found, kind: str, **way: Any) -> Iterator[Asked]:
+    """The question by its turns, where they are stored and known, and by its sessions."""
+    way |= {"stored": KINDS[kind], "kind": question.kind}
+    if kind == "turns":
+        if question.turns:
+            wanted = frozenset((name, turn) for turn in question.turns)
+            yield Asked(level="turns", evidence=wanted, found=found, **way)
+        found = distinct(frozenset((c, session_of(key)) for c, key in one) for one in found)
+    wanted = frozenset((name, session) for session in question.sessions)
+    yield Asked(level="sessions", evidence=wanted, found=found, **way)
+
+
+async def measure(client: Client, histories: Sequence[History]) -> list[Asked]:
+    """Every question in every way; the pages of some are timed, one after the other."""
+    rows: list[Asked] = []
+    asked = [(history.name, question) for history in histories for question in history.questions]
+    for number, (name, question) in enumerate(asked):
+        ways = [
+            (kind, searched, {"algorithm": algorithm, "collections": [f"{kind}-{where}"]})
+            for kind, algorithm in product(KINDS, ALGORITHMS)
+            for searched, where in (("own", name), ("all", "*"))
+        ]
+        text = question.text
+        rankings = await asyncio.gather(*(ranked(client, kind, text, q) for kind, _, q in ways))
+        for (kind, searched, query), found in zip(ways, rankings, strict=True):
+            page = None if number % TIMED else await paged(client, text, query)
+            algorithm = query["algorithm"]
+            way = {"searched": searched, "algorithm": algorithm, "page": page}
+            rows += judged(name, question, found, kind, **way)
+    return rows
+
+
+def settings(folder: Path, model: Path, cache: Path) -> Settings:
+    """A patient server of its own, which keeps many vectors of passages on disk."""
+    return Settings(
+        qdrant_local_path=folder,
+        cache_dir=cache,
+        embedding_model_path=model,
+        embedding_options={"disk": 8_000, "threads": 1, "query_seconds": 120},
+        qdrant_timeout=240,
+        search_timeout=120,
+    )
+
+
+async def run(
+    histories: Sequence[History], at_once: int, server: Callable[[Path], Any]
+) -> list[Asked]:
+    """The answers to all questions, so many conversations in one server at once."""
+    rows: list[Asked] = []
+    for first in range(0, len(histories), at_once):
+        some = histories[first : first + at_once]
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            async with Client(server(Path(folder))) as client:
+                await store(client, some)
+                await called(client, "qdrant-find", query="warm up")
+                rows += await measure(client, some)
+    return rows
+
+
+def report(rows: Sequence[Asked]) -> str:
+    """All ways in one table; then the kinds of question, in hybrid search of one conversation."""
+    ways = sorted(rows, key=lambda one: (one.level, one.searched == "all"))
+    parts = [table(ways, "found, stored, searched, algorithm", _way)]
+    usual = [one for one in ways if one.searched == "own" and one.algorithm == "hybrid"]
+    for way in dict.fromkeys(map(_way, usual)):
+        kinds = sorted((one for one in usual if _way(one) == way), key=lambda one: one.kind)
+        parts.append(f"{way}:\n\n{table(kinds, 'question', lambda one: one.kind)}")
+    return "\n\n".join(parts)
+
+
+def _way(one: Asked) -> str:
+    return f"{one.level}, {one.stored}, {one.searched}, {one.algorithm}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path("build/bench/memory"))
+    parser.add_argument("--histories", type=int, help="only the first so many")
+    parser.add_argument("--at-once", type=int, default=10, help="conversations in one server")
+    given = parser.parse_args()
+    histories = read(given.path)[: given.histories]
+    model, cache = given.model.absolute(), given.cache.absolute()
+    opened = run(histories, given.at_once, lambda f: make_server(settings(f, model, cache)))
+    print(f"\n{report(asyncio.run(opened))}")
+
+
+if __name__ == "__main__":
+    main()
