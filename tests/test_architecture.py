@@ -92,7 +92,7 @@ OWNERS = {  # third party -> the files that may import it
     "fasttext": ("encoders/language.py",),
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/remote/*", "http/auth/jwks.py"),
+    "httpx": ("encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py"),
     "jwt": ("http/auth/oauth.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),

@@ -13,6 +13,7 @@ import click
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli.backup import backup, restore
 from mcp_server_qdrant.cli.doctor import doctor
 from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.ingest import ingest, sync
@@ -85,5 +86,9 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
         os._exit(0)
 
 
-for command in (init, doctor, evaluate, ingest, sync, token, upgrade, copy, describe, accept_loss):
+COMMANDS = (
+    *(init, doctor, evaluate, ingest, sync, token),
+    *(upgrade, copy, describe, accept_loss, backup, restore),
+)
+for command in COMMANDS:
     main.add_command(command)

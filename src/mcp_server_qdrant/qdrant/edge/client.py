@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 
 DEFAULT_TIMEOUT = 60.0
+COPY_SECONDS = 3600.0  # for a whole collection
 HOST = "mcp_server_qdrant.qdrant.edge.host"
 _BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once: < 1 ms
 _HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
@@ -108,6 +109,17 @@ class EdgeClient(AsyncQdrantBase):
         """
         lost, left = await self._ask("accept_loss", collection_name)
         return lost, left
+
+    async def save(self, collection_name: str, folder: Path) -> int:
+        """Copy a collection into another folder of shards; its number of points."""
+        return int(
+            await self._link.call("save", collection_name, str(folder), timeout=COPY_SECONDS)
+        )
+
+    async def load(self, collection_name: str, folder: Path, *, replace: bool) -> int:
+        """Take a collection from such a folder; the number of its points."""
+        asked = (collection_name, str(folder), replace)
+        return int(await self._link.call("load", *asked, timeout=COPY_SECONDS))
 
     async def create_payload_index(  # type: ignore[override]
         self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any

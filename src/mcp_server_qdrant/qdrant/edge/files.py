@@ -26,6 +26,7 @@ from mcp_server_qdrant.hosting.wire import identity, sync
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
+_PIECE = 8 << 20  # bytes copied in one step
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
@@ -188,27 +189,30 @@ def sync_tree(path: Path) -> None:
     sync(path)
 
 
-def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a tree; holes stay holes where the platform can tell."""
+def copy_sparse(source: Path, target: Path) -> Iterator[None]:
+    """Copy a tree in small steps; holes stay holes where the platform can tell."""
     target.mkdir(parents=True)
     for entry in source.iterdir():
         if entry.is_dir():
-            copy_sparse(entry, target / entry.name)
+            yield from copy_sparse(entry, target / entry.name)
         elif sys.platform == "linux":
-            _copy_with_holes(entry, target / entry.name)
+            yield from _copy_with_holes(entry, target / entry.name)
         else:
             shutil.copyfile(entry, target / entry.name)
+            yield
 
 
-def _copy_with_holes(source: Path, target: Path) -> None:
+def _copy_with_holes(source: Path, target: Path) -> Iterator[None]:
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
         for start, end in _data_ranges(read.fileno(), size):
             write.seek(start)
             while (left := end - write.tell()) > 0:
-                if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
+                piece = min(left, _PIECE)
+                if not os.sendfile(write.fileno(), read.fileno(), end - left, piece):
                     raise OSError(errno.EIO, f"{source.name} became shorter while it was copied")
+                yield
 
 
 def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:

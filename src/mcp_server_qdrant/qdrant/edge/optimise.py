@@ -113,7 +113,8 @@ class Optimiser:
             shard.record = []
         copy = self._shards.folder.work / f"{shard.slug}-{uuid.uuid4().hex}"
         try:
-            copy_sparse(source, copy)
+            for _ in copy_sparse(source, copy):
+                pass
             process = _start(copy)
         except OSError:
             shard.record = None

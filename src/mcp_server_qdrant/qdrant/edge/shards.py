@@ -263,6 +263,16 @@ class Shards:
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
+    def adopt(self, sidecar: dict[str, Any], copy: Path) -> None:
+        """Make a directory that is a whole shard the collection of a name that is not taken."""
+        shard = Shard(slug_of(sidecar["name"]), sidecar, self.folder.shards)
+        draft = self.folder.shards / f"{shard.slug}.json.new"
+        write_atomically(draft, json.dumps(sidecar))
+        copy.rename(self.path(shard))
+        draft.replace(self._sidecar_path(shard))
+        sync(self.folder.shards)
+        self._all[shard.name] = shard
+
     def save(self, shard: Shard, **changes: Any) -> None:
         """Change the sidecar, on the disk first."""
         sidecar = {**shard.sidecar, **changes}

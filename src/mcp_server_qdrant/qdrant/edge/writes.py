@@ -5,8 +5,13 @@ readers get in between, and returns its plain result. The host's only writer thr
 one after the other and flushes before it acknowledges.
 """
 
+import contextlib
+import json
+import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, schema, types
-from mcp_server_qdrant.qdrant.edge.files import allocated
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, slug_of, sync_tree
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge.slices import narrowed
 
@@ -127,6 +132,53 @@ class Writes:
         found = self._shards.accept_loss(name)
         yield
         return found
+
+    def save(self, name: str, folder: str) -> Step:
+        """Copy a collection, as it is now, into another folder of shards; its number of points.
+
+        Writes wait meanwhile, reads go on.
+        """
+        shard = self._shards.get(name)
+        points = self._shards.exact_count(shard)
+        self.touched.add(shard)
+        yield from self.flush()
+        if error := self._lost.get(name):
+            raise error
+        source, target = self._shards.path(shard), Path(folder) / shard.slug
+        shard.dirty = True  # it must not be closed, which could change its files
+        try:
+            with _copying(name):
+                shutil.rmtree(target, ignore_errors=True)  # of a host that died
+                yield from copy_sparse(source, target)
+                for file in source.parent.glob(f"{source.name}.*"):
+                    if file.suffix in (".json", ".count"):
+                        shutil.copyfile(file, target.with_name(file.name))
+        finally:
+            shard.dirty = False
+        return points
+
+    def load(self, name: str, folder: str, replace: bool) -> Step:  # noqa: FBT001
+        """Take a collection from such a folder; the number of its points."""
+        source = Path(folder) / slug_of(name)
+        if name in self._shards.names() and not replace:
+            raise RequestError(f"The collection {name!r} already exists.")
+        self._room(allocated(source))
+        copy = self._shards.folder.work / f"{source.name}-{uuid.uuid4().hex}"
+        try:
+            with _copying(name):
+                sidecar = json.loads(Path(f"{source}.json").read_text("utf-8"))
+                yield from copy_sparse(source, copy)
+                sync_tree(copy)
+                if name in self._shards.names():
+                    self.touched.discard(self._shards.listed(name))
+                    self._shards.drop(self._shards.listed(name))
+                for file in source.parent.glob(f"{source.name}.count"):
+                    shutil.copyfile(file, self._shards.folder.shards / file.name)
+                self._shards.adopt(sidecar, copy)
+        finally:
+            self._shards.folder.discard(copy)
+        yield
+        return self._shards.exact_count(self._shards.get(name))
 
     def index(self, name: str, field: str, declared: Any) -> Step:
         """Index a payload field; cheap while the collection is empty."""
@@ -287,6 +339,15 @@ class Writes:
                     update = by_ids(existing, *arguments)
                 apply(shard, update)
             yield
+
+
+@contextlib.contextmanager
+def _copying(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its description is damaged"
+        raise EngineFailure(f"The collection {name!r} could not be copied: {reason}.") from error
 
 
 def _canonical(point_id: int | str) -> str:

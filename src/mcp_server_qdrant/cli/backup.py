@@ -1,0 +1,65 @@
+"""The commands `backup` and `restore`: whole collections to a folder and back."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.notation import called
+
+
+def _arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments and options of both commands."""
+    for option in (
+        frame.env_file,
+        click.option("--overwrite", is_flag=True, help="Replace what is there."),
+        click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
+        click.argument("folder", type=click.Path(path_type=Path)),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_arguments
+def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Copy collections (default: all) into FOLDER, while they are used.
+
+    The folder is there once it is complete. Of a Qdrant server they are snapshots.
+    """
+    with frame.ending("Interrupted; nothing was kept."):
+        settings = frame.load()
+        from mcp_server_qdrant.app.backup import back_up
+
+        chosen, now = list(dict.fromkeys(collections)), datetime.now(UTC)
+        place = folder.absolute()
+        _done(asyncio.run(back_up(settings, place, chosen, now, _tell, replace=overwrite)))
+
+
+@click.command()
+@_arguments
+def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
+
+    Each is back as a whole. Those that are there already are left alone without --overwrite.
+    """
+    with frame.ending("Interrupted; run it again with --overwrite."):
+        settings = frame.load()
+        from mcp_server_qdrant.app.backup import restore as bring_back
+
+        chosen, place = list(dict.fromkeys(collections)), folder.absolute()
+        _done(asyncio.run(bring_back(settings, place, chosen, _tell, replace=overwrite)))
+
+
+def _tell(name: str, done: int, total: int) -> None:
+    frame.show(f"{frame.bar(done / total)} {called(name)}")
+
+
+def _done(points: Mapping[str, int]) -> None:
+    frame.show("")
+    for name, number in points.items():
+        click.echo(f"{called(name)}: {number:,} points")
+    click.echo(f"Done: {len(points)} {'collection' if len(points) == 1 else 'collections'}.")
