@@ -50,8 +50,8 @@ NARROWER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("core/gather.py", "core/tasks.py"), ("core/errors.py",)),
     "core/telemetry.py": ("core/context.py", "core/datatypes.py"),
     "core/writes.py": ("core/datatypes.py", "core/models.py"),
-    # Only to name the classes that they are given: nothing of it is imported at run time.
-    "tools/services.py": ("qdrant", "search", "ingest", "projection"),
+    # Only to name the classes that they are given: no room is imported at run time.
+    "tools/services.py": ("core/datatypes.py", "qdrant", "search", "ingest", "projection"),
     "tools/delete.py": ("core", "tools", "ingest/delete.py"),
     "tools/*": ("core", "tools"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest/chunk.py"),
@@ -75,6 +75,7 @@ ONLY_BY = {
     "search/steps/tags.py": ("search/ranking.py", "search/words/tags.py"),
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
+    "search/sketches/*": ("search/pipeline.py", "search/sketches/*", "app/services.py"),
     "search/doubt.py": ("search/present.py",),
     "search/explain.py": ("search/present.py",),
     "search/payloads.py": ("search/pipeline.py", "search/listing.py"),

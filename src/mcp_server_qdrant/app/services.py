@@ -5,7 +5,7 @@ thread, after the handshake.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.check import CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.telemetry import Recorder
@@ -39,6 +39,8 @@ from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.pipeline import Limits, Pipeline
 from mcp_server_qdrant.search.query import Rules
+from mcp_server_qdrant.search.sketches.disk import SketchCache
+from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
@@ -87,8 +89,19 @@ class Services:
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
-        parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
+        tasks = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
+        parts = (*tasks, self.pipeline.sketches.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
+
+    async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
+        """These collections; one without a description by the words that tell it from others."""
+        infos = await self.catalog.describe(names)
+        silent = [info.name for info in infos if not info.description]
+        targets = [await self.catalog.target(name) for name in silent]
+        words = await self.pipeline.sketches.about(targets)
+        return [
+            replace(info, description=info.description or words.get(info.name)) for info in infos
+        ]
 
     async def stop(self) -> None:
         """Stop the work in the background."""
@@ -96,6 +109,7 @@ class Services:
         await self.projector.close()
         await self.pipeline.tags.close()
         await self.lexicon.close()
+        await self.pipeline.sketches.close()
         await self.catalog.close()
 
     async def close(self) -> None:
@@ -225,6 +239,7 @@ def _written(
     projector.changed(collection)
     pipeline.terms.changed(collection)
     pipeline.tags.changed(collection)
+    pipeline.sketches.changed(collection)
     lexicon.stored(collection, texts)
 
 
@@ -233,14 +248,27 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     projector.changed(collection)
     pipeline.terms.forget(collection)
     pipeline.tags.changed(collection)
+    pipeline.sketches.changed(collection)
 
 
 def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     """Where vocabularies are kept; those of a trial engine are nowhere."""
+    engine = _engine_key(settings, whose)
+    return WordCache(settings.cache_path / "words", engine) if engine else None
+
+
+def _sketches(shared: Shared, view: View) -> Sketches:
+    settings, engine = shared.settings, _engine_key(shared.settings, view.words)
+    drawer = Drawer(view.reader, settings.qdrant_content_fields)
+    disk = SketchCache(settings.cache_path / "words", engine) if engine else None
+    return Sketches(drawer.draw, shared.bm25.tokens, disk)
+
+
+def _engine_key(settings: Settings, whose: str) -> str | None:
+    """The engine and the tenant in whose name something is kept on disk."""
     if settings.qdrant_url == ":memory:":
         return None
-    engine = settings.qdrant_url or str(settings.local_path.resolve())
-    return WordCache(settings.cache_path / "words", engine + whose)
+    return (settings.qdrant_url or str(settings.local_path.resolve())) + whose
 
 
 def _pipeline(
@@ -265,6 +293,7 @@ def _pipeline(
         Limits(
             results=settings.qdrant_search_limit,
             deadline=settings.search_timeout,
+            collections=settings.max_collections,
         ),
         Preferences.of(settings),
         Rules(
@@ -276,6 +305,7 @@ def _pipeline(
         shared.rerank,
         PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
+        _sketches(shared, view),
     )
 
 

@@ -1,5 +1,6 @@
 """A cache in one SQLite file, shared by any number of processes and lost without harm."""
 
+import hashlib
 import logging
 import os
 import sqlite3
@@ -26,6 +27,12 @@ def _passing(error: sqlite3.Error | OSError) -> bool:
     """Whether the file may be sound: it is busy, or the disk is in the way."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(error, OSError) or code & 0xFF in _PASSING
+
+
+def digest(*parts: str) -> bytes:
+    """The key of a row; it does not give the names away that it is made of."""
+    name = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, digest_size=20).digest()
 
 
 class CacheFile:

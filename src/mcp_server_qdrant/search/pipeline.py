@@ -37,6 +37,8 @@ from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Re
 from mcp_server_qdrant.search.ranking import candidates, rank, unfinished
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
+from mcp_server_qdrant.search.sketches.keeper import Sketches
+from mcp_server_qdrant.search.sketches.waves import waves
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -50,10 +52,11 @@ SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Results of a search without a limit, per collection; and its seconds."""
+    """Results of a search without a limit, per collection; its seconds; collections all asked."""
 
     results: int = 10
     deadline: float = 8.0
+    collections: int = 64
 
     def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
         """The results of a request over these collections."""
@@ -88,6 +91,7 @@ class Pipeline:
     rerank: Rerank
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     newest: Newest
+    sketches: Sketches
     now: Callable[[], datetime] = this_hour
     recorder: Recorder = field(default_factory=Recorder)
     leftovers: Callable[[Sequence[Document]], None] = lambda _: None
@@ -219,8 +223,12 @@ class Pipeline:
         Again, and deeper, of the collections that could have better ones: what they did not give
         might rank with the page, or parts of theirs were left out.
         """
-        retrieved = await self._retrieve(query.targets, query)
+        retrieved = await self._retrieve_likely(query)
         ranked = await self._rank(retrieved, query)
+        others = [t for t in query.targets if t.collection not in retrieved.statuses]
+        if others and len(ranked.hits) < query.limit:  # candidates were parts or copies
+            retrieved = retrieved.joined(await self._retrieve(others, query))
+            ranked = await self._rank(retrieved, query)
         for number in range(ROUNDS):
             short = len(ranked.hits) < query.limit  # once deeper is enough to fill a page
             if not ranked.more or query.left() <= 0 or (number and short):
@@ -231,6 +239,20 @@ class Pipeline:
             retrieved = retrieved.updated(await self._retrieve(ranked.more, query))
             ranked = await self._rank(retrieved, query)
         return ranked
+
+    async def _retrieve_likely(self, query: Query) -> Retrieved:
+        """The candidates of all targets; of many, of those that can have the best results."""
+        if len(query.targets) <= self.limits.collections:
+            return await self._retrieve(query.targets, query)
+        wave = waves(query, await self.sketches.of(query.targets))
+        retrieved = await self._retrieve(wave.first, query)
+        while wave.others and query.left() > 0:
+            found = retrieved.found.values()
+            wave = wave.following(candidates(found, query, self.texts), query.limit)
+            if not wave.first:
+                break
+            retrieved = retrieved.joined(await self._retrieve(wave.first, query))
+        return retrieved
 
     async def _retrieve(self, targets: Sequence[Target], query: Query) -> Retrieved:
         with self.recorder.phase("retrieve"):

@@ -56,6 +56,7 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
             *notes(results, request, statuses, ranked.best),
             *unread(query.terms.unread),
             *undated(silent),
+            *fewer(len(ranked.retrieved.statuses), len(query.targets)),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
@@ -140,6 +141,11 @@ def undated(silent: Sequence[str]) -> list[str]:
     """The sentence on collections where no text has a date of the period, maybe none at all."""
     sentence = f"{names(silent)}: no text of that time; those without a date are left out."
     return [sentence] if silent else []
+
+
+def fewer(asked: int, there: int) -> list[str]:
+    """The sentence on collections that were not asked, as they hardly have better results."""
+    return [f"Asked {asked:,} of {there:,} collections."] if asked < there else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:

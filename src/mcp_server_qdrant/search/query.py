@@ -128,6 +128,10 @@ class Retrieved:
     found: Mapping[str, Found]
     statuses: Mapping[str, Status]
 
+    def joined(self, other: "Retrieved") -> "Retrieved":
+        """With the answers of other collections."""
+        return Retrieved({**self.found, **other.found}, {**self.statuses, **other.statuses})
+
     def updated(self, other: "Retrieved") -> "Retrieved":
         """With the answers of those that were asked again; a failure then loses nothing."""
         again = {name: other.statuses[name] for name in other.found}

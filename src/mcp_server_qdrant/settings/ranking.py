@@ -45,6 +45,12 @@ class RankingSettings(BaseModel):
         "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
         "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
     )
+    max_collections: int = variable(
+        "SEARCH_MAX_COLLECTIONS",
+        64,
+        "Of more collections than this, only those that can have the best results are asked.",
+        ge=1,
+    )
     priority_order: Names = variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mcp_server_qdrant.core.datatypes import CollectionInfo
+
 if TYPE_CHECKING:  # at run time these are imported after the handshake, in a thread
     from mcp_server_qdrant.ingest.delete import Deletion
     from mcp_server_qdrant.ingest.files.background import Background
@@ -43,6 +45,9 @@ class Services(Protocol):
     @property
     def projector(self) -> "Projector":
         """Maps."""
+
+    async def described(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
+        """These collections, with what each is about."""
 
     def faults(self) -> Sequence[str]:
         """A sentence on each other thing that failed in the background."""

@@ -170,7 +170,7 @@ class Tools:
         syncs, dead = background.status(), background.dead_letters()
         names = await catalog.matching(pattern)
         first = bisect_right(names, after) if after else 0
-        infos = await catalog.describe(names[first : first + MAX_LISTED])
+        infos = await services.described(names[first : first + MAX_LISTED])
         lines = listed(infos, syncs)
         infos = infos[: len(lines)]
         coming = {} if pattern or after else {n: s for n, s in syncs.items() if n not in names}

@@ -1,6 +1,5 @@
 """Vocabularies on disk. A cache and nothing else: what is lost or damaged is sampled again."""
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mcp_server_qdrant.core.cachefile import CacheFile
+from mcp_server_qdrant.core.cachefile import CacheFile, digest
 from mcp_server_qdrant.search.words.vocabulary import Vocabulary
 
 FILE = "words-1.sqlite3"
@@ -35,8 +34,7 @@ class WordCache:
 
     def key(self, collection: str) -> bytes:
         """The key of a collection; it does not give the name away."""
-        name = f"{self._engine}\0{collection}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(name, digest_size=20).digest()
+        return digest(self._engine, collection)
 
     def load(self, collection: str) -> tuple[Vocabulary, int] | None:
         """The vocabulary and how many points the collection had; None where there is none."""

@@ -1,0 +1,1 @@
+"""Sketches of collections: which of many can have the best results; the others are not asked."""

@@ -1,0 +1,152 @@
+"""The sketches of collections: drawn in the background, kept in memory and on disk."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from mcp_server_qdrant.core.access import calling
+from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.search.sketches.disk import SketchCache
+from mcp_server_qdrant.search.sketches.sketch import Sketch, about
+
+SAMPLE = 256
+LOAD_SECONDS = 0.1
+REST_SECONDS = 60.0  # of a collection that was drawn, or could not be
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    sketch: Sketch | None = None
+    rests: float = 0.0
+    writes: int = 0
+
+
+@dataclass(eq=False)
+class Sketches:
+    """What a search knows of collections before it asks them. Nothing waits for a sketch.
+
+    `draw` gives a random sample of a collection, `stems` the terms of a word. One collection is
+    drawn at a time, with a pause as long after it. A sketch serves until the number of points
+    differs, or something is stored.
+    """
+
+    draw: Callable[[Target, int], Awaitable[Drawn]]
+    stems: Callable[[str], Collection[int]]
+    disk: SketchCache | None = None
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    tasks: Tasks = field(default_factory=Tasks)
+    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _kept: dict[bytes, Sketch] = field(default_factory=dict)  # on disk, not used yet
+    _wanted: dict[str, Target] = field(default_factory=dict)
+    _loading: "asyncio.Task[None] | None" = None
+    _worker: "asyncio.Task[None] | None" = None
+
+    async def of(self, targets: Sequence[Target]) -> dict[str, Sketch]:
+        """Collection -> its sketch where that still holds; the others are drawn in the background.
+
+        A slow disk delays this by a tenth of a second at most.
+        """
+        if self.disk is not None and self._loading is None:
+            self._loading = self.tasks.start("The reading of sketches", self._load)
+        if self._loading is not None and not self._loading.done():
+            await asyncio.wait([self._loading], timeout=LOAD_SECONDS)
+            if not self._loading.done():
+                return {}
+        found = {}
+        for target in targets:
+            if target.dense is None or not target.points:
+                continue
+            entry = self._entry(target.collection)
+            if entry.sketch is not None and _holds(entry.sketch, target):
+                found[target.collection] = entry.sketch
+            elif entry.rests <= self.clock():
+                self._wanted[target.collection] = target
+        if self._wanted and (self._worker is None or self._worker.done()):
+            with calling(None):  # on nobody's account
+                self._worker = self.tasks.start("The sketching of collections", self._work)
+        return found
+
+    async def about(self, targets: Sequence[Target]) -> dict[str, str]:
+        """Collection -> the words that tell it from the others, as far as they are known."""
+        found = await self.of(targets)
+        known = [entry.sketch for entry in self._entries.values() if entry.sketch]
+        words: Counter[str] = Counter()
+        for sketch in known:
+            words.update(sketch.words)
+        return {name: about(sketch, words, len(known)) for name, sketch in found.items()}
+
+    def changed(self, collection: str) -> None:
+        """Something was written there: it is asked until it is drawn anew."""
+        entry = self._entry(collection)
+        entry.sketch = None
+        entry.writes += 1
+        if self.disk is not None and entry.writes == 1:
+            forget = partial(asyncio.to_thread, self.disk.forget, collection)
+            self.tasks.start("The forgetting of a sketch", forget)
+
+    async def settled(self) -> None:
+        """Wait until nothing is being drawn."""
+        if self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def close(self) -> None:
+        """Stop drawing."""
+        await self.tasks.close()
+
+    async def _load(self) -> None:
+        assert self.disk is not None
+        self._kept = await asyncio.to_thread(self.disk.load)
+
+    def _entry(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            kept = self._kept.pop(self.disk.key(name), None) if self.disk else None
+            entry = self._entries[name] = _Entry(kept)
+        return entry
+
+    async def _work(self) -> None:
+        """Draw the wanted collections, one after the other."""
+        while self._wanted:
+            target = self._wanted.pop(next(iter(self._wanted)))
+            began = self.clock()
+            entry = self._entry(target.collection)
+            entry.rests = began + REST_SECONDS
+            entry.writes = 0
+            try:
+                drawn = await self.draw(target, SAMPLE)
+            except QdrantMcpError as error:
+                logger.info("A collection could not be sketched: %s", error)
+                continue
+            sketch = await asyncio.to_thread(self._sketch, target, drawn)
+            if not entry.writes:
+                entry.sketch = sketch
+                if self.disk is not None:
+                    await asyncio.to_thread(self.disk.save, target.collection, sketch)
+            await self.pause(self.clock() - began)
+
+    def _sketch(self, target: Target, drawn: Drawn) -> Sketch:
+        texts = [
+            f"{title}\n{text}" for title, text in zip(drawn.titles, drawn.snippets, strict=True)
+        ]
+        return Sketch.of(_space(target), target.points, drawn.vectors, texts, self.stems)
+
+
+def _holds(sketch: Sketch, target: Target) -> bool:
+    same = sketch.points == target.points and sketch.model == _space(target)
+    return same and len(sketch.shares) > 0
+
+
+def _space(target: Target) -> str:
+    """The vectors that a sketch is of: another model, or another vector, makes others."""
+    assert target.dense is not None
+    return f"{target.dense.model}\0{target.dense.vector}"

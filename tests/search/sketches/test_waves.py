@@ -1,0 +1,88 @@
+"""Of many collections those are asked that can have the best results."""
+
+import pytest
+
+from mcp_server_qdrant.search.sketches import waves
+from tests.support import find, memory_services, remember, states, texts
+
+TOPICS = ["rose", "bread", "printer", "zeppelin", "harbour", "violin", "glacier", "teapot"]
+TOPICS += ["lantern", "meadow", "anchor", "copper"]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(waves, "FIRST", 3)
+    monkeypatch.setattr(waves, "WAVE", 1)
+
+
+async def fill(services) -> None:
+    for topic in TOPICS:
+        told = [f"{topic} {detail}" for detail in ("repair", "history", "prices", "museum")]
+        await remember(services, topic, *told)
+
+
+async def sketched(services) -> None:
+    await services.pipeline.sketches.of(await services.catalog.resolve(["*"]))
+    await services.pipeline.sketches.settled()
+
+
+async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
+    async with memory_services(max_collections=4) as services:
+        await fill(services)
+        before = await find(services, "zeppelin history", "*", limit=1)
+        await services.pipeline.sketches.settled()
+        after = await find(services, "zeppelin history", "*", limit=1)
+
+    assert set(states(before)) == {*TOPICS}
+    assert texts(after) == texts(before) == ["zeppelin history"]
+    assert "zeppelin" in states(after)
+    assert len(states(after)) < len(TOPICS)
+    assert f"Asked {len(states(after))} of 12 collections." in after.notes
+    assert not any(note.startswith("Asked") for note in before.notes)
+
+
+async def test_a_collection_that_was_written_to_since_is_asked():
+    async with memory_services(max_collections=4) as services:
+        await fill(services)
+        await sketched(services)
+        await remember(services, "copper", "zeppelin history in full")
+        page = await find(services, "zeppelin history", "*", limit=1)
+
+    assert {"copper", "zeppelin"} <= set(states(page)) < {*TOPICS}
+
+
+async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones():
+    async with memory_services(max_collections=4, priority_order=("anchor",)) as services:
+        await fill(services)
+        await sketched(services)
+        page = await find(services, "zeppelin history", "*", "copper", limit=1)
+        every = await find(services, "zeppelin history", *TOPICS, limit=1)
+
+    assert {"anchor", "copper", "zeppelin"} <= set(states(page)) < {*TOPICS}
+    assert set(states(every)) == {*TOPICS}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": '"zeppelin history"'},
+        {"query": "zeppelin history 2026-11-12"},
+        {"query": "zeppelin history", "limit": 100},
+    ],
+)
+async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(asked):
+    async with memory_services(max_collections=4) as services:
+        await fill(services)
+        await sketched(services)
+        page = await find(services, asked.pop("query"), "*", **{"limit": 1} | asked)
+
+    assert set(states(page)) == {*TOPICS}
+
+
+async def test_up_to_the_bound_all_are_asked():
+    async with memory_services(max_collections=12) as services:
+        await fill(services)
+        await sketched(services)
+        page = await find(services, "zeppelin history", "*", limit=1)
+
+    assert set(states(page)) == {*TOPICS}
