@@ -111,12 +111,20 @@ async def test_by_default_the_server_decides(server):
     assert body["vectors"]["v"].get("on_disk") is None
 
 
-async def test_binary_quantization_and_an_unnamed_vector(server):
-    async with opened(server, quantization="binary", on_disk_vectors=False) as client:
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        ("binary", {"always_ram": True}),
+        ("product", {"compression": "x16", "always_ram": True}),
+        ("turbo", {"always_ram": True}),
+    ],
+)
+async def test_another_quantization_and_an_unnamed_vector(server, kind, sent):
+    async with opened(server, quantization=kind, on_disk_vectors=False) as client:
         await client.create_collection("notes", vectors_config=COSINE)
 
     [(_, _, body)] = [one for one in server.to("/collections/notes") if one[0] == "PUT"]
-    assert body["quantization_config"] == {"binary": {"always_ram": True}}
+    assert body["quantization_config"] == {kind: sent}
     assert body["vectors"]["on_disk"] is False
 
 

@@ -61,7 +61,7 @@ class Cluster:
     write_consistency: int | None = None
     on_disk_vectors: bool | None = None
     on_disk_payload: bool | None = None
-    quantization: Literal["none", "scalar", "binary"] = "none"
+    quantization: Literal["none", "scalar", "binary", "product", "turbo"] = "none"
     read_consistency: int | str | None = None
 
     def made(self) -> dict[str, Any]:
@@ -92,6 +92,12 @@ _QUANTIZATION: Mapping[str, models.QuantizationConfig | None] = {
         )
     ),
     "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+    "product": models.ProductQuantization(
+        product=models.ProductQuantizationConfig(
+            compression=models.CompressionRatio.X16, always_ram=True
+        )
+    ),
+    "turbo": models.TurboQuantization(turbo=models.TurboQuantQuantizationConfig(always_ram=True)),
 }
 
 

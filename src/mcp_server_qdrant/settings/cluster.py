@@ -29,7 +29,9 @@ class Cluster(Group):
     )
     on_disk_vectors: bool | None = Field(None, description="vectors stay on disk")
     on_disk_payload: bool | None = Field(None, description="payloads stay on disk")
-    quantization: Literal["none", "scalar", "binary"] = Field("none", description="of new vectors")
+    quantization: Literal["none", "scalar", "binary", "product", "turbo"] = Field(
+        "none", description="of new vectors: none, scalar, binary, product or turbo (Qdrant 1.18)"
+    )
     read_consistency: Count | Literal["majority", "quorum", "all"] | None = Field(
         None, description="copies that must agree on a read: a number, majority, quorum or all"
     )

@@ -1,0 +1,157 @@
+"""A find over 1 to 1,024 collections: the embedded engine, and a Qdrant server by REST and by gRPC.
+
+It is scaling.py's part `engines`. The pipeline is called inside this process, so that its processor
+time can be read: models, the engine host and the server have processes of their own.
+"""
+
+import asyncio
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import corpus
+import numpy as np
+import servers
+from fill_ours import NEVER, synthetic_notes, write
+
+from mcp_server_qdrant.app.models import cluster
+from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.telemetry import PHASES, Recorder
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.settings.environment import Settings
+
+COUNTS = (1, 4, 16, 64, 256, 1024)
+EACH = 22  # points of a collection
+WARM = 3  # finds of a kind, untimed
+PREFIX = "scaling-"
+BENCH = servers.BUILD / "bench"
+
+
+@dataclass
+class Figures:
+    """Milliseconds of each find: in all, by phase, and of this process's processor."""
+
+    spent: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    phases: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+class Phases(Recorder):
+    """The phases of the find under way, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def phase(self, name: Any) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.now[name] += (time.perf_counter() - began) * 1000
+
+
+def measure(
+    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int
+) -> dict[str, Any]:
+    """Print the table; returns p50 in ms by engine and number of collections."""
+    figures = asyncio.run(measured(url, grpc_port, cache, vectors, queries))
+    columns = ("p50", *PHASES, "processor", "processor of a collection")
+    print(f"\n| engine | collections of {EACH} points | {' | '.join(columns)} | to one |")
+    print(f"|---|---|{'---|' * len(columns)}---|")
+    for (engine, count), found in figures.items():
+        p50 = statistics.median(found.spent)
+        processor = statistics.median(found.processor)
+        phases = [statistics.median(found.phases[phase]) for phase in PHASES]
+        one = statistics.median(figures[engine, 1].spent)
+        cells = [f"{value:.1f}" for value in (p50, *phases, processor)]
+        print(
+            f"| {engine} | {count} | {' | '.join(cells)} | {processor / count:.2f} "
+            f"| {p50 / one:.1f} |"
+        )
+    return {
+        f"{engine} {count}": statistics.median(found.spent)
+        for (engine, count), found in figures.items()
+    }
+
+
+async def measured(
+    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int
+) -> Mapping[tuple[str, int], Figures]:
+    """The finds of all kinds in turns; every query is asked once."""
+    names = [f"{PREFIX}{number:04}" for number in range(max(COUNTS))]
+    figures: dict[tuple[str, int], Figures] = defaultdict(Figures)
+    ways: dict[str, dict[str, Any]] = {
+        "Edge": {"qdrant_local_path": BENCH / "engines"},
+        "REST": {"qdrant_url": url, "cluster": {"grpc": False}},
+        "gRPC": {"qdrant_url": url, "cluster": {"grpc": True, "grpc_port": grpc_port}},
+    }
+    async with AsyncExitStack() as stack:
+        opened = {}
+        for engine, way in ways.items():
+            opened[engine] = await stack.enter_async_context(services(cache, way))
+            await prepare(opened[engine][0].client, names, vectors)
+        texts = iter(corpus.queries((queries + WARM) * len(COUNTS) * len(ways), seed=37))
+        for number in range(-WARM, queries):
+            for count in COUNTS:
+                for engine, (made, phases) in opened.items():
+                    found = figures[engine, count] if number >= 0 else Figures()
+                    await find(made, phases, SearchRequest(next(texts), names[:count]), found)
+    return figures
+
+
+async def find(made: Services, phases: Phases, request: SearchRequest, figures: Figures) -> None:
+    """One find, and what it took."""
+    phases.now.clear()
+    began, worked = time.perf_counter(), time.process_time()
+    page = await made.pipeline.search(request)
+    figures.spent.append((time.perf_counter() - began) * 1000)
+    figures.processor.append((time.process_time() - worked) * 1000)
+    assert {status.state for status in page.statuses} == {"ok"}, page.statuses
+    for phase in PHASES:
+        figures.phases[phase].append(phases.now[phase])
+
+
+@asynccontextmanager
+async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[Services, Phases]]:
+    """The services over one engine, with the phases that they record."""
+    settings = Settings(
+        embedding_cache_dir=cache, search_timeout=60.0, qdrant_collections=(f"{PREFIX}*",), **way
+    )
+    if settings.qdrant_url is None:
+        options = EdgeOptions(quiet_seconds=NEVER, max_open=2 * max(COUNTS))
+        client: Any = await EdgeClient.open(settings.local_path, timeout=60, options=options)
+    else:
+        client = await open_client(
+            url=settings.qdrant_url,
+            grpc=settings.cluster.grpc,
+            grpc_port=settings.cluster.grpc_port,
+            local_path=settings.local_path,
+            timeout=60,
+            cluster=cluster(settings),
+        )
+    made = wire(settings, client, open_encoders(settings))
+    phases = Phases()
+    made.record(phases)
+    try:
+        await made.encoders.default.ready(60)
+        yield made, phases
+    finally:
+        await made.close()
+
+
+async def prepare(client: Any, names: list[str], vectors: np.ndarray) -> None:
+    """Write the collections that are not there."""
+    there = {found.name for found in (await client.get_collections()).collections}
+    notes = synthetic_notes(EACH * len(names), vectors, seed=41)
+    for number, name in enumerate(names):
+        if name not in there:
+            await write(client, name, notes.part(number * EACH, (number + 1) * EACH))

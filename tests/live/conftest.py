@@ -1,0 +1,58 @@
+"""The tests of both engines once more, on a Qdrant server: QDRANT_TEST_URL=http://localhost:6333.
+
+The server must be empty at the start; each test removes what it made. Modules here take their tests
+from where they stand and give them `server` for an engine.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.remote import GRPC_PORT, RemoteClient
+from tests.support import Engine
+
+URL = os.environ.get("QDRANT_TEST_URL")
+PORT = int(os.environ.get("QDRANT_TEST_GRPC_PORT", GRPC_PORT))
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what came along and asks no engine; without a server, all but one of a module."""
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    kept = [item for item in ours if "server" in getattr(item, "fixturenames", ())]
+    if URL is None:
+        kept = list({item.path: item for item in kept}.values())
+    left_out = set(ours).difference(kept)
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(params=["REST", "gRPC"])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[RemoteClient]:
+    """The server, empty."""
+    if URL is None:
+        pytest.skip("QDRANT_TEST_URL names no Qdrant server")
+    client = await open_client(
+        url=URL, grpc=request.param == "gRPC", grpc_port=PORT, local_path=HERE, timeout=20
+    )
+    assert isinstance(client, RemoteClient)
+    try:
+        there = await names(client)
+        assert there == [], f"the server that QDRANT_TEST_URL names has collections: {there}"
+        yield client
+        for name in await names(client):
+            await client.delete_collection(name)
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+def engine(server: RemoteClient) -> Engine:
+    """The same, as tests of both engines want it."""
+    return Engine(server)
+
+
+async def names(client: RemoteClient) -> list[str]:
+    return [found.name for found in (await client.get_collections()).collections]

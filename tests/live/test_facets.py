@@ -1,0 +1,4 @@
+"""Tags of collections."""
+
+# ruff: noqa: F403
+from tests.qdrant.test_tags import *

@@ -1,0 +1,11 @@
+"""One tenant's view of a server."""
+
+# ruff: noqa: F403, F405
+import pytest
+
+from tests.qdrant.tenant.test_clients import *
+
+
+@pytest.fixture
+async def engine(server):
+    return await filled(server)
