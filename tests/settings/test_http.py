@@ -71,7 +71,7 @@ def test_spans_that_go_nowhere_are_not_made(loaded):
         ("QDRANT_SHARD_NUMBER", "0", "must be at least 1"),
         ("QDRANT_READ_CONSISTENCY", "0", "must be at least 1"),
         ("QDRANT_READ_CONSISTENCY", "some", "'majority', 'quorum' or 'all'"),
-        ("QDRANT_QUANTIZATION", "product", "'none', 'scalar' or 'binary'"),
+        ("QDRANT_QUANTIZATION", "tensor", "'product' or 'turbo'"),
     ],
 )
 def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, sentence):
