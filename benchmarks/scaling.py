@@ -58,8 +58,9 @@ def main() -> None:
     parser.add_argument("--grpc-port", type=int, default=6334)
     args = parser.parse_args()
     cache = servers.model_cache(args.model_cache)
-    texts, vectors = corpus.embedded(SMALL, BENCH, cache)
-    real = notes_of(texts, vectors, SMALL)
+    count = EACH if args.url else SMALL
+    texts, vectors = corpus.embedded(count, BENCH, cache)
+    real = notes_of(texts, vectors, count)
     report: dict[str, Any] = {}
     if args.url:
         import engines
