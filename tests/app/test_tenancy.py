@@ -165,6 +165,19 @@ async def test_a_collection_without_own_points_does_not_exist(house):
     assert [(one.name, one.points) for one in await blue.catalog.describe()] == [("blues", 1)]
 
 
+async def test_what_a_collection_is_about_is_made_of_own_texts(house):
+    red, blue = house.of("red"), house.of("blue")
+    await remember(blue, "notes", *["zebrafish budget"] * 2, "zebrafish plan")
+    await remember(red, "notes", "copper bridge", "copper garden")
+    for services in (red, blue):
+        await services.described(["notes"])
+        await services.pipeline.sketches.settled()
+    (ours,), (theirs,) = await red.described(["notes"]), await blue.described(["notes"])
+
+    assert ours.description == "copper, bridge, garden"
+    assert theirs.description == "zebrafish, budget, plan"
+
+
 async def test_tags_and_spelling_are_of_own_texts(house):
     red, blue = house.of("red"), house.of("blue")
     await remember(blue, "notes", "zebrafish budget", "quixotic plan", tags=("obsidian",))

@@ -1,10 +1,13 @@
 """Which collections there are, which may be seen, how each is searched."""
 
+import asyncio
+
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
 from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, UnknownCollection
+from mcp_server_qdrant.qdrant import catalog as catalogs
 from mcp_server_qdrant.qdrant.catalog import FAILED_SECONDS, NAMES_SECONDS, TARGET_SECONDS, Catalog
 from tests.support import (
     COSINE,
@@ -365,6 +368,28 @@ async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the
         await catalog._look_ups["c"]
 
         assert (await catalog.target("c")).points == 1
+
+
+async def test_look_ups_of_many_collections_take_turns(monkeypatch):
+    monkeypatch.setattr(catalogs, "AT_ONCE", 2)
+    async with memory_engine() as engine:
+        await made(engine, *"abcdef")
+        catalog = catalog_of(engine)
+        read, under_way, most = catalog._read, set(), 0
+
+        async def counted(name: str):
+            nonlocal most
+            under_way.add(name)
+            most = max(most, len(under_way))
+            await asyncio.sleep(0)
+            target = await read(name)
+            under_way.remove(name)
+            return target
+
+        monkeypatch.setattr(catalog, "_read", counted)
+
+        assert await names_of(catalog, ["*"]) == [*"abcdef"]
+        assert most == 2
 
 
 async def test_what_was_forgotten_is_looked_up_at_once():

@@ -30,6 +30,7 @@ NAMES_SECONDS = 2.0
 TARGET_SECONDS = 30.0
 FAILED_SECONDS = 5.0
 LOOK_UP_SECONDS = 3.0
+AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
 NEAR = 0.7
 NEAR_NAMES = 3
 
@@ -89,6 +90,7 @@ class Catalog:
         self._failed: dict[str, tuple[float, Target]] = {}
         self._warned: dict[str, str] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
@@ -228,6 +230,10 @@ class Catalog:
             return None
 
     async def _look_up(self, name: str) -> Target:
+        async with self._gate:
+            return await self._read(name)
+
+    async def _read(self, name: str) -> Target:
         info = await self._client.get_collection(name)
         unfinished = marks.filling(info.config.metadata)
         sparse, filling = sparse_leg(info, unfinished), None
