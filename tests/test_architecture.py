@@ -93,7 +93,8 @@ OWNERS = {  # third party -> the files that may import it
     "fasttext": ("encoders/language.py",),
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py"),
+    "httpx": ("encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py", "qdrant/line/*"),
+    "h11": ("qdrant/line/http.py",),
     "jwt": ("http/auth/oauth.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),

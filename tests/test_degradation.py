@@ -16,7 +16,7 @@ from tests.qdrant.test_remote import searching
 from tests.support import find, remember, states, texts
 
 ROOT = Path(__file__).parent.parent
-QUERY = "/collections/forest/points/query"
+QUERY = "/collections/forest/points/query/batch"
 PAGE = (ROOT / "docs" / "degradation.md").read_text("utf-8")
 SHOWN_BY = tomllib.loads((ROOT / "tests" / "degradation.toml").read_text("utf-8"))
 CONDITIONS = ["down at the start", "dies", "is slow", "answers garbage", "recovers"]
@@ -85,7 +85,7 @@ async def test_a_collection_that_was_never_reached_is_named_and_the_others_answe
 async def test_a_shard_that_recovers_is_searched_again(server):
     async with searching(server) as services:
         await filled(services)
-        server.faults[f"POST {QUERY}"] = [500]
+        server.faults[f"POST {QUERY}"] = [500] * 2  # of its words, and of the search
         broken = await find(services, "moss")
         whole = await find(services, "moss")
 

@@ -16,7 +16,7 @@ from tests.e2e.test_http import serving
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import HELLO
 
-QUERY = "/collections/notes/points/query"
+QUERY = "/collections/notes/points/query/batch"
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 FIND = {"query": "roses", "collections": ["notes"]}
 

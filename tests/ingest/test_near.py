@@ -48,7 +48,7 @@ async def test_no_other_tenants_memory_is_named():
 async def test_a_failure_of_the_comparison_fails_no_store():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, OLD)
-        engine.broken_methods["query_points"] = EngineFailure("damaged")
+        engine.broken_methods["query_batch_points"] = EngineFailure("damaged")
         done = await remember(services, NEW)
 
     assert done.near is None

@@ -7,7 +7,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.core.errors import InvalidFilter, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import InvalidFilter, UnknownCollection
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 
@@ -60,9 +60,15 @@ async def filled(
     )
 
 
-async def candidates(engine, target, query, **options):
+async def search(engine, target, query, **options):
     asked = {"depth": 5, "condition": None, "with_payload": True} | options
-    return await Queries(engine).candidates(target, query, **asked)
+    (legs,) = await Queries(engine).search([(target, query)], **asked)
+    return legs
+
+
+async def candidates(engine, target, query, **options):
+    found, *_ = await search(engine, target, query, **options)
+    return found
 
 
 BOTH = LegQuery(QUERY, WORDS)
@@ -144,32 +150,40 @@ async def test_payloads_can_be_left_for_later():
     assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found[:2]}
 
 
-async def test_leg_scores_are_exact_and_of_the_named_points_only():
+async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
+    """The legs give 0, 1, 2 and 19, 17, 15."""
     async with memory_engine() as engine:
         target = await filled(engine)
-        dense, sparse = await Queries(engine).leg_scores(target, BOTH, [0, 3, 8, 999])
+        engine.calls.clear()
+        found, dense, sparse, _ = await search(engine, target, BOTH, depth=3)
 
+    assert engine.calls == [("query_batch_points", "c")] * 2
+    assert [candidate.id for candidate in found] == [0, 19, 1]
     idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
-    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 3, 8)}, abs=1e-6)
-    assert sparse == pytest.approx({3: 0.3 * idf}, abs=1e-6)
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 1, 19)}, abs=1e-6)
+    assert sparse == pytest.approx({1: 0.1 * idf, 19: 1.9 * idf}, abs=1e-6)
 
 
-async def test_a_point_without_the_vector_has_no_score():
+@pytest.mark.parametrize("depth", [21, 40])
+async def test_legs_that_gave_all_that_they_have_are_not_asked_again(depth):
     async with memory_engine() as engine:
         target = await filled(engine)
         await engine.upsert("c", [models.PointStruct(id=50, vector={}, payload={})])
-        dense, sparse = await Queries(engine).leg_scores(target, BOTH, [50, 1])
+        engine.calls.clear()
+        found, dense, sparse, _ = await search(engine, target, BOTH, depth=depth)
 
-    assert (set(dense), set(sparse)) == ({1}, {1})
+    assert engine.calls == [("query_batch_points", "c")]
+    assert {candidate.id for candidate in found} == set(dense) == set(range(COUNT))
+    assert set(sparse) == set(range(1, COUNT, 2))
 
 
 @pytest.mark.parametrize(
-    ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 1))]
+    ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 3))]
 )
 async def test_scores_of_one_leg(query, legs):
     async with memory_engine() as engine:
         target = await filled(engine)
-        scores = await Queries(engine).leg_scores(target, query, [2, 3, 4])
+        _, *scores, _ = await search(engine, target, query, depth=3)
 
     assert tuple(map(len, scores)) == legs
 
@@ -178,17 +192,15 @@ async def test_scores_of_one_leg(query, legs):
 async def test_whatever_the_distance_the_score_is_a_cosine(distance):
     async with memory_engine() as engine:
         target = await filled(engine, distance=models.Distance(distance), sparse=False)
-        dense, _ = await Queries(engine).leg_scores(target, LegQuery(QUERY, None), [0, 5, 19])
+        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
 
-    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 5, 19)}, abs=1e-5)
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in range(COUNT)}, abs=1e-5)
 
 
 async def test_manhattan_keeps_its_order_within_0_and_1():
     async with memory_engine() as engine:
         target = await filled(engine, distance=models.Distance.MANHATTAN, sparse=False)
-        dense, _ = await Queries(engine).leg_scores(
-            target, LegQuery(QUERY, None), list(range(COUNT))
-        )
+        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
 
     assert dense[0] == pytest.approx(1.0)
     assert sorted(dense, key=dense.__getitem__, reverse=True) == list(range(COUNT))
@@ -250,8 +262,6 @@ async def test_errors_are_ours():
         with pytest.raises(UnknownCollection):
             await candidates(engine, gone, BOTH)
         with pytest.raises(UnknownCollection):
-            await queries.leg_scores(gone, BOTH, [1])
-        with pytest.raises(UnknownCollection):
             await queries.probe([(gone, [1])])
         with pytest.raises(UnknownCollection):
             await queries.payloads([(gone, [1])])
@@ -286,45 +296,6 @@ async def test_weights_of_1_are_the_plain_fusion():
         )
 
     assert same == plain
-
-
-class TooOld(Engine):
-    """A server that does not know the weights of the fusion; `asked` lists what it was given."""
-
-    def __init__(self, client) -> None:
-        super().__init__(client)
-        self.asked: list[list[float] | None] = []
-
-    async def query_points(self, collection, query=None, **options):
-        weights = query.rrf.weights if isinstance(query, models.RrfQuery) else None
-        self.asked.append(weights)
-        if weights:
-            raise RequestError("Qdrant refused the request: unknown field `weights`")
-        return await self.client.query_points(collection, query=query, **options)
-
-
-async def test_a_server_too_old_for_weights_is_asked_without_from_then_on():
-    weighted = LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0))
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        old = TooOld(engine.client)
-        queries = Queries(old)
-        options = {"depth": 5, "condition": None, "with_payload": True}
-        found = [await queries.candidates(target, weighted, **options) for _ in range(2)]
-        plain = await candidates(engine, target, BOTH)
-
-    assert found == [plain, plain]
-    assert old.asked == [[1.8, 0.2], None, None]
-
-
-async def test_a_collection_that_is_gone_is_not_asked_again_without_weights():
-    async with memory_engine() as engine:
-        target = replace(await filled(engine), collection="gone")
-        engine.calls.clear()
-        with pytest.raises(UnknownCollection):
-            await candidates(engine, target, LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0)))
-
-    assert engine.calls == [("query_points", "gone")]
 
 
 @pytest.mark.parametrize("leg", ["both", "dense", "sparse"])

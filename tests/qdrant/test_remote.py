@@ -31,7 +31,7 @@ from tests.support import COSINE, IDF, find, make_settings, registry, remember, 
 
 COUNT = "/collections/notes/points/count"
 POINTS = "/collections/notes/points"
-FUSED = "/collections/notes/points/query"
+SEARCH = "/collections/notes/points/query/batch"
 ALL = len(PAUSES) + 1
 
 
@@ -133,11 +133,12 @@ async def test_reads_carry_the_consistency_asked_for(server, asked, sent):
     async with opened(server, read_consistency=asked) as client:
         await made(client)
         await client.query_points("notes", query=[1.0] * 64, using="v")
+        await client.query_batch_points("notes", [models.QueryRequest(query=[1.0] * 64, using="v")])
         await client.count("notes")
         await client.scroll("notes")
         await client.retrieve("notes", [1])
 
-    for path in (FUSED, COUNT, f"{POINTS}/scroll", POINTS):
+    for path in (f"{POINTS}/query", SEARCH, COUNT, f"{POINTS}/scroll", POINTS):
         [(_, query, _)] = server.to(path)
         assert query.get("consistency") == sent
 
@@ -158,11 +159,11 @@ async def test_reads_hand_their_deadline_to_the_server(server):
 async def test_a_search_hands_on_the_time_it_has_left(server):
     async with searching(server, search_timeout=3.0) as services:
         await remember(services, "notes", "roses need sun")
-        before = len(server.to(FUSED))
+        before = len(server.to(SEARCH))
         page = await find(services, "roses", "notes")
 
     assert texts(page) == ["roses need sun"]
-    searches = server.to(FUSED)[before:]
+    searches = server.to(SEARCH)[before:]
     assert searches
     assert all(int(query["timeout"]) <= 3 for _, query, _ in searches)
 

@@ -260,7 +260,7 @@ async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_on
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
     assert all(hit.payload["document"].endswith(hit.collection) for hit in kept)
-    asked = [("retrieve", name) for name in dict.fromkeys(hit.collection for hit in hits)]
+    asked = [("query_batch_points", name) for name in dict.fromkeys(hit.collection for hit in hits)]
     assert fixture.engine.calls == ([] if with_payload else asked)
 
 

@@ -1,8 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from qdrant_client import models
@@ -20,15 +19,17 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.filters import both, dated, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
-TIES = 4
+Leg = tuple[Any, str | None]  # a query vector, and the name of the vectors that it is compared with
 
-# Exact scores even where vectors are quantised or indexed: the candidates are few.
+# The scores of quantised vectors are approximate, unless they are computed again.
+_RESCORED = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True))
+# Few points need no index.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
 
 
@@ -45,7 +46,6 @@ class Queries:
         self._client = client
         self._hidden = tuple(hidden)
         self._dates = tuple(dates)
-        self._takes_weights = True
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -82,95 +82,68 @@ class Queries:
         """
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
+            narrowed = dated(condition, period, target.dates or self._dates)
             with inference_errors(query.dense):
-                candidates = await self.candidates(
-                    target,
-                    query,
-                    depth=depth,
-                    condition=dated(condition, period, target.dates or self._dates),
-                    with_payload=with_payload or bool(query.tags),  # its carriers count at once
+                answers.append(
+                    await self._search(target, query, depth, narrowed, with_payload=with_payload)
                 )
-                ids = [candidate.id for candidate in candidates]
-                scores = await self.leg_scores(target, query, ids) if ids else ({}, {})
-            answers.append((candidates, *scores, None))
         return answers
 
-    async def candidates(
+    async def _search(
         self,
         target: Target,
         query: LegQuery,
-        *,
         depth: int,
         condition: models.Filter | None,
+        *,
         with_payload: bool,
-    ) -> list[Candidate]:
-        """The `depth` best points by server-side RRF (k=60) over both legs, best first.
-
-        RRF ties come back in random order, so a few more are asked for and cut here by
-        (-score, id): the same request gives the same candidates.
-        """
+    ) -> Legs:
+        """The `depth` best points by RRF over the legs, which are asked for in one trip."""
         legs = _legs(target, query)
-        if len(legs) == 1 and not query.tags:
-            ((vector, using),) = legs
-            response = await self._client.query_points(
-                target.collection,
-                query=vector,
-                using=using,
-                limit=depth,
-                query_filter=condition,
-                with_payload=with_payload,
-            )
-            ranked: list[Any] = response.points
-            return [Candidate(p.id, 1 / (RRF_K + n), p.payload) for n, p in enumerate(ranked)]
-        prefetch = [_prefetch(vector, using, depth, condition) for vector, using in legs]
-        if legs and query.tags:
-            prefetch.append(_prefetch(*legs[0], depth, carrying(query.tags, condition)))
-        fused = partial(
-            self._client.query_points,
-            target.collection,
-            prefetch=prefetch,
-            limit=depth + TIES,
-            with_payload=with_payload,
-        )
-        points = await self._weighted_or_not(fused, weights(target, query))
-        found = [Candidate(point.id, point.score, point.payload) for point in points]
-        found.sort(key=lambda candidate: (-candidate.rrf, str(candidate.id)))
-        return found[:depth]
+        requests = [_request(*leg, condition, depth, _RESCORED) for leg in legs]
+        if query.tags:
+            tagged = carrying(query.tags, condition)
+            requests.append(_request(*legs[0], tagged, depth, _RESCORED))
+        for request in requests:  # who carries a tag counts at once, and its payload tells it
+            request.with_payload = with_payload or bool(query.tags)
+        found = await self._points(target, requests)
+        payloads = {point.id: point.payload for points in found for point in points}
+        ranks = [[point.id for point in points] for points in found]
+        best = fused(ranks, weights(target, query) or [1.0] * len(ranks), depth)
+        scores = [{point.id: point.score for point in points} for points in found[: len(legs)]]
+        await self._complete(target, legs, scores, [point for point, _ in best], depth)
+        scores = [{point: leg[point] for point, _ in best if point in leg} for leg in scores]
+        candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best]
+        return candidates, *by_leg(target, query, scores), None
 
-    async def _weighted_or_not(
-        self, fused: Callable[..., Awaitable[Any]], weighted: list[float] | None
-    ) -> list[Any]:
-        """The points by RRF; without the weights where a server is too old to take them."""
-        plain = models.RrfQuery(rrf=models.Rrf(k=RRF_K))
-        if not (weighted and self._takes_weights):
-            return list((await fused(query=plain)).points)
-        try:
-            rrf = models.RrfQuery(rrf=models.Rrf(k=RRF_K, weights=weighted))
-            return list((await fused(query=rrf)).points)
-        except UnknownCollection:
-            raise
-        except RequestError:
-            found = await fused(query=plain)
-            self._takes_weights = False  # the weights were the reason
-            return list(found.points)
+    async def _complete(
+        self,
+        target: Target,
+        legs: Sequence[Leg],
+        scores: Sequence[dict[PointId, float]],
+        points: Sequence[PointId],
+        depth: int,
+    ) -> None:
+        """Add the exact scores of the points that a leg may know and did not give, in one trip.
 
-    async def leg_scores(
-        self, target: Target, query: LegQuery, ids: Sequence[PointId]
-    ) -> tuple[dict[PointId, float], dict[PointId, float]]:
-        """Exact scores of the named points on each leg: (cosine, BM25), by id, in one trip.
-
-        A point without the vector, or sharing no term with the query, is absent.
+        One that gave fewer than `depth` has no more. A point without the vector, or sharing no term
+        with the query, has no score.
         """
-        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
-        requests = []
-        for vector, using in _legs(target, query):
-            request = models.QueryRequest(using=using, filter=only, params=_EXACT, limit=len(ids))
-            request.query = vector  # as it is: validation would copy it
-            requests.append(request)
+        asked, lacking = [], []
+        for leg, known in zip(legs, scores, strict=True):
+            others = [point for point in points if point not in known]
+            if len(known) >= depth and others:
+                only = models.Filter(must=[models.HasIdCondition(has_id=others)])
+                asked.append(_request(*leg, only, len(others), _EXACT))
+                lacking.append(known)
+        found = await self._points(target, asked) if asked else []
+        for known, exact in zip(lacking, found, strict=True):
+            known |= {point.id: point.score for point in exact}
+
+    async def _points(self, target: Target, requests: Sequence[Any]) -> list[list[Any]]:
+        """The points that answer each of the requests, best first."""
         answers = await self._client.query_batch_points(target.collection, requests)
-        found: list[list[Any]] = [answer.points for answer in answers]
-        scores = [{point.id: point.score for point in points} for points in found]
-        return by_leg(target, query, scores)
+        return [answer.points for answer in answers]
 
     async def probe(
         self, asked: Sequence[tuple[Target, Sequence[int]]]
@@ -185,22 +158,16 @@ class Queries:
         """
         leg = target.sparse
         assert leg is not None
-        requests = [
-            models.QueryRequest(
-                query=models.SparseVector(indices=[term], values=[1.0]),
-                using=leg.vector,
-                limit=1,
-                with_vector=[leg.vector],
-            )
-            for term in terms
-        ]
-        answers = await self._client.query_batch_points(target.collection, requests)
+        probes = [models.SparseVector(indices=[term], values=[1.0]) for term in terms]
+        requests = [_request(probe, leg.vector, None, 1, None) for probe in probes]
+        for request in requests:
+            request.with_vector = [leg.vector]
         found: dict[int, float] = {}
-        for term, answer in zip(terms, answers, strict=True):
-            if answer.points:
-                value = _stored(answer.points[0].vector, leg, term)
+        for term, points in zip(terms, await self._points(target, requests), strict=True):
+            if points:
+                value = _stored(points[0].vector, leg, term)
                 if value > 0:
-                    found[term] = answer.points[0].score / value
+                    found[term] = points[0].score / value
         return found
 
     async def payloads(
@@ -209,31 +176,52 @@ class Queries:
         fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the named points by id, whole or these fields of them."""
-        return [await self._payloads(target.collection, ids, fields) for target, ids in asked]
+        return [await self._payloads(target, ids, fields) for target, ids in asked]
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
         """The whole payloads of points of which only a part was read; a server reads no parts."""
-        return await self._payloads(target.collection, ids, None)
+        return await self._payloads(target, ids, None)
 
     async def _payloads(
-        self, collection: str, ids: Sequence[PointId], fields: Sequence[str] | None
+        self, target: Target, ids: Sequence[PointId], fields: Sequence[str] | None
     ) -> dict[PointId, Payload]:
+        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
         shown = list(fields) if fields else True
-        records: list[Any] = await self._client.retrieve(collection, ids, with_payload=shown)
-        return {record.id: record.payload or {} for record in records}
+        request = models.QueryRequest(filter=only, limit=len(ids), with_payload=shown)
+        (points,) = await self._points(target, [request])
+        return {point.id: point.payload or {} for point in points}
 
 
-def _prefetch(
-    vector: Any, using: str | None, depth: int, condition: models.Filter | None
-) -> models.Prefetch:
-    prefetch = models.Prefetch(using=using, limit=depth, filter=condition)
-    prefetch.query = vector  # as it is: validation would copy it
-    return prefetch
+def _request(
+    vector: Any,
+    using: str | None,
+    where: models.Filter | None,
+    limit: int,
+    params: models.SearchParams | None,
+) -> models.QueryRequest:
+    request = models.QueryRequest(using=using, limit=limit, filter=where, params=params)
+    request.query = vector  # as it is: validation would copy it
+    return request
 
 
-def _legs(target: Target, query: LegQuery) -> list[tuple[Any, str | None]]:
-    """The (query vector, vector name) pairs to search, dense first; an unnamed vector is None."""
-    legs: list[tuple[Any, str | None]] = []
+def fused(
+    legs: Sequence[Sequence[PointId]], weights: Sequence[float], limit: int
+) -> list[tuple[PointId, float]]:
+    """The `limit` best points with their RRF, 1 / ((rank + 1) / w + k - 1), ties by id.
+
+    As Qdrant fuses, which leaves ties to chance and would search each leg twice: its scores are
+    wanted too.
+    """
+    rrf: dict[PointId, float] = {}
+    for leg, weight in zip(legs, weights, strict=True):
+        for rank, point in enumerate(leg):
+            rrf[point] = rrf.get(point, 0.0) + 1 / ((rank + 1) / weight + RRF_K - 1)
+    return sorted(rrf.items(), key=lambda item: (-item[1], str(item[0])))[:limit]
+
+
+def _legs(target: Target, query: LegQuery) -> list[Leg]:
+    """The legs to search, dense first; the name of an unnamed vector is None."""
+    legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
         legs.append((native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:

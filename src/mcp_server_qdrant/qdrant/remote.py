@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -25,6 +25,8 @@ from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, TranslatedClient, kind_of, status_of
+from mcp_server_qdrant.qdrant.line import grpc as grpc_line
+from mcp_server_qdrant.qdrant.line.rest import RestLine, proxied
 
 REST_PORT, GRPC_PORT = 6333, 6334  # of a server that is left as it comes
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
@@ -125,12 +127,15 @@ class RemoteClient(TranslatedClient):
             grpc_options=dict(_RECONNECT),
             **kwargs,
         )
-        self._inner: Any = self._client
+        self._inner = cast("Any", self._client)
         self._speaks_grpc = grpc is True
         # Beside REST on another port, 6334 may be another server's.
         beside = urlsplit(url).port in (None, REST_PORT)
         self._seeks_grpc = grpc == "auto" and (beside or grpc_port is not None)
         self._cluster = cluster
+        uri, key = self._inner.rest_uri, kwargs.get("api_key")
+        headers = (kwargs.get("headers") or {}) | ({"api-key": key} if key else {})
+        self._rest = None if proxied(uri) else RestLine(uri, headers)
         self._meeting: asyncio.Task[None] | None = None
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -141,6 +146,8 @@ class RemoteClient(TranslatedClient):
             kwargs = self._created(kwargs)
         if name == "count":  # of the two only the inner client takes a consistency
             call = self._client.count
+        if name == "query_batch_points":  # what a search asks
+            call = self._query_batch
         if name in _WRITES:
             call = _doubted(call)
         async with self._share() if name in _SHARED else nullcontext():
@@ -184,7 +191,17 @@ class RemoteClient(TranslatedClient):
         if self._meeting is not None:
             self._meeting.cancel()
             await asyncio.wait([self._meeting])
+        if self._rest is not None:
+            self._rest.close()
         await super().close(*args, **kwargs)
+
+    async def _query_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """The answers by the lean line that is spoken now."""
+        if self._speaks_grpc:
+            return await grpc_line.query_batch(self._inner.grpc_points, *args, **kwargs)
+        if self._rest is None:
+            return await self._inner.query_batch_points(*args, **kwargs)
+        return await self._rest.query_batch(*args, **kwargs)
 
     def _created(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of `create_collection`, with what the cluster asks for."""

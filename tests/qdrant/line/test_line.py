@@ -1,0 +1,331 @@
+"""The lean line sends what qdrant-client sends, and its answers and errors are the same."""
+
+import asyncio
+import json
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from qdrant_client import grpc as proto
+from qdrant_client import models
+from qdrant_client.conversions.conversion import RestToGrpc
+
+from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable, QdrantMcpError
+from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.errors import TranslatedClient
+from mcp_server_qdrant.qdrant.line import http
+from mcp_server_qdrant.qdrant.remote import Cluster
+from tests.qdrant.rest_stub import RestServer, rest_server
+
+NAME = "a/b ü"
+UUID = "0190a6f0-0000-7000-8000-000000000001"
+DENSE = [0.25, -1e-7, 3.0]
+CORPUS = models.Filter(must=[models.FieldCondition(key="t", match=models.MatchValue(value="x"))])
+EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
+WEIGHED = models.SearchParams(idf=models.IdfCorpusParams(corpus=CORPUS))
+SPARSE = models.SparseVector(indices=[7, 4_000_000_000], values=[1.0, 0.5])
+ONLY = models.Filter(must=[CORPUS], must_not=[models.HasIdCondition(has_id=[1, UUID])])
+REQUESTS = [
+    models.QueryRequest(query=DENSE, using="v", limit=3, filter=ONLY, params=EXACT),
+    models.QueryRequest(query=DENSE, limit=3, with_payload=True),
+    models.QueryRequest(query=SPARSE, using="bm25", params=WEIGHED, with_vector=["bm25"]),
+    models.QueryRequest(filter=ONLY, limit=2, with_payload=["a", "b.c"]),
+    models.QueryRequest(query=models.Document(text="ü", model="m", options={"k": 1})),
+]
+PAYLOAD = {"text": "ü", "list": [1, 2.5, None, {"deep": True}], "empty": {}}
+FOUND = [
+    {"id": UUID, "score": 0.5, "version": 1, "payload": PAYLOAD},
+    {"id": 0, "score": -1.0, "version": 1, "vector": [1.0, 2.0]},
+    {"id": 7, "score": 2.0, "version": 1, "vector": {"bm25": SPARSE.model_dump(), "v": [1.0]}},
+]
+ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
+SENT = ("host", "content-type", "api-key", "openai-api-key")
+CONSISTENCY = (None, 2, models.ReadConsistencyType.MAJORITY)
+
+
+def seen(answers):
+    """What the server reads of each point."""
+    return [[(p.id, p.score, p.payload, p.vector) for p in answer.points] for answer in answers]
+
+
+@pytest.fixture
+def server() -> Iterator[RestServer]:
+    with warnings.catch_warnings(), rest_server() as one:
+        warnings.simplefilter("ignore")
+        one.garbage["/collections/a%2Fb%20%C3%BC/points/query/batch"] = ANSWER
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", ())
+
+
+@asynccontextmanager
+async def opened(url, grpc_port=None) -> AsyncIterator[dict[bool, TranslatedClient]]:
+    """By whether it is the lean line: our client, and qdrant-client's with the same options."""
+    headers = {"openai-api-key": "key"}
+    lean = await open_client(
+        url=url,
+        local_path=Path("unused"),
+        timeout=5,
+        api_key="sekret",
+        inference=headers,
+        cluster=Cluster(5.0),
+        grpc=grpc_port is not None,
+        grpc_port=grpc_port,
+    )
+    plain = TranslatedClient(
+        url=url,
+        timeout=5,
+        api_key="sekret",
+        headers=headers,
+        check_compatibility=False,
+        cloud_inference=True,
+        prefer_grpc=grpc_port is not None,
+        grpc_port=grpc_port or 6334,
+    )
+    try:
+        yield {True: lean, False: plain}
+    finally:
+        await lean.close()
+        await plain.close()
+
+
+@pytest.mark.parametrize("consistency", CONSISTENCY)
+async def test_over_rest_requests_and_answers_are_qdrant_clients(server, consistency):
+    found, headers = {}, {}
+    async with opened(server.url) as clients:
+        for lean, client in clients.items():
+            options = {"consistency": consistency, "timeout": 5}
+            found[lean] = await client.query_batch_points(NAME, REQUESTS, **options)
+            all_sent = [{k.lower(): v for k, v in one.items()} for one in server.headers]
+            *_, sent = (one for one in all_sent if "content-type" in one)
+            headers[lean] = {name: sent[name] for name in SENT}
+
+    lean, plain = (asked for asked in server.asked if asked[0] == "POST")
+    assert lean == plain
+    assert headers[True] == headers[False]
+    assert seen(found[True]) == seen(found[False])
+    assert len(seen(found[True])[0]) == 3
+
+
+@asynccontextmanager
+async def grpc_server(asked, fault=None):
+    """One that gives `ANSWER`, or fails; `asked` takes the requests as they came."""
+
+    async def query_batch(request, context):
+        asked.append((request, {k: v for k, v in context.invocation_metadata() if "key" in k}))
+        if fault:
+            await context.abort(fault, "told so")
+        points = [
+            RestToGrpc.convert_scored_point(models.ScoredPoint(**one | {"vector": vector}))
+            for one in FOUND
+            for vector in [one.get("vector")]
+        ]
+        some = proto.BatchResult(result=points)
+        return proto.QueryBatchResponse(result=[some, *[proto.BatchResult()] * 4])
+
+    handler = grpc.unary_unary_rpc_method_handler(
+        query_batch,
+        proto.QueryBatchPoints.FromString,
+        proto.QueryBatchResponse.SerializeToString,
+    )
+    handlers = grpc.method_handlers_generic_handler("qdrant.Points", {"QueryBatch": handler})
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((handlers,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(None)
+
+
+@pytest.mark.parametrize("consistency", CONSISTENCY)
+async def test_over_grpc_requests_and_answers_are_qdrant_clients(consistency):
+    asked, found = [], {}
+    async with (
+        grpc_server(asked) as port,
+        opened("http://127.0.0.1", port) as clients,
+    ):
+        for lean, client in clients.items():
+            options = {"consistency": consistency, "timeout": 5}
+            found[lean] = await client.query_batch_points(NAME, REQUESTS, **options)
+
+    assert asked[0] == asked[1]
+    assert asked[0][1] == {"api-key": "sekret", "openai-api-key": "key"}
+    assert seen(found[True]) == seen(found[False])
+    assert len(seen(found[True])[0]) == 3
+
+
+async def failing(client) -> QdrantMcpError:
+    with pytest.raises(QdrantMcpError) as caught:
+        await client.query_batch_points(NAME, REQUESTS[:1], timeout=1)
+    return caught.value
+
+
+@pytest.mark.parametrize("code", list(grpc.StatusCode)[1:], ids=lambda code: code.name)
+async def test_over_grpc_errors_are_those_of_qdrant_clients_answer(code):
+    async with (
+        grpc_server([], code) as port,
+        opened("http://127.0.0.1", port) as clients,
+    ):
+        lean, plain = [await failing(client) for client in clients.values()]
+
+    assert (type(lean), str(lean)) == (type(plain), str(plain))
+
+
+@asynccontextmanager
+async def raw_server(answer: bytes, connections: list[int] | None = None, *, close: bool = True):
+    """One that gives each request these bytes; `connections` takes the requests of each."""
+    connections = [] if connections is None else connections
+    writers = []
+
+    async def serve(reader, writer):
+        writers.append(writer)
+        number = len(connections)
+        while not (head := await reader.readuntil(b"\r\n\r\n")).startswith(b"GET"):
+            if number == len(connections):
+                connections.append(0)
+            length = int(head.lower().split(b"content-length:")[1].split()[0])
+            await reader.readexactly(length)
+            connections[number] += 1
+            for byte in range(0, len(answer), 7):  # in pieces
+                writer.write(answer[byte : byte + 7])
+                await writer.drain()
+            if close:
+                return
+
+    async def served(reader, writer):
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await serve(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+
+
+def said(status: int, body: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 %d Why" % status, b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"}}'
+FAULTS = {
+    **{str(status): said(status, WRONG) for status in (301, 400, 401, 403, 404, 408, 422, 429)},
+    **{str(status): said(status, WRONG) for status in (500, 501, 502, 503, 504, 507)},
+    "a page": said(400, b"<html>Bad Request</html>"),
+    "a limit": said(429, WRONG, b"Retry-After: 3"),
+    "no JSON": said(200, b"<html>hello</html>"),
+    "no text": said(200, b"\xff\xfe"),
+    "nothing": said(200, b""),
+    "no result": said(200, b"{}"),
+    "a list": said(200, b"[]"),
+    "a number": said(200, b'{"result": 7}'),
+    "no points": said(200, b'{"result": [{}]}'),
+    "no ids": said(200, b'{"result": [{"points": [{"score": 1.0}]}]}'),
+    "cut": said(200, b'{"result": []}')[:-3],
+    "closed": b"",
+    "no HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_over_rest_errors_are_those_of_qdrant_clients_answer(fault):
+    async with raw_server(FAULTS[fault]) as url, opened(url) as clients:
+        lean, plain = [await failing(client) for client in clients.values()]
+
+    assert (type(lean), str(lean)) == (type(plain), str(plain))
+
+
+async def test_no_answer_in_time_and_nobody_there_are_told_apart():
+    async with raw_server(b"", close=False) as url, opened(url) as clients:
+        silent = [await failing(client) for client in clients.values()]
+    async with opened(url) as clients:
+        absent = [await failing(client) for client in clients.values()]
+
+    assert [type(error) for error in silent] == [EngineTimeout] * 2
+    assert [type(error) for error in absent] == [EngineUnavailable] * 2
+    assert str(absent[0]) == str(absent[1])
+
+
+BODY = json.dumps({"result": [{"points": FOUND}]}).encode()
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+SHAPES = {  # of an answer, whether the server ends the connection, requests by connection
+    "with a length": (said(200, BODY), False, [3]),
+    "in chunks": (b"HTTP/1.1 200 OK\r\n" + CHUNKED, False, [3]),
+    "after a hint": (b"HTTP/1.1 103 Early Hints\r\n\r\n" + said(200, BODY), False, [3]),
+    "the last": (said(200, BODY, b"Connection: close"), True, [1, 1, 1]),
+    "to the end": (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, True, [1, 1, 1]),
+    "closed unsaid": (said(200, BODY), True, [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_connections_are_used_again_where_the_server_keeps_them(shape):
+    answer, close, expected = SHAPES[shape]
+    used = []
+    async with raw_server(answer, used, close=close) as url, opened(url) as clients:
+        for _ in range(3):
+            (found,) = await clients[True].query_batch_points(NAME, REQUESTS[:1])
+            await asyncio.sleep(0.01 if shape == "closed unsaid" else 0)
+
+    assert [point.id for point in found.points] == [UUID, 0, 7]
+    assert used == expected
+
+
+async def test_slow_requests_keep_no_other_waiting(server, monkeypatch):
+    monkeypatch.setattr(http, "SLOW", 0.0)
+    path = "/collections/slow/points/query/batch"
+    server.garbage[path] = ANSWER
+    server.held.add(path)
+    async with opened(server.url) as clients:
+        client = clients[True]
+        slow = [
+            asyncio.ensure_future(client.query_batch_points("slow", REQUESTS))
+            for _ in range(http.AT_ONCE + 1)
+        ]
+        found = await client.query_batch_points(NAME, REQUESTS)
+        waiting = [task.done() for task in slow]
+        server.release.set()
+        await asyncio.gather(*slow)
+
+    assert len(found) == len(REQUESTS)
+    assert waiting == [False] * len(slow)
+
+
+async def test_a_request_that_is_given_up_leaves_no_connection_to_the_next(server):
+    """The next request would read the answer to it."""
+    path = "/collections/slow/points/query/batch"
+    server.garbage[path] = ANSWER | {"result": [{"points": []}]}
+    server.held.add(path)
+    async with opened(server.url) as clients:
+        client = clients[True]
+        slow = asyncio.ensure_future(client.query_batch_points("slow", REQUESTS[:1]))
+        await asyncio.to_thread(server.reached.acquire, timeout=20)
+        slow.cancel()
+        server.release.set()
+        found = await client.query_batch_points(NAME, REQUESTS)
+
+    assert len(found[0].points) == 3
+
+
+async def test_where_a_proxy_is_named_qdrant_clients_own_calls_go_through_it(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.garbage["/collections/c/points/query/batch"] = {"result": [{"points": FOUND}]}
+    server.garbage["/"] = {"title": "qdrant", "version": "1.20.0"}
+    async with opened("http://qdrant.example:6333") as clients:
+        (found,) = await clients[True].query_batch_points("c", REQUESTS[:1])
+
+    assert len(found.points) == 3
+    assert server.to("/collections/c/points/query/batch")
