@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
+from mcp_server_qdrant.app import check
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
 from mcp_server_qdrant.core.access import Caller, calling
@@ -419,7 +420,8 @@ async def test_only_hits_that_the_check_allows_are_shown(checked):
         lambda _: (302, {"Location": "http://127.0.0.1/"}, b""),
     ],
 )
-async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply):
+async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply, monkeypatch):
+    monkeypatch.setattr(check, "SECONDS", 0.5)
     stub, red = checked
     stub.reply = reply
 
@@ -431,7 +433,8 @@ async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply):
         await red.lookup.get(["open", "secret"])
 
 
-async def test_a_check_that_hangs_shows_nothing(checked):
+async def test_a_check_that_hangs_shows_nothing(checked, monkeypatch):
+    monkeypatch.setattr(check, "SECONDS", 0.1)
     stub, red = checked
     over = threading.Event()
     stub.reply = lambda _: over.wait(30) and None

@@ -1,4 +1,6 @@
-"""What `upgrade` and `copy` say; tests/e2e/test_upkeep.py runs them."""
+"""What `upgrade` and `copy` say and refuse; tests/e2e/test_upkeep.py kills them."""
+
+import asyncio
 
 import pytest
 
@@ -94,6 +96,60 @@ def test_what_the_allow_list_hides_is_refused():
     check_visible("anything", make_settings())
     with pytest.raises(RequestError, match="'secret' is not among QDRANT_COLLECTIONS"):
         check_visible("secret", settings)
+
+
+@pytest.fixture
+def run(invoke, tmp_path):
+    """Runs a command on an engine's folder; its status, output and errors."""
+
+    def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
+        done = invoke(*arguments, **{"QDRANT_LOCAL_PATH": str(tmp_path / "engine")} | settings)
+        return done.exit_code, done.stdout, done.stderr
+
+    return run
+
+
+def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
+    for arguments, sentence in (
+        (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
+        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
+        (("upgrade", "notes", "--at", str(tmp_path)), "it is no engine's folder."),
+        (("copy", "notes"), "--from and --to must differ."),
+        (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
+        (("upgrade",), "Missing argument"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), err
+        assert sentence in err.splitlines()[-1]
+
+
+def test_an_engine_that_is_not_there_ends_with_1(run):
+    code, out, err = run("upgrade", "notes", "--at", "http://127.0.0.1:9")
+
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "cannot be reached" in err
+
+
+def test_the_allow_list_holds_for_commands_too(run, tmp_path):
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+
+    code, _, err = run("upgrade", "notes", QDRANT_COLLECTIONS="other*")
+
+    assert code == 2
+    assert "QDRANT_COLLECTIONS" in err
+
+
+def test_read_only_holds_for_commands_too(run, tmp_path):
+    asyncio.run(leave(tmp_path / "official"))
+    for arguments in (
+        ("upgrade", "notes"),
+        ("copy", "notes", "--from", str(tmp_path / "official")),
+    ):
+        code, out, err = run(*arguments, QDRANT_READ_ONLY="true")
+        assert (code, out) == (2, "")
+        assert "QDRANT_READ_ONLY is set" in err
 
 
 async def test_places_are_told_apart(tmp_path):

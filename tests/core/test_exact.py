@@ -21,6 +21,10 @@ def test_compounds_that_tell_something_and_those_in_them(text, expected):
     assert compounds(text) == expected
 
 
+def test_a_word_of_a_million_letters_is_read_once():
+    assert compounds("x" * 1_000_000 + " v1.2.3") == ["1.2.3"]
+
+
 def test_a_text_of_numbers_has_no_more_than_two_hundred():
     assert 200 <= len(compounds(" ".join(f"1.{n}" for n in range(1000)))) <= 202
 

@@ -11,7 +11,12 @@ import pytest
 from tests.e2e.raw import RawServer, text_of
 from tests.http_stub import serving
 
-SERVICE = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "any"}
+# Few tries: it cannot be reached.
+SERVICE = {
+    "EMBEDDING_PROVIDER": "openai",
+    "EMBEDDING_MODEL": "any",
+    "EMBEDDING_OPTIONS": "seconds=1",
+}
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 

@@ -176,44 +176,8 @@ def search(server: RawServer) -> dict[str, Any]:
     return {"ids": [one["id"] for one in found.get("results", [])], "failed": failed}
 
 
-def test_wrong_requests_end_with_2_and_one_sentence(env, tmp_path):
-    for arguments, sentence in (
-        (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
-        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
-        (("upgrade", "notes", "--at", str(tmp_path)), "it is no engine's folder."),
-        (("copy", "notes"), "--from and --to must differ."),
-        (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
-        (("upgrade",), "Missing argument"),
-    ):
-        code, out, err = run(env, *arguments)
-        assert (code, out) == (2, ""), err
-        assert sentence in err.splitlines()[-1]
+def test_a_wrong_request_ends_with_2_and_one_sentence(env):
+    code, out, err = run(env, "upgrade", "nowhere")
 
-
-def test_an_engine_that_is_not_there_ends_with_1(env):
-    code, out, err = run(env, "upgrade", "notes", "--at", "http://127.0.0.1:9")
-
-    assert (code, out) == (1, "")
-    assert len(err.splitlines()) == 1
-    assert "cannot be reached" in err
-
-
-def test_the_allow_list_holds_for_commands_too(env, official):
-    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
-
-    code, _, err = run(env | {"QDRANT_COLLECTIONS": "other*"}, "upgrade", "notes")
-
-    assert code == 2
-    assert "QDRANT_COLLECTIONS" in err
-
-
-def test_read_only_holds_for_commands_too(env, official):
-    env |= {"QDRANT_READ_ONLY": "true"}
-    for arguments in (
-        ("upgrade", "notes"),
-        ("describe", "notes", "Letters"),
-        ("copy", "notes", "--from", str(official)),
-    ):
-        code, out, err = run(env, *arguments)
-        assert (code, out) == (2, "")
-        assert "QDRANT_READ_ONLY is set" in err
+    assert (code, out) == (2, "")
+    assert "There is no collection 'nowhere'." in err.splitlines()[-1]

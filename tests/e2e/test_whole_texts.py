@@ -1,6 +1,6 @@
 """A text of 700 parts is there whole, in one version, or not at all, whenever its writer dies.
 
-KILLS sets how many moments are tried; `tests/ingest/test_parts.py` tries every write in turn.
+`tests/ingest/test_parts.py` tries every write in turn.
 """
 
 import os
@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.raw import RawServer, host_pid
-
-KILLS = int(os.environ.get("KILLS", "6"))
 
 
 def text_of(version: int) -> str:
@@ -64,7 +62,9 @@ def cancel(server: RawServer, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("strike", [kill_server, kill_engine, kill_both, cancel])
-def test_a_reader_never_sees_half_a_text(strike: Callable[[RawServer, Path], None], env, tmp_path):
+def test_a_reader_never_sees_half_a_text(
+    strike: Callable[[RawServer, Path], None], env, tmp_path, rounds
+):
     env |= {"EMBEDDING_PROVIDER": "none"}  # its time is that of writing
     folder, chance = Path(env["QDRANT_LOCAL_PATH"]), random.Random(strike.__name__)
     server = RawServer(env, tmp_path)
@@ -76,7 +76,7 @@ def test_a_reader_never_sees_half_a_text(strike: Callable[[RawServer, Path], Non
     assert (version, points > 500) == (0, True)
 
     versions = []
-    for number in range(1, KILLS + 1):
+    for number in range(1, rounds + 1):
         server.send("tools/call", {"name": "qdrant-store", "arguments": store(number)})
         time.sleep(chance.uniform(0, seconds))  # the moment is what is tried, nothing is awaited
         strike(server, folder)
@@ -90,7 +90,7 @@ def test_a_reader_never_sees_half_a_text(strike: Callable[[RawServer, Path], Non
         assert versions[-1:] <= [now] <= [number]
         assert counted == points
         versions.append(now)
-    server.call("qdrant-store", **store(KILLS + 1))
+    server.call("qdrant-store", **store(rounds + 1))
 
-    assert seen(server) == (KILLS + 1, points)
+    assert seen(server) == (rounds + 1, points)
     assert server.close()[0] == 0

@@ -2,7 +2,6 @@
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from qdrant_client import models
@@ -14,7 +13,7 @@ from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.points import Blueprint, Points
-from tests.support import Engine, foreign, memory_engine
+from tests.support import Engine, empty_edge, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
 BLUEPRINT = Blueprint("v", 2, {"embedding_model": "m"})
@@ -214,15 +213,14 @@ async def test_chunks_come_in_order_from_first_to_last(first, last, expected):
 
 
 @asynccontextmanager
-async def versions(*written: tuple[str | None, int, int | None], indexed: bool):
+async def versions(*written: tuple[str | None, int, int | None], folder: Path | None):
     """The document `d` with parts of these (version, number, time of an unfinished write).
 
-    In the embedded engine where it is indexed.
+    In the embedded engine, which indexes, or without a folder in the local mode.
     """
     async with AsyncExitStack() as stack:
-        if indexed:
-            folder = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
-            client = await EdgeClient.open(Path(folder), timeout=20)
+        if folder:
+            client = await empty_edge(folder)
             stack.push_async_callback(client.close)
             engine = Engine(client)
         else:
@@ -259,10 +257,14 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("indexed", [True, False])
+@pytest.fixture(params=["edge", "memory"])
+def folder(request, engine_folder) -> Path | None:
+    return engine_folder if request.param == "edge" else None
+
+
 class TestVersions:
-    async def test_the_parts_of_a_version_are_found_from_any_of_them(self, indexed):
-        async with versions(*TWO, indexed=indexed) as (_, points):
+    async def test_the_parts_of_a_version_are_found_from_any_of_them(self, folder):
+        async with versions(*TWO, folder=folder) as (_, points):
             head = await points.first("c", "d")
             of_the_first = [part.text for part in await points.parts(head, 0, 2)]
             other = (await points.parts(head._replace(version="b"), 2, 2))[0]
@@ -271,8 +273,8 @@ class TestVersions:
         assert of_the_first == ["a 0", "a 1", "a 2"]
         assert of_the_other == ["b 1", "b 2"]
 
-    async def test_a_part_of_another_version_than_the_first_part_is_not_current(self, indexed):
-        async with versions(*TWO, indexed=indexed) as (_, points):
+    async def test_a_part_of_another_version_than_the_first_part_is_not_current(self, folder):
+        async with versions(*TWO, folder=folder) as (_, points):
             head = await points.first("c", "d")
             records = await points.parts(head, 1, 1) + await points.parts(
                 head._replace(version="b"), 1, 2
@@ -282,17 +284,17 @@ class TestVersions:
         assert [one.text for one in found] == ["a 0", "a 1", "a 0", "a 0"]
 
     async def test_without_its_first_part_a_part_is_current_unless_it_was_never_finished(
-        self, indexed
+        self, folder
     ):
-        async with versions(("b", 1, None), ("b", 2, 100), indexed=indexed) as (_, points):
+        async with versions(("b", 1, None), ("b", 2, 100), folder=folder) as (_, points):
             like = Document(point_id("c", "d", 0), "c", "", document="d", version="b")
             found = await points.current(await points.parts(like, 1, 2))
 
         assert [one and one.text for one in found] == ["b 1", None]
 
-    async def test_parts_from_before_there_were_versions_follow_their_first_part(self, indexed):
+    async def test_parts_from_before_there_were_versions_follow_their_first_part(self, folder):
         old = ((None, 0, None), (None, 1, None), (None, 2, None))
-        async with versions(*old, indexed=indexed) as (_, points):
+        async with versions(*old, folder=folder) as (_, points):
             parts = await points.parts(await points.first("c", "d"), 0, 2)
             kept = await points.current(parts)
             await points.upsert(BOTH, [_first_of("b")])
@@ -301,8 +303,8 @@ class TestVersions:
         assert kept == parts
         assert [one.text for one in replaced] == ["b 0", "b 0"]
 
-    async def test_drafts_and_what_was_replaced_are_told_apart(self, indexed):
-        async with versions(*TWO, indexed=indexed) as (engine, points):
+    async def test_drafts_and_what_was_replaced_are_told_apart(self, folder):
+        async with versions(*TWO, folder=folder) as (engine, points):
             like = (await points.first("c", "d"))._replace(version="b")
             ids = points.part_ids(like, 1, 2)
             await points.delete_drafts("c", ids)
@@ -312,16 +314,16 @@ class TestVersions:
             assert drafts_gone == {"a 0", "a 1", "a 2", "b 1", "None 1"}
             assert await texts_of(engine) == {"a 0", "a 1", "a 2", "None 1"}
 
-    async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, indexed):
-        async with versions(("b", 0, 100), ("b", 1, 100), indexed=indexed) as (_, points):
+    async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
+        async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):
             marked = await points.writing("c")
             await points.settle("c", [one.id for one in marked])
 
             assert [one.writing for one in marked] == [100, 100]
             assert await points.writing("c") == []
 
-    async def test_a_document_is_removed_in_all_its_versions(self, indexed):
-        async with versions(*TWO, indexed=indexed) as (engine, points):
+    async def test_a_document_is_removed_in_all_its_versions(self, folder):
+        async with versions(*TWO, folder=folder) as (engine, points):
             await points.delete_document("c", "d")
 
             assert await texts_of(engine) == {"b 2"}

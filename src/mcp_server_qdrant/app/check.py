@@ -21,15 +21,15 @@ from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.search.pipeline import Pipeline
 
+SECONDS = 2.0  # for the whole answer
 Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
 
 
 class HitCheck:
-    """Asks which hits may be shown; `seconds` for the whole answer."""
+    """Asks which hits may be shown."""
 
-    def __init__(self, url: str, key: str | None, seconds: float = 2.0) -> None:
+    def __init__(self, url: str, key: str | None) -> None:
         self._endpoint = Endpoint(url, name="The check", setting="TENANT_CHECK_URL", api_key=key)
-        self._seconds = seconds
 
     async def allowed(self, tenant: str, hits: Sequence[Shown]) -> set[Shown]:
         """Those of the hits that may be shown. Raises CheckUnavailable."""
@@ -42,7 +42,7 @@ class HitCheck:
             "hits": [{"collection": c, "id": str(p), "document": d} for c, p, d in hits],
         }
         try:
-            answer = await self._endpoint.post(body, self._seconds)
+            answer = await self._endpoint.post(body, SECONDS)
             verdicts = json.loads(answer.body)["allow"] if answer.ok else None
         except (HttpFault, ValueError, LookupError, TypeError, RecursionError) as error:
             raise CheckUnavailable from error

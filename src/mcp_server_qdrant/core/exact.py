@@ -11,7 +11,8 @@ MOST = 200  # compounds of a text
 PIECES, PHRASES = 16, 3  # of a query; with more of them it is a text that was pasted
 WORDS = 32  # of a query; in a longer one quotation marks quote, and demand nothing
 
-_COMPOUND = re.compile(r"[^\W_]+(?:[-._/\\:,@#+~]+[^\W_]+)+")
+# Possessive, and only from the beginning of a word: a long run of letters is read once.
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-._/\\:,@#+~]++[^\W_]++)+")
 _TELLING = re.compile(r"[\d_/\\@]|[^\W_]{2}\.[^\W_]{2}")  # "1.2", "a/b", "renew.sh"; not "e.g"
 _TIME = re.compile(r"(?<=\d)[Tt](?=\d\d:)")
 _SLASHES, _DASHES = re.compile(r"[/\\:,@#+]+"), re.compile(r"[-_~]+")

@@ -238,8 +238,9 @@ async def opened_late(folder):
         return error
 
 
-async def test_a_deadline_that_passes_is_an_error(tmp_path):
+async def test_a_deadline_that_passes_is_an_error(tmp_path, monkeypatch):
     client = await opened(tmp_path)
+    monkeypatch.setattr("mcp_server_qdrant.hosting.connect._HELLO_SECONDS", 0.5)
     os.kill(pid_of(tmp_path), signal.SIGSTOP)
     await until(lambda: state(pid_of(tmp_path)) == "T")
     try:

@@ -239,7 +239,7 @@ def test_filters_that_indexes_answer_are_asked_as_they_are(view, monkeypatch):
     assert slow.readings == []
 
 
-HEAVY = {"text": "roses", "metadata": {f"{n:x}": n for n in range(40_000)}}
+HEAVY = {"text": "roses", "metadata": {f"{n:x}": n for n in range(10_000)}}
 RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
