@@ -1,5 +1,6 @@
 """What all tests share: the real model, built once."""
 
+import gc
 import os
 import shutil
 import signal
@@ -69,6 +70,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = filter(is_fast, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: to look for garbage among it took a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 refused: list[str] = []

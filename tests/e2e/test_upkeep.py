@@ -18,13 +18,13 @@ from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.local_mode import files, leave
 from tests.support import corpus
 
-MANY = corpus(3_000)
+MANY = corpus(1_500)
 ROUNDS = 4
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory) -> Path:
-    """A folder that local mode wrote, of 3,000 points."""
+    """A folder that local mode wrote, of 1,500 points."""
     folder = tmp_path_factory.mktemp("official")
     asyncio.run(leave(folder, texts=MANY, vector="fast-all-minilm-l6-v2", size=384))
     return folder
@@ -102,7 +102,7 @@ def test_a_folder_of_the_official_server_is_imported_whole_however_often_it_is_k
     assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
         ("notes", len(MANY), "bm25")
     ]
-    assert listed[0]["note"].startswith("3000 points imported from local mode on ")
+    assert listed[0]["note"].startswith("1500 points imported from local mode on ")
     assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
     assert files(folder) == before
     complete(folder, keywords=True)
@@ -119,11 +119,11 @@ def test_a_copy_is_completed_however_often_it_is_killed(env, tmp_path, official)
 
     assert code == 0
     assert out.startswith("notes: ")
-    assert out.strip().endswith("both hold 3,000.")
+    assert out.strip().endswith("both hold 1,500.")
     complete(folder, keywords=False)
     assert run(env, "copy", "notes", "--from", str(official))[:2] == (
         0,
-        "notes: both hold the same 3,000 points.\n",
+        "notes: both hold the same 1,500 points.\n",
     )
     assert files(official) == before
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import NewDocument
@@ -15,6 +16,8 @@ from mcp_server_qdrant.encoders.bm25 import WORD
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import find
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 COLLECTIONS = ("homelab", "recipes", "meetings")
 
@@ -67,9 +70,12 @@ def scattered(query: str) -> str:
     return " ".join(reversed(WORD.findall(query)))
 
 
-@pytest.fixture
-async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
-    settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def services(
+    tmp_path_factory: pytest.TempPathFactory, model_dir: Path
+) -> AsyncIterator[Services]:
+    folder = tmp_path_factory.mktemp("verbatim")
+    settings = Settings(qdrant_local_path=folder / "engine", embedding_model_path=model_dir)
     services = await open_services(settings)
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
