@@ -132,8 +132,9 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def patient_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words on disk are waited for: a search goes on without them after a tenth of a second."""
+def patient_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine starts hosts and reads words on disk slowly."""
+    monkeypatch.setattr("mcp_server_qdrant.hosting.link.CONNECT_SECONDS", 120.0)
     monkeypatch.setattr("mcp_server_qdrant.search.words.lexicon.LOAD_SECONDS", 20.0)
 
 
