@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import SearchPage
-from mcp_server_qdrant.core.maps import Group, Map, Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.core.maps import (
+    Facet,
+    Group,
+    Map,
+    Panel,
+    PlacedHit,
+    PlacedQuery,
+    Region,
+    Regions,
+    View,
+)
 from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 
 UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
@@ -29,8 +39,23 @@ def group(name: str, ids, positions) -> Group:
     )
 
 
-def panel(*groups: Group) -> Panel:
-    return Panel("model", groups, (0.5, 0.25, 0.12345), (), basis=None)
+def panel(*groups: Group, second=None) -> Panel:
+    count = sum(len(group.ids) for group in groups)
+    return Panel(
+        *("model", groups, (0.5, 0.25, 0.12345), (), regions(count), (FACET,)),
+        basis=None,
+        wide=None,
+        reduced=None,
+        neighbours=None if second is None else np.array(second, np.float32),
+    )
+
+
+FACET = Facet("tags", ("x", "y"), np.array([1, 0], np.uint8), ordered=False)
+
+
+def regions(count: int) -> Regions:
+    found = (Region(("beta", "alpha"), count, 1, 0, 0, 1),)
+    return Regions(found, np.zeros(count, np.uint8), None)
 
 
 def positions(encoded: dict, at: int = 0) -> np.ndarray:
@@ -104,7 +129,9 @@ def test_a_search_is_told_with_places_and_none():
     encoded = encode(view, 2)
 
     assert encoded["query"] == "words"
-    assert encoded["queries"] == [{"panel": 0, "at": [0.12346, 0.2], "near": {"a": 0.988}}]
+    assert encoded["queries"] == [
+        {"panel": 0, "at": [0.12346, 0.2], "beside": None, "near": {"a": 0.988}}
+    ]
     assert encoded["hits"][0] == {
         "rank": 1,
         "collection": "a",
@@ -114,6 +141,7 @@ def test_a_search_is_told_with_places_and_none():
         "snippet": "text",
         "panel": 0,
         "at": [1.0, 2.0],
+        "beside": None,
     }
     assert (encoded["hits"][1]["panel"], encoded["hits"][1]["at"]) == (None, None)
     assert encoded["notes"] == ["b: keywords only", "One result lies elsewhere."]
@@ -122,8 +150,28 @@ def test_a_search_is_told_with_places_and_none():
 def test_no_vector_leaves():
     encoded = encode(View(Map((panel(group("a", [1], [[0, 0, 0]])),))))
 
-    assert set(encoded) == {"panels", "query", "queries", "hits", "notes"}
-    assert set(encoded["panels"][0]) == {"model", "axes", "explained", "scale", "groups"}
+    assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
+    assert set(encoded["panels"][0]) == {
+        *("model", "axes", "explained", "scale", "groups", "beside", "leaves", "regions", "facets")
+    }
     assert set(encoded["panels"][0]["groups"][0]) == {
         *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
     }
+
+
+def test_regions_facets_and_the_second_layout_go_along():
+    spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
+    made = panel(group("a", [1, 2], spots), second=[[3, -30], [0.5, 12]])
+    (one,) = encode(View(Map((made,), coming=True)))["panels"]
+
+    assert one["regions"] == [
+        {"words": ("beta", "alpha"), "size": 2, "born": 1, "split": 0, "first": 0, "last": 1}
+    ]
+    assert base64.b64decode(one["leaves"]) == b"\0\0"
+    assert base64.b64decode(one["facets"][0].pop("codes")) == b"\1\0"
+    assert one["facets"] == [{"key": "tags", "values": ("x", "y"), "ordered": False}]
+    places = np.frombuffer(base64.b64decode(one["beside"]["xy"]), "<i2").reshape(-1, 2)
+    assert places * one["beside"]["scale"] == pytest.approx(
+        np.array([[3, -30], [0.5, 12]]), abs=30 / 32_767
+    )
+    assert encode(View(Map((), coming=True)))["coming"] is True

@@ -19,18 +19,34 @@ The page and the MCP App read this shape:
           "titles": ["...", ...],      title of each point, or how its text begins; 60 characters
           "snippets": ["...", ...]     how each text begins, 100 characters; absent where the map
                                        has more points than SNIPPETS (ask qdrant-get on a click)
+        }],
+        "beside": {"scale": 0.01, "xy": "<base64>"} or null,   the second layout, int16, of all
+                                       points of the panel, where near means alike
+        "leaves": "<base64>",          a byte for each point: the leaf of the regions it is in
+        "regions": [{                  the largest first
+          "words": ["boundary", ...],  what tells it from the others, the best first
+          "size": 130,
+          "born": 4, "split": 9,       shown where there are 4 to 8 regions; 0: and all above
+          "first": 0, "last": 3        its leaves, the last one not included
+        }],
+        "facets": [{                   what points can be coloured by
+          "key": "tags", "values": ["a", "b"], "ordered": false,
+          "codes": "<base64>"          a byte for each point: its place in `values`, or beyond
         }]
       }],
+      "coming": true,                  the second layout is being made: ask again
       "query": "the words searched for" or null,
       "queries": [{                    where the query fell: at most one per panel
         "panel": 0,                    index into `panels`
         "at": [0.1, -0.2, 0.05],       real coordinates
+        "beside": [0.3, 0.1] or null,  those in the second layout
         "near": {"notes": 0.41, ...}   collections by the cosine to their middle, nearest first
       }],
       "hits": [{                       the results in the order of qdrant-find
         "rank": 1, "collection": "notes", "id": "7c9e...", "relevance": 0.83,
         "title": "...", "snippet": "...",
         "panel": 0, "at": [0.1, -0.2, 0.05]   both null where the point is on no panel
+        "beside": [0.3, 0.1] or null
       }],
       "notes": ["a sentence", ...]     what is not on the map, and why
     }
@@ -39,10 +55,11 @@ The page and the MCP App read this shape:
 import base64
 import uuid
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, PlacedQuery, Position, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,6 +81,7 @@ def encode(view: View, axes: int = 3) -> dict[str, Any]:
         "queries": [_query(one, axes) for one in view.queries],
         "hits": [_hit(one, axes) for one in view.hits],
         "notes": [*view.map.notes, *view.notes],
+        "coming": view.map.coming,
     }
 
 
@@ -76,7 +94,27 @@ def _panel(panel: Panel, axes: int, *, snippets: bool) -> dict[str, Any]:
         "explained": [round(share, 4) for share in panel.explained[:axes]],
         "scale": scale,
         "groups": [_group(group, axes, scale, snippets=snippets) for group in panel.groups],
+        "beside": beside(panel),
+        "leaves": _base64(panel.regions.leaves.tobytes()),
+        "regions": [asdict(one) for one in panel.regions.found],
+        "facets": [
+            {
+                "key": one.key,
+                "values": one.values,
+                "ordered": one.ordered,
+                "codes": _base64(one.codes.tobytes()),
+            }
+            for one in panel.facets
+        ],
     }
+
+
+def beside(panel: Panel) -> dict[str, Any] | None:
+    """The second layout of a panel, if it has one."""
+    if panel.neighbours is None:
+        return None
+    scale = float(abs(panel.neighbours).max()) / STEPS or 1.0
+    return {"scale": scale, "xy": _base64(_steps(panel.neighbours, scale))}
 
 
 def _group(group: Group, axes: int, scale: float, *, snippets: bool) -> dict[str, Any]:
@@ -114,13 +152,13 @@ def _base64(raw: bytes) -> str:
 def _query(one: PlacedQuery, axes: int) -> dict[str, Any]:
     return {
         "panel": one.panel,
-        "at": [round(value, 5) for value in one.position[:axes]],
+        "at": _rounded(one.position[:axes]),
+        "beside": _rounded(one.beside),
         "near": {name: round(value, 3) for name, value in one.near.items()},
     }
 
 
 def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
-    at = None if one.position is None else [round(value, 5) for value in one.position[:axes]]
     return {
         "rank": one.rank,
         "collection": one.collection,
@@ -129,5 +167,10 @@ def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
         "title": one.title[:TITLE],
         "snippet": one.snippet,
         "panel": one.panel,
-        "at": at,
+        "at": _rounded(one.position and one.position[:axes]),
+        "beside": _rounded(one.beside),
     }
+
+
+def _rounded(position: Position | None) -> list[float] | None:
+    return None if position is None else [round(value, 5) for value in position]

@@ -4,12 +4,17 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.maps import Panel, Position, View
+import numpy as np
+
+from mcp_server_qdrant.core.maps import Panel, PlacedHit, PlacedQuery, View
 
 WIDTH, HEIGHT, LEGEND, MARGIN = 720, 540, 190, 30  # pixels of one panel
 SCALE = 2  # drawn twice as large and made smaller: smooth edges
 PANELS = 4
 NAMES = 18
+REGIONS = 12
+NEIGHBOURS = "what is alike lies near"
+WORDS = 2  # of a region's name
 TITLE = 60
 DOT, HIT = 4, 8
 PAPER, INK, PALE, MARK = "#ffffff", "#1b1f24", "#6b7280", "#d00000"
@@ -45,28 +50,64 @@ class _Sheet:
         self._top = index * HEIGHT
         self._font = ImageFont.load_default(13 * SCALE)
         self._fit: tuple[float, float, float] = (0.0, 0.0, 1.0)
+        self._by_neighbours = panel.neighbours is not None
+        self._positions = (
+            np.concatenate([group.positions[:, :2] for group in panel.groups])
+            if panel.neighbours is None
+            else panel.neighbours
+        )
 
     def draw(self, view: View) -> None:
         """Points, then hits with their ranks, then the query; title and legend."""
         hits = [hit for hit in view.hits if hit.panel == self._index and hit.position]
         queries = [query for query in view.queries if query.panel == self._index]
-        marked = [hit.position for hit in hits if hit.position]
-        self._frame([*marked, *(query.position for query in queries)])
+        self._frame([*map(self._place, hits), *map(self._place, queries)])
+        first = 0
         for number, group in enumerate(self._panel.groups):
             colour = COLOURS[number % len(COLOURS)]
-            for x, y in group.positions[:, :2].tolist():
+            for x, y in self._positions[first : first + len(group.positions)].tolist():
                 self._circle(x, y, DOT, colour, None)
+            first += len(group.positions)
+        self._regions()
         for hit in reversed(hits):
-            x, y = hit.position[:2] if hit.position else (0, 0)
+            x, y = self._place(hit)
             self._circle(x, y, HIT, None, MARK)
             self._text(*self._spot(x, y, HIT + 2, -HIT), str(hit.rank), MARK)
         for query in queries:
-            self._cross(*query.position[:2])
+            self._cross(*self._place(query))
         self._words()
 
-    def _frame(self, marked: Sequence[Position]) -> None:
-        spots = [xy for group in self._panel.groups for xy in group.positions[:, :2].tolist()]
-        spots += [list(one[:2]) for one in marked]
+    def _place(self, one: PlacedHit | PlacedQuery) -> tuple[float, float]:
+        x, y = ((one.beside if self._by_neighbours else one.position) or (0, 0))[:2]
+        return x, y
+
+    def _regions(self) -> None:
+        """The names of the regions, each in its middle, the largest first; none over another."""
+        regions, taken = self._panel.regions, list[tuple[float, float, float, float]]()
+        for one in regions.shown(REGIONS):
+            inside = (regions.leaves >= one.first) & (regions.leaves < one.last)
+            left, top = self._spot(*np.median(self._positions[inside], axis=0).tolist())
+            box = self._canvas.textbbox(
+                (left, top), " ".join(one.words[:WORDS]), font=self._font, anchor="mm"
+            )
+            if any(
+                box[0] < right and box[2] > start and box[1] < low and box[3] > high
+                for start, high, right, low in taken
+            ):
+                continue
+            taken.append(box)
+            self._canvas.text(
+                (left, top),
+                " ".join(one.words[:WORDS]),
+                fill=INK,
+                font=self._font,
+                anchor="mm",
+                stroke_width=3 * SCALE,
+                stroke_fill=PAPER,
+            )
+
+    def _frame(self, marked: Sequence[tuple[float, float]]) -> None:
+        spots = [*self._positions.tolist(), *map(list, marked)]
         across, up = zip(*spots, strict=True)
         wide, high = max(across) - min(across), max(up) - min(up)
         room = min((WIDTH - 2 * MARGIN) / (wide or 1), (HEIGHT - 3 * MARGIN) / (high or 1))
@@ -95,7 +136,8 @@ class _Sheet:
 
     def _words(self) -> None:
         share = sum(self._panel.explained[:2])
-        title = f"{self._panel.model[:TITLE]}: {share:.0%} of the differences on two axes"
+        said = f"{share:.0%} of the differences on two axes"
+        title = f"{self._panel.model[:TITLE]}: {NEIGHBOURS if self._by_neighbours else said}"
         self._text(MARGIN * SCALE, (self._top + 8) * SCALE, title, INK)
         left = WIDTH + 8
         for number, group in enumerate(self._panel.groups[:NAMES]):

@@ -9,7 +9,10 @@ import numpy as np
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.maps import Drawn, Group, Map, Outlier, Panel
 from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.projection.pca import Basis, Vectors, principal, unit
+from mcp_server_qdrant.projection.facets import facets
+from mcp_server_qdrant.projection.pca import AXES, REDUCED, Basis, Vectors, principal, unit
+from mcp_server_qdrant.projection.regions import regions
+from mcp_server_qdrant.projection.words import Words
 
 OUTLIERS = 5
 FAR = 3.0  # standard deviations
@@ -72,6 +75,8 @@ def _sound(points: Drawn) -> tuple[Drawn, Vectors, int]:
         ids=tuple(points.ids[at] for at in kept),
         titles=tuple(points.titles[at] for at in kept),
         snippets=tuple(points.snippets[at] for at in kept),
+        texts=tuple(points.texts[at] for at in kept),
+        facts=tuple(points.facts[at] for at in kept),
         vectors=points.vectors[finite],
         without=points.without,
     )
@@ -91,7 +96,10 @@ def _left_out(target: Target, points: Drawn, unsound: int) -> list[str]:
 
 
 def _panel(model: str, parts: Sequence[_Part]) -> Panel:
-    basis = principal(np.concatenate([part.vectors for part in parts]))
+    vectors = np.concatenate([part.vectors for part in parts])
+    wide = principal(vectors, REDUCED)
+    basis, reduced = wide.first(AXES), wide.project(vectors)
+    texts = [text for part in parts for text in part.points.texts]
     outliers = [outlier for part in parts for outlier in _outliers(part)]
     outliers.sort(key=lambda one: -one.far)
     return Panel(
@@ -99,7 +107,11 @@ def _panel(model: str, parts: Sequence[_Part]) -> Panel:
         groups=tuple(_group(part, parts, basis) for part in parts),
         explained=basis.explained,
         outliers=tuple(outliers[:OUTLIERS]),
+        regions=regions(reduced, Words(texts)),
+        facets=facets([fact for part in parts for fact in part.points.facts]),
         basis=basis,
+        wide=wide,
+        reduced=reduced,
     )
 
 

@@ -2,24 +2,34 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import SearchPage, Target
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, View
+from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
 from mcp_server_qdrant.projection.layout import lay_out
+from mcp_server_qdrant.projection.neighbours import (
+    FEWEST,
+    WANTED,
+    carried,
+    installed,
+    neighbours,
+)
 from mcp_server_qdrant.projection.pca import shares
 from mcp_server_qdrant.projection.place import place
+from mcp_server_qdrant.projection.regions import telling
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
 
@@ -37,6 +47,9 @@ class _Entry:
     made: float
     checked: float
     making: "asyncio.Task[Map]"
+    neighbours: "asyncio.Task[None] | None" = None
+    laid: Map | None = None  # with the second layout, or while it is being made
+    anchor: Map | None = None  # the last one whose second layout was made anew
 
     @property
     def failed(self) -> bool:
@@ -61,6 +74,7 @@ class Projector:
     clock: Callable[[], float] = monotonic
     _maps: OrderedDict[State, _Entry] = field(default_factory=OrderedDict, init=False)
     _writes: Counter[str] = field(default_factory=Counter, init=False)
+    _laying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def changed(self, collection: str) -> None:
         """The collection was written to."""
@@ -73,12 +87,17 @@ class Projector:
         """
         targets = await self.catalog.resolve(request.collections)
         if request.search is None:
-            return View(await self._map(targets, request.limit))
-        found, page = await asyncio.gather(
-            self._map(targets, request.limit), self.search(request.search)
-        )
+            return View(await self._map(targets, request))
+        found, page = await asyncio.gather(self._map(targets, request), self.search(request.search))
         by_name = {target.collection: target for target in targets}
         return await place(found, page, by_name, self.drawer, self.encoders)
+
+    async def chosen(
+        self, request: MapRequest, spots: Collection[tuple[str, str]]
+    ) -> tuple[list[str], list[tuple[str, PointId, str]]]:
+        """The words that tell these points (by collection and id) from the map's others; titles."""
+        found = await self._map(await self.catalog.resolve(request.collections), request)
+        return await asyncio.to_thread(_chosen, found, frozenset(spots))
 
     async def encoded(self, view: View, axes: int) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
@@ -90,11 +109,16 @@ class Projector:
 
     async def close(self) -> None:
         """Stop drawing."""
-        for entry in self._maps.values():
-            entry.making.cancel()
+        tasks = [one for entry in self._maps.values() for one in (entry.making, entry.neighbours)]
+        running = [one for one in tasks if one and not one.done()]
+        for one in running:
+            one.cancel()
+        if running:
+            await asyncio.wait(running)
 
-    async def _map(self, targets: Sequence[Target], limit: int) -> Map:
+    async def _map(self, targets: Sequence[Target], request: MapRequest) -> Map:
         """The map of the targets: the kept one, or one that is being made, or a new one."""
+        limit = request.limit
         key: State = (str(caller()), limit, *(target.collection for target in targets))
         entry = self._maps.get(key)
         counts = [(target.points, self._writes[target.collection]) for target in targets]
@@ -107,15 +131,41 @@ class Projector:
             entry = self._maps.get(key)  # another caller's by now, perhaps
             if entry is None or entry.state != state or _old(entry, now):
                 making = asyncio.ensure_future(self._make(targets, limit))
-                entry = _Entry(state, now, now, making)
+                anchor = entry.anchor if entry else None
+                entry = _Entry(state, now, now, making, anchor=anchor)
             entry.checked = now
             self._keep(key, entry)
         self._maps.move_to_end(key)
         try:
-            return await asyncio.shield(entry.making)
+            made = await asyncio.shield(entry.making)
         finally:
             if entry.failed and self._maps.get(key) is entry:
                 del self._maps[key]
+        if request.neighbours and entry.neighbours is None:
+            self._begin(entry, made)
+        return entry.laid or made
+
+    def _begin(self, entry: _Entry, made: Map) -> None:
+        """Have the second layout made, which `entry` then has."""
+        if not any(panel.count >= FEWEST for panel in made.panels):
+            return
+        if not installed():
+            entry.laid = replace(made, notes=(*made.notes, WANTED))
+            return
+        entry.laid = replace(made, coming=True)
+        entry.neighbours = asyncio.ensure_future(self._lay(entry, made))
+
+    async def _lay(self, entry: _Entry, made: Map) -> None:
+        """Make the second layout; of a map that has changed little it stays as it was."""
+        try:
+            panels = await asyncio.to_thread(_carried, entry.anchor, made)
+            if panels is None:
+                async with self._laying:
+                    panels = [await _laid(panel) for panel in made.panels]
+                entry.anchor = replace(made, panels=tuple(panels))
+            entry.laid = replace(made, panels=tuple(panels))
+        except BackendError as error:
+            entry.laid = replace(made, notes=(*made.notes, str(error)))
 
     def _keep(self, key: State, entry: _Entry) -> None:
         self._maps[key] = entry
@@ -149,3 +199,39 @@ class Projector:
 def _old(entry: _Entry, now: float) -> bool:
     """True where the map may be out of date and nobody can tell."""
     return None in entry.state[1] and now - entry.made > KEPT_SECONDS
+
+
+async def _laid(panel: Panel) -> Panel:
+    places = await neighbours(panel) if panel.count >= FEWEST else None
+    return replace(panel, neighbours=places)
+
+
+def _carried(anchor: Map | None, made: Map) -> list[Panel] | None:
+    """The panels with the layout of the anchor; None where one of them has changed too much."""
+    found = []
+    for panel in made.panels:
+        olds = anchor.panels if anchor else ()
+        places = next((got for old in olds if (got := carried(old, panel)) is not None), None)
+        if places is None and panel.count >= FEWEST:
+            return None
+        found.append(replace(panel, neighbours=places))
+    return found
+
+
+def _chosen(
+    found: Map, spots: Collection[tuple[str, str]]
+) -> tuple[list[str], list[tuple[str, PointId, str]]]:
+    """The words of the first panel that has any of these points, and all points with titles."""
+    words: list[str] = []
+    points = []
+    for panel in found.panels:
+        rows = [
+            (group.collection, one, title)
+            for group in panel.groups
+            for one, title in zip(group.ids, group.titles, strict=True)
+        ]
+        inside = [place for place, (name, one, _) in enumerate(rows) if (name, str(one)) in spots]
+        if inside and not words:
+            words = telling(np.asarray(inside, np.int32), panel.regions.words)
+        points += [rows[place] for place in inside]
+    return words, points

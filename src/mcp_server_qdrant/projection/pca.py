@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 AXES = 3
+REDUCED = 50  # axes on which neighbours and regions are looked for
 EXACT = 1_024  # up to this rank the eigenvectors are computed in full, in a tenth of a second
 OVERSAMPLING = 13
 ITERATIONS = 12
@@ -30,6 +31,10 @@ class Basis:
         """(n, d) vectors, or one of (d,), on the axes: (n, axes), or (axes,); float32."""
         moved = np.asarray(vectors, np.float32) - self.mean
         return np.asarray(moved @ self.components.T, np.float32)
+
+    def first(self, axes: int) -> "Basis":
+        """The first axes alone."""
+        return Basis(self.mean, self.components[:axes], self.explained[:axes])
 
 
 def unit(vectors: ArrayLike) -> tuple[Vectors, NDArray[np.bool_]]:

@@ -13,12 +13,14 @@ from mcp_server_qdrant.core.maps import Map, Panel, PlacedHit, PlacedQuery, Posi
 from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.layout import near
+from mcp_server_qdrant.projection.neighbours import beside
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.draw import Drawer
 
 SNIPPET = 160
 
 Spot = tuple[str, PointId]  # collection, id
+Places = tuple[Position, Position | None]  # in the two layouts
 
 
 async def place(
@@ -67,19 +69,20 @@ async def _queries(
             return None, f"The query is not on the map: its vector does not fit {panel.model}."
         vector = unit([made])[0][0]
         middles = {group.collection: group.middle for group in panel.groups}
-        return PlacedQuery(index, _position(panel, vector), near(middles, vector)), None
+        position, second = _places(panel, vector)
+        return PlacedQuery(index, position, near(middles, vector), second), None
 
     return await asyncio.gather(*(one(*panel) for panel in enumerate(found.panels)))
 
 
 async def _hits(
     found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
-) -> dict[Spot, Position]:
+) -> dict[Spot, Places]:
     """The places of the results on the map; points that were not drawn are read and placed."""
     wanted: dict[str, list[PointId]] = {}
     for result in page.results:
         wanted.setdefault(result.document.collection, []).append(result.document.id)
-    spots: dict[Spot, Position] = {}
+    spots: dict[Spot, Places] = {}
 
     async def of(panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
         try:
@@ -89,36 +92,51 @@ async def _hits(
         for point, vector in vectors.items():
             made, finite = unit(np.asarray([vector], np.float64))
             if finite[0]:
-                spots[collection, point] = _position(panel, made[0])
+                spots[collection, point] = _places(panel, made[0])
 
     missing = []
     for panel in found.panels:
+        spots |= _drawn(panel, wanted)
         for group in panel.groups:
-            ids = wanted.get(group.collection)
-            if not ids:
-                continue
-            drawn = dict(zip(group.ids, group.positions, strict=True))
-            spots |= {
-                (group.collection, one): tuple(map(float, drawn[one]))
-                for one in ids
-                if one in drawn
-            }
-            if others := [one for one in ids if one not in drawn]:
+            ids = wanted.get(group.collection, ())
+            if others := [one for one in ids if (group.collection, one) not in spots]:
                 missing.append(of(panel, group.collection, others))
     await asyncio.gather(*missing)
     return spots
 
 
-def _position(panel: Panel, vector: Any) -> Position:
-    return tuple(map(float, panel.basis.project(vector)))
+def _drawn(panel: Panel, wanted: Mapping[str, Sequence[PointId]]) -> dict[Spot, Places]:
+    """The places of those that are among the panel's points."""
+    found: dict[Spot, Places] = {}
+    first = 0
+    for group in panel.groups:
+        ids = frozenset(wanted.get(group.collection, ()))
+        for place, one in enumerate(group.ids if ids else ()):
+            if one in ids:
+                second = panel.neighbours
+                found[group.collection, one] = (
+                    _floats(group.positions[place]),
+                    None if second is None else _floats(second[first + place]),
+                )
+        first += len(group.ids)
+    return found
+
+
+def _places(panel: Panel, vector: Any) -> Places:
+    second = beside(panel, vector[None])
+    return _floats(panel.basis.project(vector)), None if second is None else _floats(second[0])
+
+
+def _floats(place: Any) -> Position:
+    return tuple(map(float, place))
 
 
 def _placed(
-    rank: int, result: Result, panel_of: Mapping[str, int], spots: Mapping[Spot, Position]
+    rank: int, result: Result, panel_of: Mapping[str, int], spots: Mapping[Spot, Places]
 ) -> PlacedHit:
     document = result.document
     text = " ".join((result.passage or document.text).split())[:SNIPPET]
-    position = spots.get((document.collection, document.id))
+    position, second = spots.get((document.collection, document.id), (None, None))
     return PlacedHit(
         rank=rank,
         collection=document.collection,
@@ -128,4 +146,5 @@ def _placed(
         snippet=text,
         panel=None if position is None else panel_of[document.collection],
         position=position,
+        beside=second,
     )

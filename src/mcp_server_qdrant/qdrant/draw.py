@@ -30,7 +30,8 @@ TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters read of a text
 SEED = 0
-SHOWN = ("title", "name", "metadata.title", "metadata.name", "doc.chunk", WRITING_KEY)
+SHOWN = ("title", "name", "tags", "created_at", "metadata", "doc.chunk", WRITING_KEY)
+FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 Spell = Callable[[int], PointId]  # a number as an id
 
@@ -149,7 +150,8 @@ class _Drawing:
         self._leg = leg
         self._fields = content_fields
         self.ids: list[PointId] = []
-        self._texts: list[tuple[str, str]] = []
+        self._texts: list[tuple[str, str, str]] = []
+        self._facts: list[Mapping[str, Sequence[str]]] = []
         self._vectors = [np.zeros((0, leg.size), np.float32)]
         self._without = 0
 
@@ -168,7 +170,8 @@ class _Drawing:
                 continue
             vectors.append(vector)
             self.ids.append(record.id)
-            self._texts.append(_title_and_snippet(document))
+            self._texts.append(_texts(document))
+            self._facts.append(_facts(document))
         if vectors:
             self._vectors.append(np.asarray(vectors, np.float32))
 
@@ -176,8 +179,10 @@ class _Drawing:
         """All pages as one."""
         return Drawn(
             ids=tuple(self.ids),
-            titles=tuple(title for title, _ in self._texts),
-            snippets=tuple(snippet for _, snippet in self._texts),
+            titles=tuple(title for title, _, _ in self._texts),
+            snippets=tuple(snippet for _, snippet, _ in self._texts),
+            texts=tuple(text for _, _, text in self._texts),
+            facts=tuple(self._facts),
             vectors=np.concatenate(self._vectors),
             without=self._without,
         )
@@ -193,11 +198,26 @@ def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
     return held
 
 
-def _title_and_snippet(document: Document) -> tuple[str, str]:
-    """A point's title (or how its text begins) and how its text begins, each on one line."""
+def _texts(document: Document) -> tuple[str, str, str]:
+    """A point's title (or how its text begins) and how its text begins, each on one line; both."""
     text = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
     title = " ".join((document.title or "").split())
-    return (title or text)[:TITLE], text
+    return (title or text)[:TITLE], text, f"{title}\n{document.text[:LONGEST]}"
+
+
+def _facts(document: Document) -> Mapping[str, Sequence[str]]:
+    """The short values of a payload by their key; tags and the day are of their own."""
+    found: dict[str, Sequence[str]] = {}
+    for key, value in (document.metadata or {}).items():
+        if isinstance(value, (str, bool, int)) and 0 < len(str(value)) <= FACT:
+            found[key] = (str(value),)
+        if len(found) == FACTS:
+            break
+    if document.tags:
+        found["tags"] = document.tags
+    if document.created_at:
+        found["created_at"] = (document.created_at[:10],)
+    return found
 
 
 def _chance(point: PointId) -> bytes:

@@ -61,9 +61,10 @@ class ProjectTool:
         if query and query.strip():
             search = SearchRequest.model_construct(query=query, collections=collections)
         projector = (await self._services()).projector
-        view = await projector.view(MapRequest(collections, limit, search))
+        drawn = bool(points) or client_supports_apps(ctx)
+        view = await projector.view(MapRequest(collections, limit, search, neighbours=drawn))
         structured = output(view, dimensions)
-        if points or client_supports_apps(ctx):
+        if drawn:
             structured["map"] = await projector.encoded(view, dimensions)
         made = answer(tool_project_text.view(view, dimensions), structured)
         if image and view.map.panels:
@@ -108,6 +109,10 @@ def _panel(panel: Panel, axes: int) -> dict[str, Any]:
                 "near": _nearest(group.near),
             }
             for group in panel.groups
+        ],
+        "regions": [
+            {"words": list(one.words), "points": one.size}
+            for one in panel.regions.shown(tool_project_text.REGIONS)
         ],
         "outliers": [
             {

@@ -10,6 +10,7 @@ ROOM = 1_480  # bytes
 TITLE = 60
 GOOD, FAIR = 0.6, 0.3  # of the variance
 NAMED = 3
+REGIONS = 8
 
 
 def view(shown: View, axes: int) -> str:
@@ -17,11 +18,12 @@ def view(shown: View, axes: int) -> str:
     if not shown.map.panels:
         return _fitting([["No map: there is nothing to draw."], _notes(shown)])
     queries = {one.panel: one for one in shown.queries}
-    heads, groups, far = [], [], []
+    heads, groups, far, regions = [], [], [], []
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
         if query := queries.get(index):
             heads.append(f"The query fell nearest to {_near(query.near)}.")
+        regions += _regions(panel)
         groups += [_group(group) for group in panel.groups]
         far += [
             f"Far out: {called(one.collection)} (id {short_id(one.id)}), {one.far:.1f} deviations"
@@ -29,7 +31,7 @@ def view(shown: View, axes: int) -> str:
             for one in panel.outliers[:NAMED]
         ]
     results = [_hit(one) for one in shown.hits]
-    return _fitting([heads, results[:NAMED], groups, _notes(shown), far, results[NAMED:]])
+    return _fitting([heads, results[:NAMED], regions, groups, _notes(shown), far, results[NAMED:]])
 
 
 def _head(panel: Panel, axes: int) -> str:
@@ -52,6 +54,16 @@ def picture(panel: Panel, axes: int) -> str:
     else:
         said = "a rough picture: what lies near on it need not be alike"
     return f"Its {axes} axes show {share:.0%} of the differences, {said}."
+
+
+def _regions(panel: Panel) -> list[str]:
+    """The panel's regions by their words, with the number of drawn points, on one line."""
+    named = [
+        f"{line(' '.join(one.words[:NAMED]), TITLE)} ({one.size:,})"
+        for one in panel.regions.shown(REGIONS)
+        if one.words
+    ]
+    return [f"Regions: {'; '.join(named)}."] if named else []
 
 
 def _group(group: Group) -> str:

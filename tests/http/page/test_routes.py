@@ -96,10 +96,41 @@ async def test_only_coordinates_and_words_leave_the_server(one):
 
 async def test_places_alone_travel_without_the_points(one):
     search = {"query": "copper", "limit": 2}
-    drawn = await one.ask("map", collections=["*"], search=search, places=True)
+    drawn = await one.ask("map", collections=["*"], search=search, parts="places")
 
     assert set(drawn["panels"][0]["groups"][0]) == {"collection", "total", "count"}
     assert len(drawn["hits"]) == 2
+
+
+async def test_points_travel_without_their_names_and_these_alone(one):
+    told = {}
+    for parts in ("points", "names", "layout"):
+        (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
+        told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
+    names = {"ids", "id_kind", "titles", "snippets"}
+    assert told == {"points": {"xyz"}, "names": names, "layout": set()}
+    assert "parts must be one of" in await one.refused("map", parts="vectors")
+
+
+async def test_a_search_among_some_points_finds_no_others(one):
+    found = (await one.ask("search", query="alpha", limit=50))["results"]
+    ids = [hit["id"] for hit in found[:3]]
+    among = (await one.ask("search", query="alpha", limit=50, ids=ids))["results"]
+
+    assert [hit["id"] for hit in among] == ids
+    assert "ids must be a list of ids." in await one.refused("search", query="alpha", ids="x")
+
+
+async def test_chosen_points_are_told_by_words_and_titles(one):
+    found = (await one.ask("search", query="copper", limit=2))["results"]
+    ids = {}
+    for hit in found:
+        ids.setdefault(hit["collection"], []).append(hit["id"])
+    told = await one.ask("region", ids=ids | {"elsewhere": [found[0]["id"]]})
+
+    assert {point["id"] for point in told["points"]} == {hit["id"] for hit in found}
+    assert "copper" in told["words"]
+    assert "ids must be lists" in await one.refused("region", ids=[1])
 
 
 async def test_a_text_is_given_whole(one):

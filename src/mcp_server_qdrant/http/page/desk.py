@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from mcp.types import CallToolResult, TextContent
@@ -20,6 +21,17 @@ from mcp_server_qdrant.tools.boundary import ClosedTool
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 AXES = 3
+DRAWN = {"collections", "points"}
+NAMES, PLACES = ("ids", "id_kind", "titles", "snippets"), ("xyz",)
+AROUND = ("leaves", "regions", "facets")
+# What is asked of a map -> what its panels and their groups then are without.
+PARTS: dict[str, tuple[Collection[str], Collection[str]]] = {
+    "all": ((), ()),
+    "points": ((), NAMES),
+    "names": ((*AROUND, "beside"), PLACES),
+    "layout": (AROUND, (*NAMES, *PLACES)),
+    "places": ((*AROUND, "beside"), (*NAMES, *PLACES)),
+}
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
@@ -114,23 +126,40 @@ class Desk:
     async def map(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
 
-        `search` is what `search` takes; `places` asks only where its hits lie, without the points.
+        `search` is what `search` takes. `parts` asks for less than all: "places" where the hits
+        lie, without the points; "points" these without ids and titles, "names" only those, and
+        "layout" what is there of the second layout.
         """
-        known(body, {"collections", "points", "search", "places"})
-        request = MapRequest(
-            collections=_names(body.get("collections")),
-            limit=_points(body.get("points")),
-            search=await self._request(body["search"]) if body.get("search") else None,
-        )
+        known(body, {*DRAWN, "search", "parts"})
+        parts = body.get("parts") or "all"
+        if parts not in PARTS:
+            raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
+        search = await self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        drawn: dict[str, Any] = await projector.encoded(await projector.view(request), AXES)
-        if body.get("places"):
-            for panel in drawn["panels"]:
-                panel["groups"] = [
-                    {key: group[key] for key in ("collection", "total", "count")}
-                    for group in panel["groups"]
-                ]
+        view = await projector.view(replace(_drawn(body), search=search))
+        drawn: dict[str, Any] = await projector.encoded(view, AXES)
+        of_panel, of_group = PARTS[parts]
+        drawn["panels"] = [
+            _but(panel, of_panel) | {"groups": [_but(one, of_group) for one in panel["groups"]]}
+            for panel in drawn["panels"]
+        ]
         return drawn
+
+    async def region(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The words that tell some points of a map from its others, and their titles."""
+        known(body, {*DRAWN, "ids"})
+        ids = body.get("ids")
+        if not isinstance(ids, dict) or not all(isinstance(one, list) for one in ids.values()):
+            raise RequestError("ids must be lists of ids by collection.")
+        wanted = {(name, str(one)) for name, held in ids.items() for one in held}
+        projector = (await self._services()).projector
+        words, points = await projector.chosen(_drawn(body), wanted)
+        return {
+            "words": words,
+            "points": [
+                {"collection": name, "id": str(one), "title": title} for name, one, title in points
+            ],
+        }
 
     async def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):
@@ -154,12 +183,15 @@ class Desk:
         """A search of the page as arguments of qdrant-find."""
         listed = self._tools["qdrant-find"].parameters["properties"]
         offered = {*listed, *declared()} - NOT_ASKED
-        known(body, offered | {"tags"})
+        known(body, offered | {"tags", "ids"})
         if not str(body.get("query") or "").strip():
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
-        arguments = {name: value for name, value in body.items() if name != "tags"}
-        if body.get("tags"):
-            arguments["query_filter"] = {"must": [tagged(body["tags"])]}
+        arguments = {name: value for name, value in body.items() if name not in ("tags", "ids")}
+        must = [tagged(body["tags"])] if body.get("tags") else []
+        if body.get("ids"):
+            must.append(among(body["ids"]))
+        if must:
+            arguments["query_filter"] = {"must": must}
         return arguments
 
     async def _timed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,12 +224,29 @@ def _names(names: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def _drawn(body: Mapping[str, Any]) -> MapRequest:
+    """What is drawn, the second layout with it."""
+    names, points = _names(body.get("collections")), _points(body.get("points"))
+    return MapRequest(names, points, neighbours=True)
+
+
+def _but(held: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in held.items() if key not in keys}
+
+
 def _points(points: Any) -> int:
     if points is None:
         return USUAL_POINTS
     if type(points) is not int or not 1 <= points <= MOST_POINTS:
         raise RequestError(f"points must be a whole number from 1 to {MOST_POINTS}.")
     return points
+
+
+def among(ids: Any) -> dict[str, Any]:
+    """The condition, in REST form, for these points alone."""
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise RequestError("ids must be a list of ids.")
+    return {"has_id": [int(one) if one.isdecimal() else one for one in ids]}
 
 
 def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def calls(desk: Desk) -> dict[str, Endpoint]:
     """Path -> the endpoint of a POST of JSON: all that the page learns of what is stored."""
     texts = desk.memories
     answers = (
-        *(desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.text),
+        *(desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.region, desk.text),
         *(texts.list, texts.home, texts.save, texts.delete, texts.move, texts.demo),
     )
     return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}

@@ -58,7 +58,7 @@ export class MapCard {
   /** Places a search on the points that are drawn already; draws anew where those have changed. */
   async place(search, signal) {
     if (!this.map) return this.load(this.asked?.collections, this.asked?.points, search, signal);
-    const answer = await call("map", { ...this.asked, search, places: true }, signal);
+    const answer = await call("map", { ...this.asked, search, parts: "places" }, signal);
     if (signature(answer) !== signature(this.map)) {
       return this.load(this.asked.collections, this.asked.points, search, signal);
     }

@@ -1,0 +1,120 @@
+"""The second layout: what is alike lies near, and what comes later is put among its like."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
+from mcp_server_qdrant.core.maps import Drawn, MapRequest, Panel
+from mcp_server_qdrant.projection import map as maps
+from mcp_server_qdrant.projection.layout import lay_out
+from mcp_server_qdrant.projection.neighbours import beside, carried
+from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.projection.tsne import nearest
+from tests.support import corpus, memory_services, remember
+
+COUNT, SIZE = 60, 8
+
+
+def vectors(count: int = COUNT) -> np.ndarray:
+    """Points around four corners, in turn."""
+    chance = np.random.default_rng(5)
+    return unit(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))[
+        0
+    ]
+
+
+def panel(made: np.ndarray) -> Panel:
+    names = tuple(f"t{number}" for number in range(len(made)))
+    drawn = Drawn(
+        *(tuple(range(len(made))), names, names, names),
+        facts=({},) * len(made),
+        vectors=made,
+    )
+    return lay_out([(Target("a", 0, DenseLeg("d", SIZE, "cosine", "m"), None), drawn)]).panels[0]
+
+
+@pytest.fixture
+def laid() -> Panel:
+    """Four places for four corners."""
+    corners = np.array([[0, 0], [0, 9], [9, 0], [9, 9]], np.float32)
+    return replace(panel(vectors()), neighbours=corners[np.arange(COUNT) % 4])
+
+
+def test_the_nearest_are_found_exactly():
+    held = vectors()
+    found, far = nearest(held[:7], held, 5)
+
+    exact = np.linalg.norm(held[:7, None] - held[None], axis=2)
+    assert found[:, 0].tolist() == list(range(7))
+    assert far == pytest.approx(np.sort(exact, axis=1)[:, :5], abs=1e-3)
+
+
+def test_a_further_vector_lies_among_its_like(laid):
+    found = beside(laid, np.eye(SIZE, dtype=np.float32)[[1, 3]])
+
+    assert found.tolist() == [[0, 9], [9, 9]]
+    assert beside(panel(vectors()), np.eye(SIZE, dtype=np.float32)) is None
+
+
+def test_a_map_that_changed_little_keeps_its_layout_and_what_is_new_is_put_into_it(laid):
+    more = panel(vectors(COUNT + 3))
+    found = carried(laid, more)
+
+    assert (found[:COUNT] == laid.neighbours).all()
+    assert found[COUNT:].tolist() == [[0, 0], [0, 9], [9, 0]]
+    assert carried(laid, panel(vectors(COUNT + 20))) is None
+    assert carried(panel(vectors()), more) is None
+
+
+async def test_it_is_made_in_the_background_and_then_there(engine):
+    pytest.importorskip("openTSNE")
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        request = MapRequest(("notes",), neighbours=True)
+        first = await services.projector.view(request)
+        assert (first.map.coming, first.map.panels[0].neighbours) == (True, None)
+        (entry,) = services.projector._maps.values()
+        await entry.neighbours
+        later = await services.projector.view(request)
+
+        assert later.map.coming is False
+        assert later.map.panels[0].neighbours.shape == (30, 2)
+        assert np.isfinite(later.map.panels[0].neighbours).all()
+        await remember(services, "notes", "one more about copper")
+        await services.projector.view(request)
+        (entry,) = services.projector._maps.values()
+        await entry.neighbours
+        last = await services.projector.view(request)
+        assert last.map.panels[0].neighbours.shape == (31, 2)
+        places = [
+            dict(zip(panel.groups[0].ids, panel.neighbours.tolist(), strict=True))
+            for panel in (later.map.panels[0], last.map.panels[0])
+        ]
+        assert places[0].items() <= places[1].items()
+
+
+async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeypatch):
+    monkeypatch.setattr(maps, "installed", lambda: False)
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        seen = await services.projector.view(MapRequest(("notes",), neighbours=True))
+
+        assert seen.map.coming is False
+        assert "pip install 'mcp-server-qdrant[map]'" in seen.map.notes[-1]
+
+
+async def test_the_words_of_chosen_points_are_told(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30), "zebra crossing")
+        seen = await services.projector.view(MapRequest(("notes",)))
+        (group,) = seen.map.panels[0].groups
+        (zebra,) = [
+            one for one, title in zip(group.ids, group.titles, strict=True) if "zebra" in title
+        ]
+        spots = {("notes", str(zebra)), ("other", str(group.ids[0]))}
+        words, points = await services.projector.chosen(MapRequest(("notes",)), spots)
+
+        assert set(words) == {"zebra", "crossing"}
+        assert points == [("notes", zebra, "zebra crossing")]
