@@ -128,6 +128,15 @@ async def test_passages_after_another_prefix_are_not_searched_and_that_is_said()
     )
 
 
+async def test_the_prefix_in_the_metadata_is_that_of_its_model_not_of_the_one_before():
+    upgraded = made_by(E5, embedding_passage_prefix="passage: ")
+    back = choice(E5, "fastembed", ("notes", MINILM))
+    forth = choice(MINILM, "fastembed", ("notes", E5))
+
+    assert await model_of(back, upgraded) == ModelChoice(MINILM, certain=True)
+    assert await model_of(forth, made_by(MINILM)) == ModelChoice(E5, certain=True)
+
+
 async def test_a_model_without_prefixes_shares_the_encoder_with_the_one_with_them():
     made = []
 

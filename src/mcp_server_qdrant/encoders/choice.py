@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.encoders.local.listed import LISTED
-from mcp_server_qdrant.encoders.providers import NONE, named
+from mcp_server_qdrant.encoders.providers import NONE, named, split_provider
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
@@ -85,7 +85,7 @@ class Choice:
     def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
         """The model with or without its prefixes, as the collection's passages were encoded."""
         wanted = self._encoders.prefixes(model).passage
-        found = metadata.get(PREFIX_KEY, "")
+        found = metadata.get(PREFIX_KEY, "") if self._records(metadata, model) else wanted
         if found == wanted or (self._fixed and model == self._default and not found):
             return ModelChoice(model, certain)
         if not found:
@@ -95,6 +95,15 @@ class Choice:
             "set passage_prefix in EMBEDDING_OPTIONS to that"
         )
         return ModelChoice(None, fault=fault)
+
+    def _records(self, metadata: Mapping[str, Any], model: str) -> bool:
+        """True where the metadata is about this model, or names none.
+
+        An upgrade leaves the vectors of the model before, whose prefix is not written down.
+        """
+        recorded = metadata.get(MODEL_KEY)
+        _, name = split_provider(model, self._provider)
+        return not isinstance(recorded, str) or _last(recorded) == _last(name)
 
     def _short(self, model: str) -> str:
         """The model's name without the server's own provider before it."""
