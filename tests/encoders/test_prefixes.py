@@ -1,7 +1,10 @@
 """What is read before queries and passages."""
 
+from pathlib import Path
+
 import pytest
 
+from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 
 BGE = Prefixes("Represent this sentence for searching relevant passages: ")
@@ -51,3 +54,16 @@ def test_fastembed_adds_no_prefix_of_its_own():
     for kind in (BuiltinSentenceEmbedding, OnnxTextEmbedding):
         assert kind.query_embed is TextEmbeddingBase.query_embed
         assert kind.passage_embed is TextEmbeddingBase.passage_embed
+
+
+def test_the_table_of_models_has_the_sizes_and_prefixes_that_are_used():
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    table = page.read_text("utf-8").split("<!-- models -->")[1].split("<!-- /models -->")[0]
+    rows = [[cell[1:-1] for cell in row.split("|")[1:-1]] for row in table.split("\n")[3:-1]]
+    told = {
+        name.split("`")[1]: (int(size), Prefixes(query.strip("`"), passage.strip("`")))
+        for name, _, _, size, _, query, passage, *_ in rows
+    }
+
+    assert len(told) == 6
+    assert told == {name: (SIZES[name], prefixes_of(name)) for name in told}
