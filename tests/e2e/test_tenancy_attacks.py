@@ -346,6 +346,15 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
         ("search", {"query": "plan", "collections": [VAULT]}),
         ("compare", {"query": "obsidian plan", "collections": ["*"]}),
         ("map", {"collections": ["*"], "search": {"query": "zebrafish"}}),
+        ("home", {}),
+        ("list", {"collections": ["*"]}),
+        ("list", {"collections": ["*"], "source": "blue", "tags": ["obsidian", "plans"]}),
+        ("list", {"collections": [VAULT]}),
+        ("text", {"id": IDS[0], "collection": SHARED}),
+        ("delete", {"id": IDS[0], "collection": SHARED}),
+        ("delete", {"id": IDS[0], "collection": VAULT}),
+        ("move", {"id": IDS[0], "collection": SHARED, "to": SHARED}),
+        ("move", {"id": IDS[0], "collection": VAULT, "to": SHARED}),
     ],
 )
 def test_the_page_tells_nothing_more(peopled, call, asked):

@@ -27,6 +27,7 @@ export async function call(name, asked = {}, signal = undefined) {
       method: "POST",
       headers,
       body: JSON.stringify(asked),
+      keepalive: name === "delete", // also where the page is left
       signal,
     });
   } catch (error) {

@@ -4,18 +4,24 @@ import { call, Refused, token, Unreachable } from "./api.js";
 import { judgementsLine, table } from "./compare.js";
 import { Controls } from "./controls.js";
 import { $, announce, h } from "./dom.js";
+import { showEmpty, showHome } from "./home.js";
 import { clear, judge, judged } from "./judgements.js";
 import { MapCard } from "./map.js";
-import { openPassage } from "./passage.js";
+import { closeText, openText } from "./passage.js";
 import { palette } from "./plot.js";
+import { picture } from "./ranks.js";
 import { about, sentences, showResults } from "./results.js";
+import { go, read } from "./route.js";
+import { Texts } from "./texts.js";
 
 const PATIENCE = 250; // ms after the last change of a setting until it is searched again
 const AGAIN = 3000; // ms between tries to reach a server that is away
+const LATER = 5000; // ms until it is asked again for what it did not know, or did not have
+const VIEWS = ["search", "map", "texts"];
 
 const colours = new Map();
 const colour = (collection) => colours.get(collection) ?? "#888";
-const state = { query: "", answer: null, rows: null, compared: null };
+const state = { query: "", view: "search", answer: null, rows: null, compared: null, shown: null, open: null };
 let under = null; // the search that is under way
 let drawing = null; // the map that is being drawn
 let running = 0; // how much is under way
@@ -23,7 +29,7 @@ let timer;
 
 const controls = new Controls($("#settings"), changed, redraw);
 const map = new MapCard(colour, {
-  open: (one) => openPassage(one, state.query),
+  open: (one) => open(one),
   point: (hit) => {
     for (const element of document.querySelectorAll(".hit")) {
       const { id, collection } = element.dataset;
@@ -31,18 +37,33 @@ const map = new MapCard(colour, {
     }
   },
 });
+const texts = new Texts(controls, colour, { open, changed: () => visit(), failed });
 
 $("#ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  search();
+  ask($("#query").value);
 });
 $("#theme").addEventListener("click", () => globalThis.toggleTheme());
 $("#token").addEventListener("click", askToken);
 $("#compare-run").addEventListener("click", compare);
+$("#settings-open").addEventListener("click", () => showSettings($("#controls").hidden));
+$("#settings-close").addEventListener("click", () => showSettings(false));
+$("#settings-reset").addEventListener("click", () => visit({ q: state.query, view: state.view }));
+$("#controls").addEventListener("keydown", ({ key }) => key === "Escape" && showSettings(false));
+$(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  $("#results").focus();
+});
+$("#tabs").addEventListener("click", (event) => {
+  const view = event.target.dataset?.view;
+  if (!view) return;
+  event.preventDefault();
+  visit({ ...here(), view });
+});
 document.addEventListener("theme", nameTheme);
+addEventListener("popstate", follow);
 nameTheme();
 showJudgements();
-if (matchMedia("(max-width: 60rem)").matches) $("#controls").open = false;
 start();
 
 function nameTheme() {
@@ -55,17 +76,14 @@ function nameTheme() {
 async function start() {
   progress(true);
   try {
-    const setup = await call("setup");
-    const names = setup.collections.map(({ name }) => name).sort();
-    const hues = palette(names.length);
-    names.forEach((name, place) => colours.set(name, hues[place]));
-    controls.build(setup, colour);
-    $("#foot").textContent = `mcp-server-qdrant ${setup.defaults.version}`;
+    const names = await setUp();
+    $("#foot").textContent = `mcp-server-qdrant ${controls.setup.defaults.version}`;
     well();
     if (!names.length) return nothingYet();
     call("tags").then(({ tags }) => controls.showTags(tags), () => {});
+    state.shown = null;
+    follow();
     await redraw();
-    if (!state.answer) invite();
   } catch (error) {
     failed(error, start);
   } finally {
@@ -73,9 +91,126 @@ async function start() {
   }
 }
 
+async function setUp() {
+  const setup = await call("setup");
+  const names = setup.collections.map(({ name }) => name).sort();
+  const hues = palette(names.length);
+  names.forEach((name, place) => colours.set(name, hues[place]));
+  controls.build(setup, colour);
+  // What did not answer in time has no number yet.
+  if (setup.collections.some(({ note, legs }) => note && !legs.length)) setTimeout(again, LATER);
+  return names;
+}
+
+async function again() {
+  await setUp().catch(() => {});
+  if (!state.query) home();
+}
+
+// Where the reader is: all of it in the address.
+
+const here = () => ({ q: state.query, view: state.view, ...controls.link(), ...texts.link() });
+
+/** Goes to a route: shows it in the address, and then what it names. */
+function visit(route = here()) {
+  go({ ...route, view: route.view === "search" ? "" : route.view });
+  follow();
+}
+
+/** Shows what the address names. */
+function follow() {
+  const route = read();
+  if (!controls.setup || !controls.known.length) return;
+  const drawn = String(controls.named()) + controls.points;
+  controls.follow(route);
+  texts.follow(route);
+  state.view = VIEWS.includes(route.view) ? route.view : "search";
+  state.query = $("#query").value = route.q ?? "";
+  if (map.asked && drawn !== String(controls.named()) + controls.points) redraw();
+  show();
+  const doc = route.doc ? { id: route.doc, collection: route.of } : null;
+  if (doc && state.open !== route.doc) showText(doc);
+  else if (!doc) closeText();
+  state.open = route.doc ?? null;
+}
+
+function open({ id, collection, title }) {
+  go({ ...here(), view: state.view === "search" ? "" : state.view, doc: id, of: collection });
+  state.open = id;
+  showText({ id, collection, title });
+}
+
+function showText(one) {
+  openText(one, {
+    query: state.query,
+    setup: controls.setup,
+    open,
+    close: () => {
+      state.open = null;
+      if (!read().doc) return;
+      if (history.state?.inside) history.back();
+      else visit();
+    },
+    changed: () => {
+      state.shown = null;
+      setUp().then(follow, () => {});
+    },
+  });
+}
+
+function ask(words) {
+  if (!controls.chosen) return; // not started yet
+  state.query = words.trim();
+  state.shown = null; // asked again on purpose
+  visit({ ...here(), view: state.view === "texts" ? "search" : state.view });
+}
+
+/** The view, unless it is shown already. */
+function show() {
+  showUse();
+  $("main").dataset.view = state.view;
+  for (const tab of document.querySelectorAll("#tabs a")) {
+    if (tab.dataset.view === state.view) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+  }
+  if (state.view === "texts") return texts.show();
+  const wanted = state.query ? JSON.stringify(asked()) : "home";
+  if (wanted === state.shown) return;
+  state.shown = wanted;
+  if (state.query) search();
+  else home();
+}
+
+/** The number of settings in use, and each of them to take away. */
+function showUse() {
+  const link = controls.link();
+  const used = Object.entries(link).flatMap(([name, value]) =>
+    Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]],
+  );
+  const away = (name, value) => () => {
+    const rest = Array.isArray(link[name]) ? link[name].filter((one) => one !== value) : "";
+    visit({ ...here(), [name]: rest });
+  };
+  $("#settings-count").textContent = used.length;
+  $("#settings-count").hidden = !used.length;
+  $("#settings-open").setAttribute("aria-label", `Settings${used.length ? `, ${used.length} in use` : ""}`);
+  $("#active").hidden = !used.length;
+  $("#active").replaceChildren(
+    ...used.map(([name, value]) => {
+      const label = `${name.replace(/^f\./, "").replaceAll("_", " ")}: ${value}`;
+      return h("li", {}, h("button", { type: "button", class: "use", "aria-label": `Without ${label}`, onclick: away(name, value) }, label, h("span", { "aria-hidden": "true" }, " ×")));
+    }),
+  );
+}
+
+function showSettings(on) {
+  $("#controls").hidden = !on;
+  $("#settings-open").setAttribute("aria-expanded", String(on));
+  (on ? $("#settings-close") : $("#settings-open")).focus();
+}
+
 /** Draws the chosen collections. */
 async function redraw() {
-  clearTimeout(timer);
   drawing?.abort();
   if (!controls.chosen?.size) return;
   const mine = (drawing = new AbortController());
@@ -89,76 +224,94 @@ async function redraw() {
 
 const asked = () => ({ query: state.query, ...controls.asked() });
 
-/** A setting was changed: what was searched is searched again. */
+/** A setting was changed: what was searched is searched again, and what has a tag is listed. */
 function changed() {
   clearTimeout(timer);
-  if (state.query) timer = setTimeout(search, PATIENCE);
+  timer = setTimeout(() => {
+    if (!state.query && controls.tags.size) state.view = "texts";
+    go({ ...here(), view: state.view === "search" ? "" : state.view }, { step: false });
+    show();
+  }, PATIENCE);
 }
 
 async function search() {
   clearTimeout(timer);
   under?.abort();
   const mine = (under = new AbortController());
-  state.query = $("#query").value.trim();
-  if (!state.query) {
-    state.answer = state.rows = null;
-    map.unplace();
-    invite();
-    return;
-  }
-  if (!controls.chosen) return; // not started yet
   if (!controls.chosen.size) return failed(new Error("Choose at least one collection."), null);
   progress(true);
+  $("#home").hidden = true;
+  $("#results").classList.add("stale");
+  $("#results-about").textContent = "Searching…";
   const wanted = asked();
   try {
     state.answer = await call("search", wanted, mine.signal);
     if (state.compared !== JSON.stringify(wanted)) state.rows = null;
     well();
     showAnswer();
-    await map.place(wanted, mine.signal);
+    if (map.asked) await map.place(wanted, mine.signal);
   } catch (error) {
-    if (error.name !== "AbortError") failed(error, search);
+    if (error.name !== "AbortError") {
+      const again = () => search();
+      failed(error, again);
+      state.answer = state.rows = null;
+      nothing("There are no results: the search failed.");
+      map.unplace();
+    }
   } finally {
-    if (under === mine) progress(false);
+    if (under === mine) $("#results").classList.remove("stale");
+    progress(false);
   }
+}
+
+function nothing(sentence, ...more) {
+  $("#results-about").textContent = "";
+  $("#bar-key").hidden = true;
+  $("#notes").hidden = true;
+  $("#hits").replaceChildren(h("li", { class: "empty" }, h("p", {}, sentence), ...more));
+  showComparison();
 }
 
 function showAnswer() {
   const { answer, query } = state;
   const collections = controls.named();
-  const grades = judged(query, collections);
   const said = sentences(answer);
+  $("#home").hidden = true;
+  $("#results-title").textContent = "Results";
+  if (!answer.results.length) {
+    const loosen = $("#settings-count").hidden
+      ? null
+      : h("button", { type: "button", onclick: () => visit({ q: query, view: state.view }) }, "Search without the settings");
+    nothing("Nothing fits. Try fewer or other words.", loosen);
+  } else {
+    showResults($("#hits"), answer.results, {
+      query,
+      grades: judged(query, collections),
+      colour,
+      on: { open, point: (one) => map.highlight(one), judge: give },
+    });
+  }
   $("#results-about").textContent = about(answer);
   $("#bar-key").hidden = !answer.results.length;
   $("#notes").hidden = !said.length;
   $("#notes").replaceChildren(...said.map((one) => h("li", {}, one)));
-  showResults($("#hits"), answer.results, {
-    query,
-    grades,
-    colour,
-    on: {
-      open: (one) => openPassage(one, query),
-      point: (one) => map.highlight(one),
-      judge: (one, grade) => {
-        judge(query, collections, one.id, grade);
-        thumbed(one, judged(query, collections)[one.id]);
-        showJudgements();
-        showComparison();
-      },
-    },
-  });
   announce(`${about(answer)}. ${said.join(" ")}`);
   showComparison();
 }
 
-/** Both thumbs of one result, as they now are; the focus stays where it was. */
-function thumbed(one, grade) {
-  const item = [...document.querySelectorAll(".hit")].find(
-    ({ dataset }) => dataset.id === one.id && dataset.collection === one.collection,
-  );
-  item?.querySelectorAll(".thumb").forEach((thumb, place) => {
-    thumb.setAttribute("aria-pressed", String(grade === 1 - place));
-  });
+/** A thumb, in the list or in the comparison; the focus stays where it was. */
+function give(one, grade) {
+  const collections = controls.named();
+  judge(state.query, collections, one.id, grade);
+  const given = judged(state.query, collections)[one.id];
+  for (const item of document.querySelectorAll(".judged")) {
+    if (item.dataset.id !== one.id || item.dataset.collection !== one.collection) continue;
+    item.querySelectorAll(".thumb").forEach((thumb, place) => {
+      thumb.setAttribute("aria-pressed", String(given === 1 - place));
+    });
+  }
+  showJudgements();
+  showTable();
 }
 
 async function compare() {
@@ -191,9 +344,18 @@ async function compare() {
 
 function showComparison() {
   const { rows, query } = state;
+  if (!rows) {
+    const hint = query ? "Press Compare to run all four." : "Search for something, then compare.";
+    $("#comparison").replaceChildren(h("p", { class: "hint" }, hint));
+    return;
+  }
   const grades = judged(query, controls.named());
-  const nothing = query ? "Press Compare to run all four." : "Search for something, then compare.";
-  $("#comparison").replaceChildren(rows ? table(rows, query, grades) : h("p", { class: "hint" }, nothing));
+  $("#comparison").replaceChildren(h("div", { id: "figures" }), picture(rows, { grades, colour, open, judge: give }));
+  showTable();
+}
+
+function showTable() {
+  if (state.rows) $("#figures").replaceChildren(table(state.rows, state.query, judged(state.query, controls.named())));
 }
 
 function showJudgements() {
@@ -205,23 +367,43 @@ function showJudgements() {
   $("#judgements").replaceChildren(...line);
 }
 
-/** Before the first search. */
-function invite() {
+/** Before the first search: what is here. */
+async function home() {
+  under?.abort();
+  state.answer = state.rows = null;
+  map.unplace();
+  $("#results").classList.remove("stale");
+  $("#results-title").textContent = "What is here";
   $("#results-about").textContent = "";
   $("#bar-key").hidden = $("#notes").hidden = true;
-  $("#hits").replaceChildren(
-    h("li", { class: "empty" }, "Ask something: the best passages of all chosen collections stand here, and say why."),
-  );
+  $("#hits").replaceChildren();
+  $("#home").hidden = false;
   showComparison();
+  const on = {
+    open,
+    ask,
+    only: (collection, tag) => visit({ view: "texts", in: [collection], tag: tag ? [tag] : [] }),
+  };
+  try {
+    await showHome($("#home"), controls, colour, on);
+  } catch (error) {
+    failed(error, home);
+  }
 }
 
+/** Nothing is stored: how to begin, and a look now and then whether something was. */
 function nothingYet() {
-  const command = "mcp-server-qdrant ingest ~/notes --collection notes";
   map.busy(false);
-  $("#panels").replaceChildren(
-    h("div", { class: "empty" }, h("h3", {}, "No collections yet"), h("p", {}, "Store something from your client, or:"), h("code", {}, command)),
-  );
-  $("#hits").replaceChildren(h("li", { class: "empty" }, "There is nothing to search yet."));
+  const look = async () => {
+    const { collections } = await call("setup").catch(() => ({ collections: [] }));
+    if (collections.length && !$("#home .primary:disabled")) start();
+    else setTimeout(look, LATER);
+  };
+  $("#results-title").textContent = "No collections yet";
+  $("#panels").replaceChildren(h("div", { class: "empty" }, "The map is drawn as soon as something is stored."));
+  $("#home").hidden = false;
+  showEmpty($("#home"), controls.setup, { filled: start, failed });
+  setTimeout(look, LATER);
 }
 
 // What is going wrong, and how it gets well again.
@@ -236,7 +418,7 @@ function failed(error, again) {
   const retry = again && h("button", { type: "button", onclick: () => again() }, "Try again");
   alert.replaceChildren(h("span", {}, error.message), retry ?? "");
   alert.hidden = false;
-  if (error instanceof Unreachable) timer = setTimeout(again, AGAIN);
+  if (error instanceof Unreachable && again) timer = setTimeout(again, AGAIN);
 }
 
 function well() {

@@ -24,25 +24,25 @@ export function table(rows, query, grades) {
     if (row.error) {
       return h("tr", {}, h("th", { scope: "row" }, row.algorithm), h("td", { colSpan: 6 }, row.error));
     }
-    return h(
-      "tr",
-      { dataset: { algorithm: row.algorithm } },
-      h("th", { scope: "row" }, row.algorithm),
+    const names = Object.keys(COLUMNS).slice(1);
+    const cells = [
       h("td", { class: "number" }, row.results),
       h("td", {}, row.mean_relevance == null ? "–" : measured(row.mean_relevance, fixed(row.mean_relevance))),
       h("td", {}, measured(row.ms / slowest, fixed(row.ms, 1))),
       h("td", {}, row.overlap == null ? "–" : measured(row.overlap, percent(row.overlap))),
       h("td", {}, right ? `${percent(right.right / right.of)} (${right.right} of ${right.of})` : "–"),
-      h("td", { class: "first" }, row.hits[0] ? row.hits[0].title || row.hits[0].id : "–"),
-    );
+      h("td", { class: "first", dir: "auto" }, row.hits[0] ? row.hits[0].title || row.hits[0].id : "–"),
+    ];
+    cells.forEach((cell, place) => (cell.dataset.label = names[place]));
+    return h("tr", { dataset: { algorithm: row.algorithm } }, h("th", { scope: "row" }, row.algorithm), cells);
   });
   return h(
     "div",
-    { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Algorithms compared" },
+    { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Figures of each algorithm" },
     h(
       "table",
-      {},
-      h("caption", {}, `“${query}”`),
+      { class: "stacked" },
+      h("caption", { dir: "auto" }, `“${query}”`),
       h(
         "thead",
         {},

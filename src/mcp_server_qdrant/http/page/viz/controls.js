@@ -16,7 +16,12 @@ const CHECKS = { correct: "Correct typing errors", rerank: "Rerank with a second
 const PREFERENCES = ["priority", ...Object.keys(SLIDERS), ...Object.keys(CHECKS)];
 const LIMITS = [5, 10, 20, 50, 100];
 const POINTS = [500, 1000, 3000, 10000];
+const NONE = "-"; // no collection
+const USUAL_POINTS = 1000;
 const TAGS_SHOWN = 14;
+
+/** How many texts a collection has; one that did not answer in time has not none. */
+export const counted = (one) => (one.points || one.legs.length ? one.points.toLocaleString("en") : "–");
 
 /** One of several, as buttons in a row. */
 export function segmented(holder, name, choices, chosen, changed) {
@@ -51,7 +56,7 @@ export class Controls {
     this.tags = new Set();
     this.values = { limit: null, priority: null };
     this.filters = {};
-    this.points = 1000;
+    this.points = USUAL_POINTS;
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
@@ -69,6 +74,11 @@ export class Controls {
       for (const name of PREFERENCES) this.values[name] = defaults[name];
       this.weights = shared(defaults.alpha);
     }
+    this.draw();
+  }
+
+  draw() {
+    const { defaults } = this.setup;
     this.form.replaceChildren(
       this.algorithms(),
       this.weighting(),
@@ -79,6 +89,48 @@ export class Controls {
       this.mapping(),
     );
     this.showTags(this.allTags ?? {});
+  }
+
+  /** What differs from the server's own settings, by the names that the address has for it. */
+  link() {
+    const { defaults } = this.setup;
+    const link = { in: this.named()[0] === "*" ? [] : this.chosen.size ? this.named() : [NONE], tag: [...this.tags] };
+    if (this.algorithm !== "hybrid") link.algorithm = this.algorithm;
+    if (!this.automatic) link.weights = LEGS.map((leg) => this.weights[leg]).join(" ");
+    for (const name of ["limit", ...PREFERENCES]) {
+      if (this.values[name] !== (name === "limit" ? null : defaults[name])) link[name] = String(this.values[name]);
+    }
+    for (const [name, value] of Object.entries(this.filters)) if (value !== "") link[`f.${name}`] = JSON.stringify(value);
+    if (this.points !== USUAL_POINTS) link.points = String(this.points);
+    return link;
+  }
+
+  /** Takes the settings of an address; what it does not name is as the server has it. */
+  follow(route) {
+    const { defaults } = this.setup;
+    this.algorithm = route.algorithm in ALGORITHMS ? route.algorithm : "hybrid";
+    const weights = (route.weights ?? "").split(" ").map(Number);
+    this.automatic = !(weights.length === 2 && weights.every((one) => one >= 0) && weights[0] + weights[1] <= 1.001);
+    this.weights = this.automatic ? shared(defaults.alpha) : { semantic_weight: weights[0], keyword_weight: weights[1] };
+    const wanted = (route.in ?? []).filter((name) => this.known.includes(name));
+    this.chosen = new Set(wanted.length || route.in?.includes(NONE) ? wanted : this.known);
+    this.tags = new Set(route.tag ?? []);
+    this.values.limit = LIMITS.includes(Number(route.limit)) ? Number(route.limit) : null;
+    for (const name of PREFERENCES) {
+      const [usual, said] = [defaults[name], route[name]];
+      const read = typeof usual === "number" ? Number(said) : typeof usual === "boolean" ? said === "true" : said;
+      this.values[name] = said === undefined || Number.isNaN(read) ? usual : read;
+    }
+    this.points = POINTS.includes(Number(route.points)) ? Number(route.points) : USUAL_POINTS;
+    this.filters = {};
+    for (const { name } of defaults.filters) {
+      try {
+        if (route[`f.${name}`] !== undefined) this.filters[name] = JSON.parse(route[`f.${name}`]);
+      } catch {
+        delete this.filters[name]; // an address that somebody mistyped
+      }
+    }
+    this.draw();
   }
 
   /** What a search asks for, beside its words, as the server wants it. */
@@ -133,7 +185,7 @@ export class Controls {
         id: leg,
         min: 0,
         max: 1,
-        step: 0.05,
+        step: 0.01,
         "aria-describedby": "sum",
         oninput: () => {
           this.weights = balanced(this.weights, leg, Number(input.value));
@@ -163,7 +215,7 @@ export class Controls {
       output.textContent = this.weights[leg].toFixed(2);
     }
     LEGS.forEach((leg, place) => sized(this.meter.children[place], "width", `${this.weights[leg] * 100}%`));
-    this.sum.textContent = `Together ${total(this.weights).toFixed(2)}, at most 1: the others give way.`;
+    this.sum.textContent = `Together ${total(this.weights).toFixed(2)}, at most 1: the other gives way.`;
   }
 
   /** Weights that the algorithm does not use cannot be moved. */
@@ -197,7 +249,7 @@ export class Controls {
         box,
         swatch,
         h("span", { class: "name" }, one.name),
-        h("span", { class: "count" }, one.points.toLocaleString("en")),
+        h("span", { class: "count" }, counted(one)),
       );
     });
     const all = (checked) => () => {
@@ -229,7 +281,7 @@ export class Controls {
     for (const name of this.chosen) {
       for (const tag of tags[name] ?? []) spread.set(tag, (spread.get(tag) ?? 0) + 1);
     }
-    for (const tag of this.tags) if (!spread.has(tag)) this.tags.delete(tag);
+    for (const tag of this.tags) if (!spread.has(tag)) spread.set(tag, 0);
     const names = [...spread.keys()].sort((a, b) => spread.get(b) - spread.get(a) || a.localeCompare(b));
     const chips = (shown) =>
       shown.map((tag) => {
@@ -363,6 +415,7 @@ export class Controls {
         id: `filter-${name}`,
         type: "text",
         required,
+        value: [this.filters[name] ?? ""].flat().join(", "),
         placeholder: many ? "by comma" : type === "boolean" ? "true or false" : "",
         onchange: () => {
           this.filters[name] = read(input.value.trim());

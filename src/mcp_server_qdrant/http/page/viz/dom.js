@@ -33,10 +33,9 @@ export function announce(sentence) {
   $("#status").textContent = sentence;
 }
 
-/** Marks the words of the query in a text: nodes, never HTML. */
-export function marked(text, query) {
-  const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{4,}/gu) ?? [])];
-  if (!words.length) return [text];
-  const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${words.join("|")})`, "giu");
-  return text.split(pattern).map((part, place) => (place % 2 ? h("mark", {}, part) : part));
+/** The beginning of a text, cut between words. */
+export function clip(text, length) {
+  if (text.length <= length) return text;
+  const cut = text.lastIndexOf(" ", length);
+  return `${text.slice(0, cut > length / 2 ? cut : length)}…`;
 }

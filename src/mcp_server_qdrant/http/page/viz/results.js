@@ -1,6 +1,7 @@
 // The ranked results, with bars that say why each ranks there.
 
-import { fixed, h, marked, plural, sized } from "./dom.js";
+import { clip, fixed, h, plural, sized } from "./dom.js";
+import { marked } from "./words.js";
 
 /** The part of the relevance that each kind of evidence gave, and the factors after it. */
 export function parts(why) {
@@ -28,19 +29,24 @@ function bar(one) {
     ...what.gains.map(([name, gain]) => h("span", { class: "part gains" }, `${name} ${fixed(gain)}`)),
     one.why.reranked != null && h("span", { class: "part" }, `reranked ${fixed(one.why.reranked)}`),
     ...what.factors
-      .filter(([, factor]) => Math.abs(factor - 1) >= 0.0005)
+      .filter(([, factor]) => fixed(factor) !== "1.00")
       .map(([name, factor]) => h("span", { class: "part factor" }, `${name} × ${fixed(factor)}`)),
-    h("span", { class: "part score" }, `score ${fixed(one.why.score)}`),
+    h("span", { class: "part" }, `relevance ${fixed(one.relevance)}`),
   ];
   return h(
-    "div",
+    "details",
     { class: "why" },
     h(
-      "div",
-      { class: "bar", role: "img", "aria-label": sentence(one, what) },
-      piece("meaning", what.meaning, "meaning"),
-      piece("words", what.words, "keywords"),
-      what.gains.map(([name, gain]) => piece("gains", gain, name)),
+      "summary",
+      {},
+      h("span", { class: "sr" }, "Why it ranks here"),
+      h(
+        "span",
+        { class: "bar", role: "img", "aria-label": sentence(one, what) },
+        piece("meaning", what.meaning, "meaning"),
+        piece("words", what.words, "keywords"),
+        what.gains.map(([name, gain]) => piece("gains", gain, name)),
+      ),
     ),
     h("p", { class: "parts" }, chips),
   );
@@ -78,13 +84,19 @@ export function thumbs(name, grade, judged) {
   );
 }
 
+/** Where the same text stands too, each collection once. */
+function copies(one) {
+  const others = [...new Set(one.also_in.map(({ collection }) => collection))].filter((name) => name !== one.collection);
+  return others.length ? `also in ${others.join(", ")}` : "stored more than once here";
+}
+
 /** One line of the list. `on`: open, judge, point (the result, or null when left). */
 function item(one, rank, { query, colour, grade, on }) {
-  const name = one.title || one.text.slice(0, 60) || one.id;
+  const name = one.title || clip(one.text ?? "", 60) || one.id;
   const element = h(
     "li",
     {
-      class: "hit",
+      class: "hit judged",
       dataset: { id: one.id, collection: one.collection },
       onpointerenter: () => on.point(one),
       onpointerleave: () => on.point(null),
@@ -93,12 +105,12 @@ function item(one, rank, { query, colour, grade, on }) {
       "div",
       { class: "head" },
       sized(h("span", { class: "rank", "aria-hidden": "true" }, rank), "--colour", colour(one.collection)),
-      h("h3", {}, h("button", { type: "button", class: "open", onclick: () => on.open(one) }, name)),
+      h("h3", {}, h("button", { type: "button", class: "open", dir: "auto", title: name, onclick: () => on.open(one) }, name)),
       h(
         "span",
-        { class: "relevance", title: "Relevance, 0 to 1" },
-        h("span", { class: "sr" }, "relevance "),
-        fixed(one.relevance),
+        { class: "relevance", title: "Score, which the list is sorted by" },
+        h("span", { class: "sr" }, "score "),
+        fixed(one.why?.score ?? one.relevance),
       ),
     ),
     h(
@@ -106,9 +118,11 @@ function item(one, rank, { query, colour, grade, on }) {
       { class: "where" },
       one.collection,
       one.why?.tags?.length ? h("span", {}, ` · tagged ${one.why.tags.join(", ")}`) : "",
-      one.also_in ? h("span", {}, ` · also in ${one.also_in.map((o) => o.collection).join(", ")}`) : "",
+      one.date ? ` · ${one.date}` : "",
+      one.superseded_by ? h("span", { class: "badge" }, "superseded") : "",
+      one.also_in ? h("span", {}, ` · ${copies(one)}`) : "",
     ),
-    h("p", { class: "excerpt" }, marked(one.text, query)),
+    h("p", { class: "excerpt", dir: "auto" }, marked(one.text ?? "", query)),
     one.why ? bar(one) : "",
     thumbs(name, grade, (given) => on.judge(one, given)),
   );

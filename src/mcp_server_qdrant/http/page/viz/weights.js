@@ -5,10 +5,10 @@ export const LEGS = Object.keys(NAMES);
 export const label = (leg) => NAMES[leg];
 
 /** The weights for a share of meaning. */
-export const shared = (meaning) => ({
-  semantic_weight: meaning,
-  keyword_weight: Math.round((1 - meaning) * 100) / 100,
-});
+export const shared = (meaning) => {
+  const hundredths = Math.round(meaning * 100);
+  return { semantic_weight: hundredths / 100, keyword_weight: (100 - hundredths) / 100 };
+};
 
 /**
  * The weights after one of them was moved: where the sum would pass 1, the others give way in

@@ -1,0 +1,174 @@
+// The texts of the collections as a list: filtered, sorted, without a query.
+
+import { call } from "./api.js";
+import { $, announce, clip, h, plural, sized } from "./dom.js";
+
+const FIELDS = ["since", "until", "source", "sort"];
+const COLUMNS = { title: "Title", collection: "Collection", tags: "Tags", source: "Source", date: "Date" };
+
+/** What a row is sorted by in a column. */
+const key = (row, column) => (column === "tags" ? (row.tags ?? []).join(", ") : (row[column] ?? "")).toLowerCase();
+
+export class Texts {
+  /** `on`: open(text), changed(), failed(error, again). */
+  constructor(controls, colour, on) {
+    this.controls = controls;
+    this.colour = colour;
+    this.on = on;
+    this.asked = {};
+    this.rows = [];
+  }
+
+  link() {
+    return Object.fromEntries(FIELDS.filter((name) => this.asked[name]).map((name) => [name, this.asked[name]]));
+  }
+
+  follow(route) {
+    this.asked = Object.fromEntries(FIELDS.filter((name) => route[name]).map((name) => [name, route[name]]));
+  }
+
+  wanted() {
+    const { since, until, source } = this.asked;
+    return { collections: this.controls.named(), tags: [...this.controls.tags], since, until, source };
+  }
+
+  /** Lists the texts, unless they stand there. */
+  show() {
+    this.showSieve();
+    return this.load([]);
+  }
+
+  async load(seen) {
+    const turn = (this.turn = Symbol("the last one asked for"));
+    const list = $("#texts");
+    list.setAttribute("aria-busy", "true");
+    try {
+      if (!this.controls.chosen.size) throw new Error("Choose at least one collection.");
+      const answer = await call("list", { ...this.wanted(), seen });
+      if (turn !== this.turn) return;
+      this.rows = seen.length ? [...this.rows, ...answer.results] : answer.results;
+      const [said] = answer.notes;
+      const left = Number((said?.match(/^[\d,]+/)?.[0] ?? "0").replaceAll(",", ""));
+      this.total = Math.max(seen.length + left, this.rows.length);
+      this.draw();
+    } catch (error) {
+      if (turn !== this.turn) return;
+      this.rows = [];
+      $("#texts-list").replaceChildren(h("p", { class: "empty" }, "The texts could not be listed."));
+      this.on.failed(error, () => this.load(seen));
+    } finally {
+      if (turn === this.turn) list.setAttribute("aria-busy", "false");
+    }
+  }
+
+  set(name, value) {
+    this.asked[name] = value;
+    this.on.changed();
+  }
+
+  showSieve() {
+    const { controls } = this;
+    const known = controls.known;
+    const one = controls.chosen.size === 1 ? [...controls.chosen][0] : "";
+    const option = (value, label, chosen) => h("option", { value, selected: value === chosen }, label);
+    const tags = [...new Set([...controls.tags, ...known.filter((n) => controls.chosen.has(n)).flatMap((n) => controls.allTags?.[n] ?? [])])].sort();
+    const tag = [...controls.tags][0] ?? "";
+    const field = (label, element) => h("label", {}, h("span", {}, label), element);
+    const select = (act, ...options) => {
+      const element = h("select", { onchange: () => act(element.value) }, ...options);
+      return element;
+    };
+    const day = (name) => {
+      const input = h("input", { type: "date", value: this.asked[name] ?? "", onchange: () => this.set(name, input.value) });
+      return input;
+    };
+    const source = h("input", {
+      type: "text",
+      value: this.asked.source ?? "",
+      placeholder: "part of a path or address",
+      onchange: () => this.set("source", source.value.trim()),
+    });
+    const several = controls.chosen.size > 1 && controls.chosen.size < known.length;
+    $("#sieve").onsubmit = (event) => event.preventDefault();
+    if ($("#sieve").contains(document.activeElement) && document.activeElement.type === "text") return;
+    $("#sieve").replaceChildren(
+      field(
+        "Collection",
+        select(
+          (name) => {
+            controls.chosen = new Set(name ? [name] : known);
+            this.on.changed();
+          },
+          option("", several ? `${controls.chosen.size} collections` : "all", one),
+          known.map((name) => option(name, name, one)),
+        ),
+      ),
+      field(
+        "Tag",
+        select(
+          (value) => {
+            controls.tags = new Set(value ? [value] : []);
+            this.on.changed();
+          },
+          option("", "any", tag),
+          tags.map((value) => option(value, value, tag)),
+        ),
+      ),
+      field("From", day("since")),
+      field("Until", day("until")),
+      field("Source", source),
+    );
+  }
+
+  draw() {
+    const { rows, total } = this;
+    const about = rows.length < total ? `${rows.length} of ${plural(total, "text")}` : plural(rows.length, "text");
+    $("#texts-about").textContent = `${about}, the newest first.`;
+    announce(about);
+    if (!rows.length) {
+      const filtered = Object.keys(this.link()).length || this.controls.tags.size;
+      const sentence = filtered ? "No text fits: take away a tag, a date or the source." : "There are no texts in the chosen collections.";
+      $("#texts-list").replaceChildren(h("p", { class: "empty" }, sentence));
+      return;
+    }
+    const [column, down] = [(this.asked.sort ?? "").replace("-", ""), this.asked.sort?.startsWith("-")];
+    const sorted = column in COLUMNS ? rows.toSorted((a, b) => key(a, column).localeCompare(key(b, column)) * (down ? -1 : 1)) : rows;
+    if (column in COLUMNS) $("#texts-about").textContent = `${about}, sorted by ${COLUMNS[column].toLowerCase()}.`;
+    const head = Object.entries(COLUMNS).map(([name, label]) => {
+      const next = name !== column ? name : down ? "" : `-${name}`;
+      const sign = name === column ? (down ? " ↓" : " ↑") : "";
+      return h(
+        "th",
+        { scope: "col", "aria-sort": name === column ? (down ? "descending" : "ascending") : "none" },
+        h("button", { type: "button", class: "link", onclick: () => this.set("sort", next) }, label, h("span", { "aria-hidden": "true" }, sign)),
+      );
+    });
+    const copies = new Map();
+    for (const row of rows) copies.set(row.text, (copies.get(row.text) ?? 0) + 1);
+    const more = h("button", { type: "button", class: "more", onclick: () => this.load(rows.map(({ id }) => id)) }, "Show older ones");
+    $("#texts-list").replaceChildren(
+      h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, sorted.map((row) => this.row(row, copies.get(row.text))))),
+      rows.length < total ? more : "",
+    );
+  }
+
+  row(one, copies) {
+    const badge = (text, title) => h("span", { class: "badge", title }, text);
+    return h(
+      "tr",
+      { class: one.superseded_by ? "superseded" : "", dataset: { id: one.id, collection: one.collection } },
+      h(
+        "td",
+        {},
+        h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.text || one.id, 110)),
+        one.superseded_by ? badge("superseded", "A newer text stands for this one") : "",
+        copies > 1 ? badge(`${copies} alike`, "Texts of this list that begin alike") : "",
+        one.title ? h("p", { class: "where beginning", dir: "auto" }, one.text) : "",
+      ),
+      h("td", { dataset: { label: COLUMNS.collection } }, sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)), one.collection),
+      h("td", { dataset: { label: COLUMNS.tags } }, (one.tags ?? []).join(", ")),
+      h("td", { dataset: { label: COLUMNS.source }, class: "source", title: one.source ?? "" }, one.source ?? ""),
+      h("td", { dataset: { label: COLUMNS.date }, class: "number" }, one.date ?? ""),
+    );
+  }
+}

@@ -1,0 +1,67 @@
+// Words of a query in texts: in any inflection, but not those that every text has.
+
+import { h } from "./dom.js";
+
+const STOP = new Set(
+  `a about after all also am an and any are as at be been before but by can could did do does for from had has have he
+  her his how i if in into is it its just me more most my no not of on one only or other our out over she should so some
+  such than that the their them then there these they this those to up us was we were what when where which who whom why
+  will with would you your aber als am an auch auf aus bei bin bis das dass dem den der des die doch du ein eine einem
+  einen einer er es für hat ich ihr im in ist ja kann man mit nach nicht noch nur oder sich sie sind so über um und uns
+  vom von vor war was wenn wer wie wir wird zu zum zur au aux avec ce ces dans de des du elle en est et il je la le les
+  leur mais ne nous ou par pas pour que qui sa se ses son sont sur un une vous con como del el entre era es esta este
+  la las lo los más no para pero por que se sin su sus una uno y ya`.split(/\s+/),
+);
+const ENDINGS = new Set(["", ..."s es e ed d ing er ers ly y ies en n em st te ten t'".split(" "), "'s", "’s"]);
+
+export const words = (text) =>
+  (text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’]\p{L}+)?/gu) ?? []).filter((word) => word.length > 1 && !STOP.has(word));
+
+/** True for forms of one word: what they begin with alike is long, and what follows are endings. */
+export function alike(one, other) {
+  if (one === other) return true;
+  let same = 0;
+  while (same < one.length && one[same] === other[same]) same++;
+  if (same < 3 || same < Math.max(one.length, other.length) / 2) return false;
+  return ENDINGS.has(one.slice(same)) && ENDINGS.has(other.slice(same));
+}
+
+/** Marks the words of the query in a text: nodes, never HTML. */
+export function marked(text, query) {
+  const wanted = [...new Set(words(query))];
+  if (!wanted.length) return [text];
+  const known = new Map();
+  const hit = (word) => {
+    if (!known.has(word)) known.set(word, wanted.some((one) => alike(one, word)));
+    return known.get(word);
+  };
+  return text
+    .split(/([\p{L}\p{N}]+(?:['’]\p{L}+)?)/u)
+    .map((part, place) => (place % 2 && hit(part.toLowerCase()) ? h("mark", {}, part) : part));
+}
+
+/** The words that set each group of texts apart: name -> words, the most telling first. */
+export function telling(groups, count) {
+  const spread = new Map();
+  const counted = Object.entries(groups).map(([name, texts]) => {
+    const of = new Map();
+    for (const text of texts) {
+      for (const word of new Set(words(text))) {
+        if (word.length > 3 && !/\d/.test(word)) of.set(word, (of.get(word) ?? 0) + 1);
+      }
+    }
+    for (const word of of.keys()) spread.set(word, (spread.get(word) ?? 0) + 1);
+    return [name, of, texts.length];
+  });
+  return Object.fromEntries(
+    counted.map(([name, of, size]) => {
+      const weight = ([word, n]) => (n / size) * (1 - n / size / 2) * Math.log(1 + counted.length / spread.get(word));
+      const best = [...of].filter(([, n]) => n > 1 || size < 8).sort((a, b) => weight(b) - weight(a));
+      const chosen = [];
+      for (const [word] of best) {
+        if (chosen.length < count && !chosen.some((one) => alike(one, word))) chosen.push(word);
+      }
+      return [name, chosen];
+    }),
+  );
+}

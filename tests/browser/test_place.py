@@ -1,0 +1,356 @@
+"""The page as a place: links, what is here, the texts and their changes, the comparison."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from mcp import Client
+
+from tests.browser.conftest import PHONE, Served, free_port
+from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, shot, start, titles
+
+LAPTOP = {"width": 1280, "height": 800}
+TABLET = {"width": 1000, "height": 900}
+
+assert start  # a fixture
+
+
+def tool(address, name, **arguments):
+    async def call():
+        async with Client(f"{address}/mcp") as client:
+            return await client.call_tool(name, arguments)
+
+    with ThreadPoolExecutor() as threads:  # this one belongs to Playwright's loop
+        return threads.submit(asyncio.run, call()).result()
+
+
+@pytest.fixture
+def scratch(served):
+    """A text of its own, to change."""
+    where = {"collection_name": "recipes", "id": "scratch"}
+    text = "Zabaglione needs yolks, sugar and marsala."
+    tool(
+        served.address, "qdrant-store", information=text, title="Zabaglione", tags=["egg"], **where
+    )
+    yield where
+    for name in ("recipes", "homelab"):
+        tool(served.address, "qdrant-delete", ids=["scratch"], collection_name=name)
+
+
+def inside(page, selector):
+    """True where the element's top is on the screen."""
+    return 0 <= page.locator(selector).first.bounding_box()["y"] < page.viewport_size["height"]
+
+
+def test_an_address_holds_query_settings_and_the_open_text(start):
+    page = start()
+    ask(page)
+    settings(page)
+    with page.expect_response("**/viz/api/search"):
+        page.get_by_role("radio", name="keyword").check()
+    page.get_by_role("button", name="Close the settings").click()
+    assert page.locator("#settings-count").inner_text() == "1"
+    settled(page)
+    page.locator(".hit .open").first.click()
+    page.locator("dialog .text").wait_for()
+    address = page.url
+    page.reload()
+    page.locator("dialog .text").wait_for()
+
+    assert page.url == address
+    assert page.get_by_role("searchbox").input_value() == QUERY
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".hit .bar")
+    assert "algorithm=keyword" in page.url
+    assert "doc=" not in page.url
+    assert page.locator("#settings-count").inner_text() == "1"
+
+
+def test_back_and_forward_walk_through_queries_views_and_texts(start):
+    page = start()
+    ask(page)
+    page.get_by_role("link", name="Texts").click()
+    page.locator("#texts-list tbody tr").first.wait_for()
+    page.locator("#texts-list .open").first.click()
+    page.locator("dialog .text").wait_for()
+    page.go_back()
+    page.locator("dialog .text").wait_for(state="hidden")
+    page.go_back()
+    page.locator(".hit h3", has_text=FIRST).wait_for()
+    page.go_back()
+    page.locator(".tile").first.wait_for()
+    page.go_forward()
+    page.locator(".hit h3", has_text=FIRST).wait_for()
+
+    assert page.get_by_role("searchbox").input_value() == QUERY
+
+
+def test_the_bare_address_leads_to_the_page(start, served):
+    page = start()
+    page.goto(served.address)
+
+    assert page.url.startswith(f"{served.address}/viz")
+    page.locator(".tile").first.wait_for()
+    settled(page)
+
+
+def test_before_a_query_there_are_collections_topics_and_the_newest(start):
+    page = start()
+    page.locator(".newest li").first.wait_for()
+    shot(page, "home")
+
+    assert page.locator(".tile h3").all_inner_texts() == ["homelab", "meetings", "recipes"]
+    assert "points" in page.locator(".tile .where").first.inner_text()
+    topic = page.locator(".tile .use").first
+    word = topic.inner_text()
+    with page.expect_request("**/viz/api/search") as asked:
+        topic.click()
+    assert asked.value.post_data_json["query"] == word
+    page.wait_for_selector(".hit .bar")
+    settled(page)
+    page.go_back()
+    sample = page.locator(".tries .use").first
+    sample.click()
+    page.wait_for_selector(".hit .bar")
+    settled(page)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, {"width": 1440, "height": 900}], ids=str)
+def test_results_stand_beside_the_map_and_on_the_screen(start, size):
+    page = start(viewport=size)
+    ask(page)
+    results, plot = (page.locator(name).bounding_box() for name in ("#results", "#map"))
+
+    assert results["x"] + results["width"] <= plot["x"]
+    assert abs(results["y"] - plot["y"]) < 2
+    assert inside(page, ".hit:nth-child(3)")
+    assert not page.locator("#tabs").get_by_text("Map").is_visible()
+
+
+@pytest.mark.parametrize("size", [TABLET, PHONE], ids=str)
+def test_below_1200_pixels_a_switch_shows_list_or_map(start, size):
+    page = start(viewport=size)
+    ask(page)
+    assert not page.locator("#map").is_visible()
+    page.get_by_role("link", name="Map").click()
+    page.locator("canvas").wait_for()
+    assert not page.locator("#results").is_visible()
+    page.get_by_role("link", name="Search").click()
+    assert page.locator("#results").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_a_result_has_one_number_and_the_rest_in_its_explanation(start):
+    page = start()
+    ask(page)
+    scores = [
+        float(one)
+        for one in page.locator(".relevance").evaluate_all(
+            "all => all.map(one => one.lastChild.textContent)"
+        )
+    ]
+
+    assert scores == sorted(scores, reverse=True)
+    parts = page.locator(".hit .parts").first
+    assert not parts.is_visible()
+    page.locator(".hit summary").first.click()
+    assert "relevance 0." in parts.inner_text()
+    assert "\N{MULTIPLICATION SIGN} 1.00" not in page.locator(".hits").text_content()
+
+
+def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(start):
+    marked = start().evaluate(
+        """async () => {
+            const { marked } = await import('/viz/words.js');
+            const words = (text, query) =>
+                marked(text, query).filter(one => one.tagName).map(one => one.textContent);
+            const text = 'The backups of the planet were tested; a backup plan.';
+            return [words(text, 'the plans and the backup test'),
+                words('UPS batteries last', 'how long does the battery of the UPS last'),
+                words('noticing notices', 'noticed')];
+        }"""
+    )
+
+    assert marked == [
+        ["backups", "tested", "backup", "plan"],
+        ["UPS", "batteries", "last"],
+        ["noticing", "notices"],
+    ]
+
+
+def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
+    page = start()
+    page.get_by_role("link", name="Texts").click()
+    rows = page.locator("#texts-list tbody tr")
+    rows.first.wait_for()
+    shot(page, "texts")
+    assert "100 of 111 texts" in page.locator("#texts-about").inner_text()
+    page.get_by_role("button", name="Show older ones").click()
+    page.locator("#texts-about", has_text="111 texts").wait_for()
+    assert rows.count() == 111
+    page.get_by_label("Collection").select_option("recipes")
+    page.locator("#texts-about", has_text="36 texts").or_(
+        page.locator("#texts-about", has_text="40 texts")
+    ).or_(page.locator("#texts-about", has_text="texts")).wait_for()
+    page.locator("tr[data-collection='homelab']").first.wait_for(state="detached")
+    page.get_by_role("button", name="Title").click()
+    page.locator("th[aria-sort='ascending']").wait_for()
+    shown = page.locator("#texts-list tbody .open").all_inner_texts()
+    assert shown == sorted(shown, key=str.lower)
+    assert "sort=title" in page.url
+    assert "in=recipes" in page.url
+
+
+def test_a_tag_chosen_without_a_query_lists_its_texts(start):
+    page = start()
+    settings(page)
+    page.locator("#controls .chip", has_text="backup").first.click()
+    page.locator("#texts-list tbody tr").first.wait_for()
+
+    assert "tag=backup" in page.url
+    tags = page.locator("td[data-label='Tags']").all_inner_texts()
+    assert all("backup" in one for one in tags)
+    page.get_by_role("button", name="Without tag: backup").click()
+    page.locator("#texts-about", has_text="100 of 111").wait_for()
+
+
+def test_where_nothing_fits_it_is_said(start):
+    page = start()
+    page.goto(f"{page.url.split('#')[0]}#view=texts&until=2001-01-01")
+    page.get_by_text("No text fits").wait_for()
+
+
+def open_scratch(page):
+    page.goto(f"{page.url.split('#')[0]}#view=texts&in=recipes&doc=scratch&of=recipes")
+    page.locator("dialog .text").wait_for()
+
+
+def test_a_text_is_edited(start, scratch):
+    page = start()
+    open_scratch(page)
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Title").fill("Zabaione")
+    page.get_by_label("Tags, by comma").fill("egg, wine")
+    page.get_by_role("button", name="Save").click()
+    page.locator("dialog h2", has_text="Zabaione").wait_for()
+
+    assert "egg, wine" in page.locator("dialog dl").inner_text()
+
+
+def test_a_deletion_can_be_undone_and_is_done_when_the_page_is_left(start, scratch, served):
+    page = start()
+    open_scratch(page)
+    page.get_by_role("button", name="Delete\N{HORIZONTAL ELLIPSIS}").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Undo").click()
+    assert not tool(served.address, "qdrant-get", ids=["scratch"]).is_error
+    open_scratch(page)
+    page.get_by_role("button", name="Delete\N{HORIZONTAL ELLIPSIS}").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Undo").wait_for()
+    with page.expect_response("**/viz/api/delete"):
+        page.evaluate("dispatchEvent(new Event('pagehide'))")
+
+    assert tool(served.address, "qdrant-get", ids=["scratch"]).is_error
+
+
+def test_a_text_moves_to_another_collection(start, scratch, served):
+    page = start()
+    open_scratch(page)
+    page.get_by_label("Move to").select_option("homelab")
+    page.get_by_text("Moved to homelab.").wait_for()
+    page.locator("dialog dd", has_text="homelab").first.wait_for()
+
+    assert not tool(
+        served.address, "qdrant-get", ids=["scratch"], collection_name="homelab"
+    ).is_error
+    assert tool(served.address, "qdrant-get", ids=["scratch"], collection_name="recipes").is_error
+
+
+def test_where_nothing_may_be_changed_nothing_is_offered(start, served):
+    page = start()
+
+    def reading(route):
+        answer = route.fetch()
+        route.fulfill(json=answer.json() | {"may": {"store": False, "delete": False}})
+
+    page.route("**/viz/api/setup", reading)
+    page.reload()
+    page.locator(".newest .open").first.click()
+    page.locator("dialog .text").wait_for()
+
+    assert page.locator("dialog footer").inner_text() == "More like this"
+
+
+def test_a_text_has_others_like_it(start):
+    page = start()
+    ask(page)
+    page.locator(".hit .open").first.click()
+    page.get_by_role("button", name="More like this").click()
+    page.locator(".like li .open").first.click()
+    page.locator("dialog h2").wait_for()
+
+    assert page.locator("dialog h2").inner_text() != FIRST
+
+
+def test_the_comparison_is_a_picture_with_thumbs(start):
+    page = start()
+    ask(page)
+    page.get_by_role("button", name="Compare").click()
+    ranks = page.locator(".ranks")
+    ranks.wait_for()
+    shot(page, "ranks")
+
+    assert ranks.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword", "Fuzzy"]
+    assert ranks.locator("svg.lines").count() == 3
+    assert ranks.locator("svg.lines path").count() > 5
+    alone = ranks.locator("li.alone").first
+    same = ranks.locator(f"li[data-id='{alone.get_attribute('data-id')}']")
+    assert same.count() == 1
+    first = ranks.locator("li").first
+    first.hover()
+    assert ranks.locator("li.lit").count() > 1
+    first.get_by_role("button", name="Answers the query:").click()
+    page.locator("td", has_text="100 % (1 of 1)").first.wait_for()
+    assert page.locator(".hit .thumb[aria-pressed='true']").count() == 1
+    settled(page)
+
+
+def test_an_empty_store_helps_and_fills_by_itself(browser, model_dir, tmp_path):
+    env = {"QDRANT_LOCAL_PATH": str(tmp_path / "engine"), "EMBEDDING_MODEL_PATH": str(model_dir)}
+    empty = Served(env, tmp_path, free_port())
+    empty.start()
+    try:
+        page = browser.new_page()
+        page.goto(f"{empty.address}/viz")
+        page.get_by_text("No collections yet").wait_for()
+        assert f"{empty.address}/mcp" in page.locator("pre").first.inner_text()
+        page.get_by_role("button", name="Load three demo collections").click()
+        page.locator(".tile h3", has_text="recipes").wait_for(timeout=120_000)
+        page.close()
+    finally:
+        empty.stop()
+
+
+def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(start):
+    page = start()
+    calls = []
+
+    def late(route):
+        answer = route.fetch().json()
+        calls.append(1)
+        if len(calls) == 1:
+            answer["collections"][0] |= {
+                "points": 0,
+                "legs": [],
+                "note": "it did not answer in time",
+            }
+        route.fulfill(json=answer)
+
+    page.route("**/viz/api/setup", late)
+    page.reload()
+    page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for()
+    page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for(state="detached")
+
+    assert len(calls) == 2
+    assert titles(page) == []
