@@ -184,14 +184,8 @@ def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
     rows = page.locator("#texts-list tbody tr")
     rows.first.wait_for()
     shot(page, "texts")
-    assert "100 of 111 texts" in page.locator("#texts-about").inner_text()
-    page.get_by_role("button", name="Show older ones").click()
-    page.locator("#texts-about", has_text="111 texts").wait_for()
-    assert rows.count() == 111
+    assert "43 texts" in page.locator("#texts-about").inner_text()
     page.get_by_label("Collection").select_option("recipes")
-    page.locator("#texts-about", has_text="36 texts").or_(
-        page.locator("#texts-about", has_text="40 texts")
-    ).or_(page.locator("#texts-about", has_text="texts")).wait_for()
     page.locator("tr[data-collection='homelab']").first.wait_for(state="detached")
     page.get_by_role("button", name="Title").click()
     page.locator("th[aria-sort='ascending']").wait_for()
@@ -211,7 +205,7 @@ def test_a_tag_chosen_without_a_query_lists_its_texts(start):
     tags = page.locator("td[data-label='Tags']").all_inner_texts()
     assert all("backup" in one for one in tags)
     page.get_by_role("button", name="Without tag: backup").click()
-    page.locator("#texts-about", has_text="100 of 111").wait_for()
+    page.locator("#texts-about", has_text="43 texts").wait_for()
 
 
 def test_where_nothing_fits_it_is_said(start):

@@ -1,7 +1,7 @@
 // The search settings: what a search asks for beside its words.
 
 import { h, sized, plural } from "./dom.js";
-import { balanced, label, LEGS, shared, total } from "./weights.js";
+import { balanced, label, LEGS, shared } from "./weights.js";
 
 const ALGORITHMS = {
   hybrid: "Meaning and keywords together",
@@ -111,7 +111,7 @@ export class Controls {
     this.algorithm = route.algorithm in ALGORITHMS ? route.algorithm : "hybrid";
     const weights = (route.weights ?? "").split(" ").map(Number);
     this.automatic = !(weights.length === 2 && weights.every((one) => one >= 0) && weights[0] + weights[1] <= 1.001);
-    this.weights = this.automatic ? shared(defaults.alpha) : { semantic_weight: weights[0], keyword_weight: weights[1] };
+    this.weights = shared(this.automatic ? defaults.alpha : weights[0]);
     const wanted = (route.in ?? []).filter((name) => this.known.includes(name));
     this.chosen = new Set(wanted.length || route.in?.includes(NONE) ? wanted : this.known);
     this.tags = new Set(route.tag ?? []);
@@ -166,7 +166,6 @@ export class Controls {
 
   weighting() {
     this.sliders = {};
-    this.sum = h("p", { class: "hint sum", id: "sum" });
     this.meter = h("div", { class: "meter", "aria-hidden": "true" }, LEGS.map((leg) => h("i", { class: leg })));
     const automatic = h("input", {
       type: "checkbox",
@@ -186,9 +185,8 @@ export class Controls {
         min: 0,
         max: 1,
         step: 0.01,
-        "aria-describedby": "sum",
         oninput: () => {
-          this.weights = balanced(this.weights, leg, Number(input.value));
+          this.weights = balanced(leg, Number(input.value));
           this.showWeights();
           this.changed();
         },
@@ -201,7 +199,7 @@ export class Controls {
       {},
       h("legend", {}, "Weights"),
       h("label", { class: "check" }, automatic, "Automatic"),
-      (this.weightRows = h("div", { class: "rows" }, this.meter, rows, this.sum)),
+      (this.weightRows = h("div", { class: "rows" }, this.meter, rows)),
     );
     this.showWeights();
     this.enable();
@@ -215,7 +213,6 @@ export class Controls {
       output.textContent = this.weights[leg].toFixed(2);
     }
     LEGS.forEach((leg, place) => sized(this.meter.children[place], "width", `${this.weights[leg] * 100}%`));
-    this.sum.textContent = `Together ${total(this.weights).toFixed(2)}, at most 1: the other gives way.`;
   }
 
   /** Weights that the algorithm does not use cannot be moved. */

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { counted } from "./controls.js";
-import { clip, h, plural, sized } from "./dom.js";
+import { clip, h, sized } from "./dom.js";
 import { telling } from "./words.js";
 
 const TOPICS = 5; // words of each collection
@@ -95,7 +95,7 @@ export function showEmpty(holder, setup, on) {
   };
   holder.replaceChildren(
     h("p", {}, "Nothing is stored yet. This page fills by itself as soon as something is."),
-    setup.may.store ? h("p", {}, demo, h("span", { class: "hint" }, ` ${plural(111, "short text")}, to look around in.`)) : "",
+    setup.may.store ? h("p", {}, demo, h("span", { class: "hint" }, " Short texts of a home network, of meetings and of a kitchen.")) : "",
     h("h3", { class: "subhead" }, "Connect your client"),
     h("div", { class: "snippet" }, h("pre", { tabIndex: 0 }, text), copy),
     h("h3", { class: "subhead" }, "Or store a folder"),
