@@ -83,6 +83,21 @@ async def store(one: Watched, text: str, collection: str = "notes") -> None:
     assert not done.is_error
 
 
+async def test_queries_are_counted_by_what_they_found():
+    async with watched() as one:
+        await store(one, "roses need sun and compost")
+        await one.client.call_tool("qdrant-find", {"query": "roses sun"})
+        await one.client.call_tool("qdrant-find", {"query": "composst"})
+        await one.client.call_tool("qdrant-find", {"query": "roses", "score_threshold": 1})
+        await one.client.call_tool("qdrant-find", {"collections": ["notes"]})
+        told = await one.figures()
+
+    answers = {name: told["answers_total", name] for name in ("found", "weak", "empty")}
+    assert sum(answers.values()) == 3
+    assert answers["empty"] == 1
+    assert told["corrected_searches_total",] == 1
+
+
 async def test_calls_are_counted_by_tool_and_outcome():
     async with watched() as one:
         await store(one, "roses need sun")

@@ -105,6 +105,33 @@ async def test_names_are_completed_sorted_and_only_those_that_may_be_seen():
     assert found == [["team-a", "team-b"], ["team-a", "team-b"], [], []]
 
 
+async def test_case_makes_no_difference_to_completions():
+    async with memory_server() as client:
+        await store(client, "Notes-Ärger", "notes")
+        found = [list((await completed(client, p)).values) for p in ("NO", "notes-ä")]
+
+    assert found == [["Notes-Ärger", "notes"], ["Notes-Ärger"]]
+
+
+async def test_what_clients_may_keep_says_for_how_long_and_for_whom():
+    async with memory_server() as client:
+        kept = {
+            "tools": await client.list_tools(),
+            "resources": await client.list_resources(),
+            "templates": await client.list_resource_templates(),
+            "prompts": await client.list_prompts(),
+            "read": await client.read_resource(ALL),
+        }
+
+    assert {name: (one.ttl_ms, one.cache_scope) for name, one in kept.items()} == {
+        "tools": (300_000, "private"),
+        "resources": (3_600_000, "public"),
+        "templates": (3_600_000, "public"),
+        "prompts": (3_600_000, "public"),
+        "read": (2_000, "private"),
+    }
+
+
 async def test_other_arguments_are_not_completed():
     async with memory_server() as client:
         await store(client, "notes")

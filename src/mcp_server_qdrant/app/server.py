@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
@@ -33,6 +34,15 @@ if TYPE_CHECKING:
     Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]]], None]
 
 NAME = "mcp-server-qdrant"
+# What depends on the caller's scopes is for that caller alone; collections change at any time.
+HINTS: dict[CacheableMethod, CacheHint] = {
+    "server/discover": CacheHint(3_600_000, "public"),
+    "prompts/list": CacheHint(3_600_000, "public"),
+    "resources/templates/list": CacheHint(3_600_000, "public"),
+    "resources/list": CacheHint(3_600_000, "public"),
+    "tools/list": CacheHint(300_000),
+    "resources/read": CacheHint(2_000),
+}
 LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
@@ -183,6 +193,7 @@ def make_server(
         log_level=settings.log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
+        cache_hints=HINTS,
         middleware=[
             *([watch.telemetry.observe] if watch else []),
             _beginning(opening, calls or Calls()),

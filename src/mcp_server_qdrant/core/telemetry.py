@@ -12,6 +12,8 @@ from mcp_server_qdrant.core.datatypes import Status
 
 Phase = Literal["embed", "probe", "retrieve", "rank", "rerank"]
 PHASES: tuple[Phase, ...] = ("embed", "probe", "retrieve", "rank", "rerank")
+Answer = Literal["found", "weak", "empty"]
+ANSWERS: tuple[Answer, ...] = ("found", "weak", "empty")
 Outcome = Literal["ok", "rejected", "failed", "crashed", "cancelled"]
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
@@ -26,6 +28,9 @@ class Recorder:
 
     def fared(self, statuses: Iterable[Status]) -> None:
         """Record the outcome of a search in each collection."""
+
+    def answered(self, answer: Answer, *, corrected: bool) -> None:
+        """Record whether a query found something, and whether its spelling was corrected."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.core.telemetry import PHASES, Outcome, Phase
+from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase
 from mcp_server_qdrant.http.load import REFUSALS, Load, Refusal
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -55,6 +55,10 @@ class Metrics:
         self._degraded = counter(
             "mcp_qdrant_degraded_searches", "Searches with less than was asked for."
         )
+        self._answers = counter("mcp_qdrant_answers", "Queries by what was found.", ("answer",))
+        self._corrected = counter(
+            "mcp_qdrant_corrected_searches", "Queries whose spelling was corrected."
+        )
         self._refused = counter(
             "mcp_qdrant_refused_requests", "Requests that were refused.", ("reason",)
         )
@@ -67,6 +71,8 @@ class Metrics:
         streams.set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
+        for answer in ANSWERS:
+            self._answers.labels(answer)
         for reason in REFUSALS:
             self._refused.labels(reason)
 
@@ -96,6 +102,12 @@ class Metrics:
             self._errors.labels(self._name(status.collection), status.state).inc()
         if faults:
             self._degraded.inc()
+
+    def answered(self, answer: Answer, *, corrected: bool) -> None:
+        """Count a query by what it found."""
+        self._answers.labels(answer).inc()
+        if corrected:
+            self._corrected.inc()
 
     def refused(self, reason: Refusal) -> None:
         """Count a refusal."""

@@ -13,6 +13,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.access import CALLER, Caller
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import (
+    Answer,
     Call,
     Outcome,
     Phase,
@@ -39,6 +40,10 @@ class Telemetry(Recorder):
     @override
     def fared(self, statuses: Iterable[Status]) -> None:
         self._metrics.fared(statuses)
+
+    @override
+    def answered(self, answer: Answer, *, corrected: bool) -> None:
+        self._metrics.answered(answer, corrected=corrected)
 
     @override
     @contextmanager

@@ -24,8 +24,9 @@ from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
-from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.core.telemetry import Answer, Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
+from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
@@ -111,7 +112,10 @@ class Pipeline:
         if request.query_filter and not ranked.hits:
             await self._doubt(request.query_filter, query.targets, query.left())
         statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
-        return present(ranked, query, statuses, self.texts)  # passages and notes
+        page = present(ranked, query, statuses, self.texts)  # passages and notes
+        found: Answer = "weak" if doubt(ranked.best, query.alpha) else "found"
+        self.recorder.answered(found if page.results else "empty", corrected=bool(page.corrections))
+        return page
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""

@@ -77,14 +77,15 @@ class _Collections:
         argument: CompletionArgument,
         context: CompletionContext | None,  # noqa: ARG002
     ) -> Completion | None:
-        """Collection names that begin with what was typed."""
+        """Collection names that begin with what was typed, in upper or lower case."""
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "name":
             return None
         try:
             names = await (await self._services()).catalog.names()
         except QdrantMcpError:
             names = ()
-        matching = [name for name in names if name.startswith(argument.value)]
+        typed = argument.value.casefold()
+        matching = [name for name in names if name.casefold().startswith(typed)]
         return Completion(
             values=matching[:MAX_COMPLETIONS],
             total=len(matching),
