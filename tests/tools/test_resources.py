@@ -1,5 +1,6 @@
 """What clients may read without a tool: resources, completion, the prompt, the instructions."""
 
+import asyncio
 import json
 
 import pytest
@@ -128,8 +129,26 @@ async def test_what_clients_may_keep_says_for_how_long_and_for_whom():
         "resources": (3_600_000, "public"),
         "templates": (3_600_000, "public"),
         "prompts": (3_600_000, "public"),
-        "read": (2_000, "private"),
+        "read": (0, "private"),
     }
+
+
+async def test_who_subscribed_to_the_collections_hears_of_writes_and_not_of_reads():
+    async with memory_server() as client, client.listen(resource_subscriptions=[ALL]) as heard:
+        await client.call_tool("qdrant-find", {"query": "roses"})
+        await store(client, "notes")
+        event = await asyncio.wait_for(anext(aiter(heard)), 30)
+        found = await read(client, event.uri)
+
+    assert (event.uri, [one["name"] for one in found]) == (ALL, ["notes"])
+
+
+async def test_tenants_hear_nothing_of_each_other():
+    values = {"tenant_field": "tenant", "tenant_id": "blue"}
+    async with memory_server(**values) as client:
+        with pytest.raises(MCPError):
+            async with client.listen(resource_subscriptions=[ALL]):
+                pass
 
 
 async def test_other_arguments_are_not_completed():

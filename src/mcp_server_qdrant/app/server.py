@@ -41,7 +41,7 @@ HINTS: dict[CacheableMethod, CacheHint] = {
     "resources/templates/list": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
-    "resources/read": CacheHint(2_000),
+    "resources/read": CacheHint(0),  # a text just stored counts
 }
 LISTEN = "subscriptions/listen"  # lasts until the client goes
 
@@ -194,6 +194,8 @@ def make_server(
         lifespan=lambda _: opening,
         tools=[*tools],
         cache_hints=HINTS,
+        # A tenant would learn when another one stores.
+        subscriptions=False if settings.tenant_field else None,
         middleware=[
             *([watch.telemetry.observe] if watch else []),
             _beginning(opening, calls or Calls()),

@@ -19,6 +19,7 @@ from mcp_server_qdrant.tools.schema import compact, explain
 
 logger = logging.getLogger(__name__)
 
+LIST = "qdrant://collections"  # the resource that every tool that writes may change
 MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
 
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
@@ -95,11 +96,14 @@ class ClosedTool(Tool):
         if long := next((k for k, v in given.items() if _long(v, known.get(k))), None):
             return failure(f"{long} is longer than {MAX_JSON:,} characters: send less.")
         try:
-            return await super().run(given, context, convert_result)
+            result = await super().run(given, context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
             return failure(explain(error.__cause__, list(listed)))
+        if self.scope != READ:
+            await context.notify_resource_updated(LIST)
+        return result
 
     @classmethod
     def of(

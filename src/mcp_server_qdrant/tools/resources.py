@@ -16,10 +16,10 @@ from mcp.types import (
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import escaped
+from mcp_server_qdrant.tools.boundary import LIST
 from mcp_server_qdrant.tools.output import collection
 from mcp_server_qdrant.tools.services import Open
 
-LIST = "qdrant://collections"
 ONE = "qdrant://collections/{name}"
 MAX_COMPLETIONS = 100
 
