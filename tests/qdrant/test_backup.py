@@ -7,16 +7,14 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.backup import back_up, restore
-from mcp_server_qdrant.core.errors import AccessRefused, EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.snapshots import Snapshots
 from tests.e2e.raw import clean_environment
 from tests.support import make_settings
 
@@ -209,41 +207,3 @@ async def test_a_killed_backup_is_not_there_and_the_next_one_is(client, tmp_path
         "Done: 2 collections.",
     ]
     assert not (tmp_path / ".b.part").exists()
-
-
-class Server:
-    """A Qdrant server, as far as snapshots go."""
-
-    def __init__(self):
-        self.snapshots = {"notes": b"the data"}
-        self.digest = "b0a1e0bd3e4a0e5e7e8b2ba7c9c7e35c4a0ae7b4e0a7ce0ff3d0b1e0f5aa0b0e"
-        self.calls = []
-
-    def __call__(self, request):
-        path = request.url.path
-        self.calls.append((request.method, path))
-        if path == "/cluster":
-            return self.result({"peers": {"1": {}}})
-        if request.method == "POST" and path.endswith("/snapshots"):
-            return self.result({"name": "n.snapshot", "checksum": self.digest})
-        if request.method == "GET" and path.endswith("/n.snapshot"):
-            return httpx.Response(200, content=self.snapshots["notes"])
-        if path.endswith("/refused/points/count"):
-            return httpx.Response(403)
-        return self.result(True)
-
-    @staticmethod
-    def result(value):
-        return httpx.Response(200, json={"result": value})
-
-
-async def test_a_snapshot_that_arrives_damaged_is_refused_and_removed_on_the_server(tmp_path):
-    server, snapshots = Server(), Snapshots("http://q", None)
-    snapshots._http = httpx.AsyncClient(base_url="http://q", transport=httpx.MockTransport(server))
-
-    with pytest.raises(EngineFailure, match="The snapshot of 'notes' arrived damaged"):
-        await snapshots.save("notes", tmp_path / "file")
-    assert server.calls[-1] == ("DELETE", "/collections/notes/snapshots/n.snapshot")
-    with pytest.raises(AccessRefused, match="check QDRANT_API_KEY"):
-        await snapshots.count("refused")
-    await snapshots.close()
