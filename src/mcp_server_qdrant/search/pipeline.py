@@ -24,16 +24,15 @@ from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
-from mcp_server_qdrant.core.telemetry import Answer, Recorder
+from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
-from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.embed import Encode, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
 from mcp_server_qdrant.search.passage import Words
 from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
 from mcp_server_qdrant.search.period import period_of
-from mcp_server_qdrant.search.present import listing_page, present
+from mcp_server_qdrant.search.present import listing_page, present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.ranking import candidates, rank, unfinished
 from mcp_server_qdrant.search.rerank import Rerank
@@ -113,8 +112,8 @@ class Pipeline:
             await self._doubt(request.query_filter, query.targets, query.left())
         statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
         page = present(ranked, query, statuses, self.texts)  # passages and notes
-        found: Answer = "weak" if doubt(ranked.best, query.alpha) else "found"
-        self.recorder.answered(found if page.results else "empty", corrected=bool(page.corrections))
+        corrected = bool(page.corrections)
+        self.recorder.answered(worth(page, ranked, query), corrected=corrected)
         return page
 
     async def _list(self, request: SearchRequest) -> SearchPage:

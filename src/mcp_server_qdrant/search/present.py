@@ -7,6 +7,7 @@ from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import every, line
+from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.explain import ranks_of, why
 from mcp_server_qdrant.search.passage import SHORT, WHOLE, Words
@@ -63,6 +64,13 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
         more=len(ranked.hits[query.limit :]),
         least=min((hit.relevance for hit in ranked.hits[query.limit :]), default=None),
     )
+
+
+def worth(page: SearchPage, ranked: Ranked, query: Query) -> Answer:
+    """Whether a page has matches, weak ones only, or none."""
+    if not page.results:
+        return "empty"
+    return "weak" if doubt(ranked.best, query.alpha) else "found"
 
 
 def listing_page(
