@@ -247,11 +247,12 @@ class Pipeline:
         """The candidates of all targets; of many, of those that can have the best results."""
         if len(query.targets) <= self.limits.collections:
             return await self._retrieve(query.targets, query)
+        reread = self.rerank.bounds.pool if query.request.rerank else 0
         wave = waves(query, await self.sketches.of(query.targets))
         retrieved = await self._retrieve(wave.first, query)
         while wave.others and query.left() > 0:
             found = retrieved.found.values()
-            wave = wave.following(candidates(found, query, self.texts), query.limit)
+            wave = wave.following(candidates(found, query, self.texts), max(query.limit, reread))
             if not wave.first:
                 break
             retrieved = retrieved.joined(await self._retrieve(wave.first, query))

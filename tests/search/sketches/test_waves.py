@@ -62,12 +62,25 @@ async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones()
     assert set(states(every)) == {*TOPICS}
 
 
+@pytest.mark.parametrize("rare", ["2026-11-12", "zanzibar"])
+async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collection(rare):
+    async with memory_services(max_collections=4) as services:
+        await fill(services)
+        await remember(services, "copper", *(f"copper part {n} of the mine" for n in range(40)))
+        await remember(services, "copper", f"invoice of {rare}")
+        await sketched(services)
+        page = await find(services, f"{rare} history", "*", limit=1)
+
+    assert texts(page) == [f"invoice of {rare}"]
+    assert len(states(page)) < len(TOPICS)
+
+
 @pytest.mark.parametrize(
     "asked",
     [
         {"query": '"zeppelin history"'},
-        {"query": "zeppelin history 2026-11-12"},
         {"query": "zeppelin history", "limit": 100},
+        {"query": "zeppelin history", "rerank": True},
     ],
 )
 async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(asked):

@@ -25,6 +25,7 @@ WAVE = 16  # at least
 EXPECTED = 0.3  # collections that could still reach the page, where asking ends
 TOGETHER = 0.5  # correlation of the legs
 USUAL = 1.3  # BM25's term frequency part of a word that a text has
+NEARER = 2  # deviations of the cosine by which a text with a rare word of the query exceeds others
 LEAST_ERROR = 0.01
 
 Floats = npt.NDArray[np.floating]
@@ -75,7 +76,7 @@ def waves(query: Query, sketches: Mapping[str, Sketch]) -> Waves:
         and (target.sparse is None or target.sparse.idf)
     }
     asked = [target for target in query.targets if target.collection not in known]
-    if query.exact or len(known) <= FIRST:  # what is to be found as written may be anywhere
+    if query.exact.phrases or len(known) <= FIRST:  # a phrase may be anywhere
         return Waves(query.targets, (), {})
     likely = [target for target in query.targets if target.collection in known]
     values = _predicted(likely, [known[target.collection] for target in likely], query)
@@ -92,7 +93,7 @@ def _predicted(targets: Sequence[Target], sketches: Sequence[Sketch], query: Que
     """The best relevance that a text of each target is expected to have."""
     counts = np.array([len(sketch.shares) for sketch in sketches])
     words = np.array([_words(target, query) for target in targets])
-    means, deviations = np.repeat(words, counts, axis=0).T
+    means, deviations, rarest = np.repeat(words, counts, axis=0).T
     alpha = query.alpha
     vectors = {
         model: np.asarray(vector, np.float32)
@@ -111,6 +112,8 @@ def _predicted(targets: Sequence[Target], sketches: Sequence[Sketch], query: Que
     deviation = np.sqrt(spreads**2 + deviations**2 + 2 * TOGETHER * spreads * deviations)
     reach = np.sqrt(2 * np.log(held + 1))  # the greatest of n draws, in deviations
     best = alpha * cosines + (1 - alpha) * means + deviation * reach
+    # Some text has the rarest word, and is nearer to the query than most.
+    best = np.maximum(best, alpha * cosines + NEARER * spreads + (1 - alpha) * rarest)
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     found: list[float] = np.maximum.reduceat(best, starts).tolist()
     return found
@@ -125,8 +128,8 @@ def _cosines(target: Target, sketch: Sketch, vectors: Mapping[str, Floats]) -> F
     return cosines
 
 
-def _words(target: Target, query: Query) -> tuple[float, float]:
-    """Mean and deviation of a text's share of the query's words there.
+def _words(target: Target, query: Query) -> tuple[float, float, float]:
+    """Mean and deviation of a text's share of the query's words there; that of the rarest word.
 
     A query weighs a term idf / idf_c, so that the collection's own idf_c and with it the share of
     its texts that have the term can be read off.
@@ -135,8 +138,8 @@ def _words(target: Target, query: Query) -> tuple[float, float]:
     vector = terms.sparse.get(target.collection)
     total = sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling
     if vector is None or total <= 0:
-        return 0.0, 0.0
-    mean = variance = 0.0
+        return 0.0, 0.0, 0.0
+    mean = variance = rarest = 0.0
     documents = max(target.documents, 1)
     for term, weight in zip(vector.indices, vector.values, strict=True):
         idf = terms.idf[term]
@@ -145,4 +148,5 @@ def _words(target: Target, query: Query) -> tuple[float, float]:
         worth = USUAL / (K1 + 1) * idf / total
         mean += having * worth
         variance += having * (1 - having) * worth * worth
-    return mean, math.sqrt(variance)
+        rarest = max(rarest, worth)
+    return mean, math.sqrt(variance), rarest
