@@ -442,8 +442,8 @@ def test_axe_finds_nothing(start, scheme):
     page.locator(".ranks").wait_for()
     settled(page)
     settings(page)
-    page.get_by_label("Automatic").uncheck()
-    settled(page)
+    change(page, page.get_by_label("Automatic").uncheck)
+    page.wait_for_selector("#results:not(.stale)")
 
     assert findings(axe, page) == []
     page.get_by_role("button", name="Close the settings").click()

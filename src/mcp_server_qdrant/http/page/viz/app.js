@@ -215,7 +215,7 @@ async function redraw() {
   if (!controls.chosen?.size) return;
   const mine = (drawing = new AbortController());
   try {
-    await map.load(controls.named(), controls.points, state.answer ? asked() : null, mine.signal);
+    await map.load(controls.named(), controls.points, state.query ? asked() : null, mine.signal);
     well();
   } catch (error) {
     if (error.name !== "AbortError") failed(error, redraw);
