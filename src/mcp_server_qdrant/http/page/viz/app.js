@@ -21,7 +21,7 @@ const VIEWS = ["search", "map", "texts"];
 
 const colours = new Map();
 const colour = (collection) => colours.get(collection) ?? "#888";
-const state = { query: "", view: "search", answer: null, rows: null, compared: null, shown: null, open: null };
+const state = { query: "", view: "search", answer: null, rows: null, compared: null, shown: null, open: null, ids: null };
 let under = null; // the search that is under way
 let drawing = null; // the map that is being drawn
 let running = 0; // how much is under way
@@ -30,6 +30,16 @@ let timer;
 const controls = new Controls($("#settings"), changed, redraw);
 const map = new MapCard(colour, {
   open: (one) => open(one),
+  search: (words) => {
+    $("#query").value = words;
+    ask(words);
+  },
+  within: (ids) => {
+    if (state.ids === ids) return;
+    state.ids = ids;
+    if (state.query) search();
+    else if (ids) $("#query").focus();
+  },
   point: (hit) => {
     for (const element of document.querySelectorAll(".hit")) {
       const { id, collection } = element.dataset;
@@ -222,7 +232,7 @@ async function redraw() {
   }
 }
 
-const asked = () => ({ query: state.query, ...controls.asked() });
+const asked = () => ({ query: state.query, ...controls.asked(), ...(state.ids && { ids: state.ids }) });
 
 /** A setting was changed: what was searched is searched again, and what has a tag is listed. */
 function changed() {

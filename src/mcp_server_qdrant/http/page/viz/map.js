@@ -3,14 +3,20 @@
 import { call } from "./api.js";
 import { segmented } from "./controls.js";
 import { $, announce, fixed, h, percent, plural, sized } from "./dom.js";
-import { decode, signature } from "./mapdata.js";
+import { decode, laid, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
+import { hue } from "./raster.js";
+import { inside } from "./regions.js";
 
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
+const NAMED = 2000; // points up to which their names travel with them
+const LAID = 1500; // ms between two questions for the second layout
+const SHOWN = 6; // documents of a region
+const MOST_IDS = 5000; // that a search is kept to
 
 export class MapCard {
-  /** `on`: open(point), point(hit or null); `colour(collection)`. */
+  /** `on`: open(point), point(hit or null), search(query), within(ids or null); `colour(collection)`. */
   constructor(colour, on) {
     this.colour = colour;
     this.on = on;
@@ -19,6 +25,20 @@ export class MapCard {
     this.placed = { hits: [], queries: [] };
     this.dimensions = 2;
     this.view = "map";
+    this.layout = "neighbours";
+    this.hidden = new Set();
+    this.region = $("#map-notes").parentNode.insertBefore(
+      h("section", { class: "region", "aria-label": "Region", hidden: true }),
+      $("#map-notes"),
+    );
+    this.layouts = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Layout", hidden: true });
+    this.colouring = h("select", { class: "colouring", "aria-label": "Colour by", onchange: () => this.recolour() });
+    $("#dimensions").before(this.colouring, this.layouts);
+    segmented(this.layouts, "layout", { neighbours: "Neighbours", pca: "PCA" }, "neighbours", (value) => {
+      this.layout = value;
+      for (const plot of this.plots) this.arrange(plot);
+      this.showVariance();
+    });
     this.texts = new Map();
     segmented($("#dimensions"), "dimensions", { 2: "2-D", 3: "3-D" }, 2, (value) => {
       this.dimensions = Number(value);
@@ -46,17 +66,134 @@ export class MapCard {
   /** Draws the collections anew, with the search on them if there is one. */
   async load(collections, points, search, signal) {
     this.busy(true);
+    clearTimeout(this.polling);
     try {
-      const answer = await call("map", { collections, points, search }, signal);
+      const parts = points > NAMED ? "points" : "all";
+      const answer = await call("map", { collections, points, search, parts }, signal);
       this.asked = { collections, points };
       this.show(decode(answer));
+      if (parts === "points") this.names(this.map, signal);
+      if (answer.coming) this.await(this.map);
     } finally {
       this.busy(false);
     }
   }
 
+  /** Titles and ids of a large map come behind its points. */
+  async names(map, signal) {
+    try {
+      const answer = await call("map", { ...this.asked, parts: "names" }, signal);
+      answer.panels.forEach((panel, place) => name(map.panels[place], panel));
+    } catch {
+      // A search or the next map asks again; a click on a point without a title does nothing.
+    }
+  }
+
+  /** Asks for the second layout until it is there, and moves over. */
+  await(map) {
+    this.polling = setTimeout(async () => {
+      if (this.map !== map) return;
+      const answer = await call("map", { ...this.asked, parts: "layout" }).catch(() => null);
+      if (this.map !== map) return;
+      if (!answer || answer.coming) return this.await(map);
+      answer.panels.forEach((panel, place) => (map.panels[place].second = laid(panel.beside, map.panels[place].count)));
+      this.notes = answer.notes;
+      for (const plot of this.plots) {
+        plot.lay();
+        this.arrange(plot);
+      }
+      announce("The map has moved: what is alike now lies near.");
+      if (this.searched) this.place(this.searched);
+      this.showLayouts();
+      this.showVariance();
+    }, LAID);
+  }
+
+  /** Moves a plot to the layout that is chosen. */
+  arrange(plot) {
+    plot.wanted = this.layout === "neighbours" ? 1 : 0;
+    if (this.dimensions === 2) plot.move(plot.wanted);
+  }
+
+  showLayouts() {
+    this.layouts.hidden = !this.map.panels.some((panel) => panel.second);
+  }
+
+  /** By collection, or by what their payloads have in common. */
+  recolour() {
+    const key = this.colouring.value;
+    this.plots.forEach((plot, place) => {
+      const { panel } = plot;
+      const facet = panel.facets.find((one) => one.key === key);
+      const colours = facet
+        ? facet.values.map((_, n) => hue(n))
+        : panel.groups.map((group) => this.colour(group.collection));
+      plot.paintBy(facet?.codes ?? panel.groupOf, colours);
+      const figure = $("#panels").children[place];
+      figure.querySelector(".values")?.remove();
+      if (facet) {
+        const keys = facet.values.map((value, n) =>
+          h("li", {}, sized(h("i", { class: "swatch" }), "background", hue(n)), value),
+        );
+        $("figcaption", figure).append(h("ul", { class: "key values", "aria-label": `Colours of ${key}` }, keys));
+      }
+    });
+  }
+
+  showColouring() {
+    const keys = [...new Set(this.map.panels.flatMap((panel) => panel.facets.map(({ key }) => key)))];
+    const kept = this.colouring.value;
+    const words = { tags: "tag", created_at: "age" };
+    this.colouring.replaceChildren(
+      h("option", { value: "" }, "Colour by collection"),
+      ...keys.map((key) => h("option", { value: key }, `Colour by ${words[key] ?? key}`)),
+    );
+    this.colouring.value = keys.includes(kept) ? kept : "";
+    this.colouring.hidden = !keys.length;
+    if (this.colouring.value) this.recolour();
+  }
+
+  /** A region: its words, its documents, and what can be done with it. */
+  async showRegion(plot, region) {
+    const { panel } = plot;
+    plot.light(region);
+    const points = [];
+    for (let n = 0; n < panel.count; n++) if (inside(panel, region, n)) points.push(n);
+    const close = () => {
+      this.region.hidden = true;
+      plot.light(null);
+      this.on.within(null);
+    };
+    const only = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
+      const on = only.getAttribute("aria-pressed") === "false";
+      only.setAttribute("aria-pressed", String(on));
+      this.on.within(on ? ids : null);
+    } }, "Search only here");
+    const ids = points.slice(0, MOST_IDS).map((point) => panel.idOf(point));
+    const documents = points.slice(0, SHOWN).map((point) => {
+      const one = this.about(plot, { point });
+      return h("li", {}, h("button", { type: "button", class: "open", onclick: () => this.on.open(one) }, one.title || one.id));
+    });
+    const words = region.words.join(", ");
+    this.region.replaceChildren(
+      h("h3", {}, words),
+      h("p", { class: "hint" }, plural(points.length, "point")),
+      h("ul", {}, documents),
+      h(
+        "p",
+        { class: "acts" },
+        only,
+        h("button", { type: "button", onclick: () => this.on.search(region.words.slice(0, 5).join(" ")) }, "More like this"),
+        h("button", { type: "button", onclick: close }, "Close"),
+      ),
+    );
+    this.region.hidden = false;
+    announce(`Region ${words}, ${plural(points.length, "point")}`);
+  }
+
   /** Places a search on the points that are drawn already; draws anew where those have changed. */
   async place(search, signal) {
+    this.searched = search;
     if (!this.map) return this.load(this.asked?.collections, this.asked?.points, search, signal);
     const answer = await call("map", { ...this.asked, search, parts: "places" }, signal);
     if (signature(answer) !== signature(this.map)) {
@@ -67,6 +204,7 @@ export class MapCard {
 
   /** Takes the search off the map. */
   unplace() {
+    this.searched = null;
     this.showPlaces({ hits: [], queries: [], notes: this.map?.notes ?? [] });
   }
 
@@ -83,12 +221,18 @@ export class MapCard {
       const colours = panel.groups.map((group) => this.colour(group.collection));
       const plot = new Plot($(".canvas", holders[place]), panel, colours, {
         hover: (found, x, y) => this.hover(plot, found, x, y),
-        pick: (found) => this.on.open(this.about(plot, found)),
+        pick: (found) =>
+          found.region ? this.showRegion(plot, found.region) : this.on.open(this.about(plot, found)),
         step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
       });
       if (this.dimensions === 3) plot.flatten(3);
+      plot.hide(this.hidden);
+      this.arrange(plot);
       return plot;
     });
+    this.region.hidden = true;
+    this.showLayouts();
+    this.showColouring();
     if (!map.panels.length) {
       $("#panels").replaceChildren(h("p", { class: "empty" }, map.notes[0] ?? "There is nothing to draw."));
     }
@@ -114,9 +258,18 @@ export class MapCard {
       h(
         "li",
         {},
-        sized(h("i", { class: "swatch" }), "background", this.colour(group.collection)),
-        group.collection,
-        h("span", { class: "count" }, group.count < group.total ? `${group.count} of ${group.total}` : group.count),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "toggle",
+            "aria-pressed": String(!this.hidden.has(group.collection)),
+            onclick: (event) => this.toggle(group.collection, event.currentTarget),
+          },
+          sized(h("i", { class: "swatch" }), "background", this.colour(group.collection)),
+          group.collection,
+          h("span", { class: "count" }, group.count < group.total ? `${group.count} of ${group.total}` : group.count),
+        ),
       ),
     );
     return h(
@@ -127,10 +280,20 @@ export class MapCard {
     );
   }
 
+  /** Takes a collection's points off the map, or puts them back. */
+  toggle(collection, button) {
+    if (!this.hidden.delete(collection)) this.hidden.add(collection);
+    button.setAttribute("aria-pressed", String(!this.hidden.has(collection)));
+    for (const plot of this.plots) plot.hide(this.hidden);
+  }
+
   /** How much of the differences between the points is seen. */
   showVariance() {
     if (!this.map) return;
     const lines = this.map.panels.map((panel) => {
+      if (panel.second && this.layout === "neighbours" && this.dimensions === 2) {
+        return h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(panel.count, "point")}.`);
+      }
       const shares = panel.explained.slice(0, this.dimensions);
       const all = shares.reduce((sum, share) => sum + share, 0);
       return h(
@@ -244,6 +407,15 @@ export class MapCard {
       this.on.point(null);
       return;
     }
+    if (found.region) {
+      tip.replaceChildren(
+        h("strong", {}, found.region.words.slice(0, 6).join(", ")),
+        h("p", { class: "where" }, `${plural(found.region.size, "point")}. Click for its documents.`),
+      );
+      tip.hidden = false;
+      this.putTip(plot, x, y);
+      return;
+    }
     const one = this.about(plot, found);
     this.on.point(found.hit ?? null);
     const excerpt = h("p", { class: "excerpt" }, one.snippet ?? this.texts.get(one.id) ?? "…");
@@ -278,6 +450,7 @@ export class MapCard {
 
   /** Large maps travel without excerpts: the one that is pointed at is asked for. */
   async fetchExcerpt({ id, collection }, holder) {
+    if (!id) return; // its name is still on the way
     try {
       const { documents } = await call("text", { id, collection });
       const text = documents[0].text.slice(0, 160);

@@ -11,8 +11,6 @@ function panel(given) {
   const count = given.groups.reduce((sum, group) => sum + group.count, 0);
   const xyz = new Float32Array(count * 3);
   const groupOf = new Uint16Array(count);
-  const titles = [];
-  const snippets = [];
   let next = 0;
   given.groups.forEach((group, place) => {
     const raw = bytes(group.xyz);
@@ -23,16 +21,9 @@ function panel(given) {
       }
       groupOf[next + n] = place;
     }
-    for (let n = 0; n < group.count; n++) {
-      titles.push(group.titles[n]);
-      snippets.push(group.snippets?.[n] ?? null);
-    }
     next += group.count;
   });
-  const starts = [];
-  given.groups.reduce((sum, group) => (starts.push(sum), sum + group.count), 0);
-  const raw = given.groups.map((group) => (group.id_kind === "mixed" ? null : bytes(group.ids)));
-  return {
+  const made = {
     model: given.model,
     explained: given.explained,
     groups: given.groups.map(({ collection, total, count: drawn }) => ({
@@ -43,16 +34,39 @@ function panel(given) {
     count,
     xyz,
     groupOf,
-    titles,
-    snippets,
+    leaves: bytes(given.leaves),
+    regions: given.regions,
+    facets: given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) })),
+    second: laid(given.beside, count),
+    titles: [],
+    snippets: [],
     collectionOf: (point) => given.groups[groupOf[point]].collection,
-    idOf(point) {
-      const place = groupOf[point];
-      const group = given.groups[place];
-      const within = point - starts[place];
-      if (group.id_kind === "mixed") return String(group.ids[within]);
-      return readable(raw[place].subarray(within * 16, within * 16 + 16), group.id_kind);
-    },
+    idOf: () => "",
+  };
+  if (given.groups[0]?.ids) name(made, given);
+  return made;
+}
+
+/** The second layout: x and y of each point, or null. */
+export function laid(beside, count) {
+  if (!beside) return null;
+  const view = new DataView(bytes(beside.xy).buffer);
+  return Float32Array.from({ length: count * 2 }, (_, n) => view.getInt16(n * 2, true) * beside.scale);
+}
+
+/** Gives a panel the ids and titles of its points, which may travel behind them. */
+export function name(panel, { groups }) {
+  panel.titles = groups.flatMap((group) => group.titles);
+  panel.snippets = groups.flatMap((group) => group.snippets ?? group.titles.map(() => null));
+  const starts = [];
+  groups.reduce((sum, group) => (starts.push(sum), sum + group.count), 0);
+  const raw = groups.map((group) => (group.id_kind === "mixed" ? null : bytes(group.ids)));
+  panel.idOf = (point) => {
+    const place = panel.groupOf[point];
+    const group = groups[place];
+    const within = point - starts[place];
+    if (group.id_kind === "mixed") return String(group.ids[within]);
+    return readable(raw[place].subarray(within * 16, within * 16 + 16), group.id_kind);
   };
 }
 

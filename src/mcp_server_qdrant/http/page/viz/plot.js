@@ -1,22 +1,32 @@
 // One panel of the map: a scatter plot on a canvas, in two or three dimensions.
 //
-// Both are the same picture: two dimensions are the three seen from the front. Points are stamped
-// from a sprite per colour, so that 10,000 of them are one short frame.
+// Both are the same picture: two dimensions are the three seen from the front. While it moves it is
+// drawn in fewer pixels; at rest in all of them, with crowded places shaded.
 
 import "./vendor/d3.min.js";
+import { hue, Raster } from "./raster.js";
+import { middles, placed } from "./regions.js";
 
 const { d3 } = globalThis;
 const REST_OPACITY = 0.4;
 const PAD = 34;
-const MANY = 4000; // points that are drawn small, and all of one size
+const PIN = 19; // pixels between the middles of two pins
+const MANY = 4000; // points that are drawn small
+const CROWD = 500; // points from which on crowded places are shaded
 const REACH = 14; // pixels within which a point is pointed at
+const REST = 140; // ms without a move after which it is drawn in full
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Plot {
-  /** `on` is told of: hover(point or null, x, y), pick(point), step(text). */
+  /** `on` is told of: hover(point or null, x, y), pick(point or region), step(text). */
   constructor(holder, panel, colours, on) {
     this.panel = panel;
-    this.colours = colours;
+    this.raster = new Raster();
+    this.paintBy(panel.groupOf, colours);
+    this.mix = 0; // 0: principal components, 1: the layout by neighbours
+    this.focus = null; // a region whose points stand out
+    this.labels = [];
+    this.middles = {};
     this.on = on;
     this.hits = []; // { rank, at, collection, id, title, snippet }
     this.query = null;
@@ -53,6 +63,42 @@ export class Plot {
     });
     this.centre = axes.map(([low, high]) => ((low ?? 0) + (high ?? 0)) / 2);
     this.half = axes.map(([low, high]) => ((high ?? 0) - (low ?? 0)) / 2 || 0.001);
+    this.lay();
+  }
+
+  /** Takes over the layout by neighbours, once it is there: centred, and of the same size. */
+  lay() {
+    const { second } = this.panel;
+    this.middles = {};
+    if (!second) return;
+    const ends = [0, 1].map((axis) => d3.extent(second.filter((_, n) => n % 2 === axis)));
+    this.from = ends.map(([low, high]) => (low + high) / 2);
+    const halves = ends.map(([low, high]) => (high - low) / 2 || 1);
+    this.stretch = Math.max(...this.half.slice(0, 2)) / Math.max(...halves);
+    this.halfBeside = halves.map((half) => half * this.stretch);
+    this.beside = second.map((value, n) => (value - this.from[n % 2]) * this.stretch);
+  }
+
+  /** Which of the colours each point has; beyond them they are pale. */
+  paintBy(codes, colours) {
+    this.codes = codes;
+    this.colours = colours.map((colour) => d3.color(colour).formatHex());
+    this.draw?.();
+  }
+
+  /** Moves over to the layout by neighbours (1), or back to principal components (0). */
+  move(mix) {
+    if (mix && !this.beside) return;
+    const from = this.mix;
+    this.tween(600, (share) => (this.mix = from + (mix - from) * share));
+    this.describe();
+  }
+
+  /** Lets the points of a region stand out. */
+  light(region) {
+    if (this.focus === region) return;
+    this.focus = region;
+    this.draw();
   }
 
   /** The search's hits and query in this panel; what is not a hit is dimmed. */
@@ -82,7 +128,6 @@ export class Plot {
     this.muted = style.getPropertyValue("--muted").trim();
     this.accent = style.getPropertyValue("--accent").trim();
     this.font = style.getPropertyValue("--font").trim();
-    this.sprites = null;
     this.draw();
   }
 
@@ -95,7 +140,6 @@ export class Plot {
     this.height = clientHeight;
     this.canvas.width = Math.round(clientWidth * ratio);
     this.canvas.height = Math.round(clientHeight * ratio);
-    this.sprites = null;
     this.draw();
   }
 
@@ -124,12 +168,22 @@ export class Plot {
     const from = { ...this.turn };
     const to = dimensions === 3 ? { yaw: 0.6, pitch: 0.35, depth: 1 } : { yaw: 0, pitch: 0, depth: 0 };
     const between = d3.interpolateObject(from, to);
+    const mix = this.mix;
+    const target = dimensions === 3 || !this.beside ? 0 : this.wanted ?? 1;
+    this.tween(500, (share) => {
+      this.turn = { ...between(share) };
+      this.mix = mix + (target - mix) * share;
+    });
+  }
+
+  /** Calls `step` with what has passed of the time, from 0 to 1; at once where motion is reduced. */
+  tween(length, step) {
     this.timer?.stop();
-    const length = STILL.matches ? 0 : 500;
+    if (STILL.matches) length = 0;
     this.timer = d3.timer((elapsed) => {
       const share = length ? Math.min(elapsed / length, 1) : 1;
-      this.turn = { ...between(d3.easeCubicInOut(share)) };
-      this.draw();
+      step(d3.easeCubicInOut(share));
+      this.draw(true);
       if (share === 1) this.timer.stop();
     });
   }
@@ -143,19 +197,19 @@ export class Plot {
         // A wheel scrolls the page until the map has been chosen; one finger scrolls it always.
         if (event.type === "wheel")
           return event.ctrlKey || event.metaKey || document.activeElement === this.canvas;
-        if (event.touches) return event.touches.length > 1;
+        if (event.touches) return event.touches.length > 1 || this.dimensions === 2;
         return this.dimensions === 2 && !event.button;
       })
       .on("zoom", ({ transform }) => {
         this.transform = transform;
         this.on.hover(null);
-        this.draw();
+        this.draw(true);
       });
     canvas.call(this.zoom).on("dblclick.zoom", null);
     canvas.call(
       d3
         .drag()
-        .filter((event) => this.dimensions === 3 && !event.button && !event.touches)
+        .filter((event) => this.dimensions === 3 && !event.button)
         .on("drag", ({ dx, dy }) => this.rotate(dx * 0.01, dy * 0.01)),
     );
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -180,7 +234,7 @@ export class Plot {
     this.turn.yaw += yaw;
     this.turn.pitch = Math.max(-1.5, Math.min(1.5, this.turn.pitch + pitch));
     this.on.hover(null);
-    this.draw();
+    this.draw(true);
   }
 
   scaleBy(factor) {
@@ -213,7 +267,7 @@ export class Plot {
     const next = now < 0 ? (step > 0 ? 0 : this.hits.length - 1) : now + step;
     this.active = this.hits[(next + this.hits.length) % this.hits.length];
     this.paint();
-    const [x, y] = this.screen(this.active.at);
+    const [x, y] = this.screen(this.spot(this.active));
     this.on.hover({ hit: this.active }, x, y);
     this.on.step(this.active);
   }
@@ -223,16 +277,19 @@ export class Plot {
     let best = null;
     let least = REACH * REACH;
     for (const hit of this.hits) {
-      const [hx, hy] = this.screen(hit.at);
+      const [hx, hy] = hit.pin ?? this.screen(this.spot(hit));
       const far = (hx - x) ** 2 + (hy - y) ** 2;
       if (far < least) [best, least] = [{ hit, x: hx, y: hy }, far];
     }
     if (best) return best;
+    for (const { region, box } of this.labels) {
+      if (x > box[0] && x < box[2] && y > box[1] && y < box[3]) return { region, x, y };
+    }
     least /= 3;
     const { place, panel } = this;
     for (let n = 0; n < panel.count; n++) {
       const far = (place[n * 3] - x) ** 2 + (place[n * 3 + 1] - y) ** 2;
-      if (far < least && !this.hidden.has(panel.collectionOf(n))) {
+      if (far < least && place[n * 3 + 2] && !this.hidden.has(panel.collectionOf(n))) {
         [best, least] = [{ point: n, x: place[n * 3], y: place[n * 3 + 1] }, far];
       }
     }
@@ -242,7 +299,8 @@ export class Plot {
   /** The numbers that turn coordinates into pixels, for this frame. */
   camera() {
     const { yaw, pitch, depth } = this.turn;
-    const [hx, hy, hz] = this.half;
+    const [hz, mix] = [this.half[2], this.mix];
+    const [hx, hy] = [0, 1].map((n) => this.half[n] * (1 - mix) + (this.halfBeside?.[n] ?? 0) * mix);
     const round = Math.hypot(hx, hy, hz);
     const wide = hx + (round - hx) * depth;
     const tall = hy + (round - hy) * depth;
@@ -250,6 +308,13 @@ export class Plot {
     const scale = fits * (1 + 0.25 * depth); // corners of the box are seldom taken
     const [sy, cy, sp, cp] = [Math.sin(yaw), Math.cos(yaw), Math.sin(pitch), Math.cos(pitch)];
     return { scale, sy, cy, sp, cp, depth, round };
+  }
+
+  /** Where a hit, a query or the middle of a region lies now, between the two layouts. */
+  spot({ at, beside }) {
+    if (!this.mix || !this.beside || !beside) return at;
+    const over = [0, 1].map((n) => (beside[n] - this.from[n]) * this.stretch + this.centre[n]);
+    return at.map((value, n) => value + ((over[n] ?? this.centre[2]) - value) * this.mix);
   }
 
   /** Pixel x and y, and the depth from -1 (far) to 1 (near), of a position. */
@@ -270,8 +335,16 @@ export class Plot {
     ];
   }
 
-  /** Draws with the next frame, once however often it was asked for. */
-  draw() {
+  /** Draws with the next frame, once however often it was asked for; in full once it rests. */
+  draw(moving = false) {
+    if (moving) {
+      this.moving = true;
+      clearTimeout(this.rests);
+      this.rests = setTimeout(() => {
+        this.moving = false;
+        this.draw();
+      }, REST);
+    }
     if (this.asked) return;
     this.asked = requestAnimationFrame(() => {
       this.asked = null;
@@ -286,8 +359,9 @@ export class Plot {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     const camera = this.camera();
-    this.paintAxes(camera);
     this.paintRest(camera);
+    if (this.mix < 1) this.paintAxes(camera);
+    this.paintRegions(camera);
     this.paintHits(camera);
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
   }
@@ -305,7 +379,7 @@ export class Plot {
         end[axis] += side * this.half[axis] * 1.04;
         return this.screen(end, camera);
       });
-      context.globalAlpha = axis === 2 ? this.turn.depth : 1;
+      context.globalAlpha = (axis === 2 ? this.turn.depth : 1) * (1 - this.mix);
       context.beginPath();
       context.moveTo(ends[0][0], ends[0][1]);
       context.lineTo(ends[1][0], ends[1][1]);
@@ -318,41 +392,66 @@ export class Plot {
     context.globalAlpha = 1;
   }
 
-  /** The loop over all points: no call, no allocation, and sprites at whole pixels. */
+  /** The loop over all points: no call, no allocation. */
   paintRest(camera) {
-    const { context, panel, place, ratio, width, height } = this;
-    const { xyz, groupOf, count } = panel;
+    const { context, panel, place, width, height, mix, beside, focus } = this;
+    const { xyz, groupOf, count, leaves } = panel;
     const { scale, sy, cy, sp, cp, depth, round } = camera;
     const { k, x: tx, y: ty } = this.transform;
     const [mx, my, mz] = this.centre;
     const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
-    this.sprites ??= this.colours.map((colour) => stamp(colour, this.radius() * ratio));
     const shown = panel.groups.map((group) => !this.hidden.has(group.collection));
-    const flat = depth === 0 || count > MANY;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.globalAlpha = this.hits.length ? REST_OPACITY : 0.85;
+    const full = Math.round(256 * (this.hits.length ? REST_OPACITY : 0.85));
     for (let n = 0; n < count; n++) {
-      const x = xyz[n * 3] - mx;
-      const y = xyz[n * 3 + 1] - my;
+      let x = xyz[n * 3] - mx;
+      let y = xyz[n * 3 + 1] - my;
+      if (mix) {
+        x += (beside[n * 2] - x) * mix;
+        y += (beside[n * 2 + 1] - y) * mix;
+      }
       const z = (xyz[n * 3 + 2] - mz) * depth;
       const away = z * cy - x * sy;
-      const px = left + (x * cy + z * sy) * scale * k;
-      const py = top - (y * cp - away * sp) * scale * k;
-      place[n * 3] = px;
-      place[n * 3 + 1] = py;
-      if (!shown[groupOf[n]] || px < -9 || py < -9 || px > width + 9 || py > height + 9) continue;
-      const sprite = this.sprites[groupOf[n]];
-      if (flat) {
-        const half = sprite.width >> 1;
-        context.drawImage(sprite, Math.round(px * ratio) - half, Math.round(py * ratio) - half);
-      } else {
-        // With depth, what is nearer is larger.
-        const size = sprite.width * (1 + ((away * cp + y * sp) / round) * 0.35 * depth);
-        context.drawImage(sprite, px * ratio - size / 2, py * ratio - size / 2, size, size);
-      }
+      place[n * 3] = left + (x * cy + z * sy) * scale * k;
+      place[n * 3 + 1] = top - (y * cp - away * sp) * scale * k;
+      const out = focus && (leaves[n] < focus.first || leaves[n] >= focus.last);
+      const near = 1 + ((away * cp + y * sp) / round) * 0.3 * depth; // what is near is stronger
+      place[n * 3 + 2] = shown[groupOf[n]]
+        ? Math.min(256, (out ? full * 0.25 : focus ? 230 : full) * near)
+        : 0;
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.globalAlpha = 1;
+    const picture = this.raster.draw({
+      ...{ width, height, place, codes: this.codes, paper: this.paper },
+      ratio: this.moving ? 1 : this.ratio,
+      colours: [...this.colours, d3.color(this.muted).formatHex()],
+      radius: this.radius(),
+      haze: this.moving || depth || count < CROWD ? null : d3.color(this.muted).formatHex(),
+    });
+    context.drawImage(picture, 0, 0, width, height);
+  }
+
+  /** The names of as many regions as the zoom has room for, none over another. */
+  paintRegions(camera) {
+    const { context, panel, mix } = this;
+    this.labels = [];
+    if (!panel.regions?.length) return;
+    const which = mix > 0.5 ? "beside" : "at";
+    this.middles[which] ??= middles(panel, which);
+    const wanted = Math.round(7 * Math.max(1, this.transform.k) ** 1.3);
+    context.font = `600 12px ${this.font}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+    context.lineWidth = 4;
+    const spots = this.middles[which].map((spot) => this.screen(this.spot(spot), camera));
+    this.labels = placed(panel.regions, wanted, spots, (text) => context.measureText(text).width, this);
+    for (const { region, text, x, y } of this.labels) {
+      context.strokeStyle = this.paper;
+      context.fillStyle = region === this.focus ? this.accent : this.ink;
+      context.strokeText(text, x, y);
+      context.fillText(text, x, y);
+    }
+    context.textBaseline = "alphabetic";
+    this.canvas.dataset.regions = this.labels.length;
   }
 
   radius() {
@@ -362,15 +461,19 @@ export class Plot {
 
   paintHits(camera) {
     const { context } = this;
-    const query = this.query ? this.screen(this.query.at, camera) : null;
+    const query = this.query ? this.screen(this.spot(this.query), camera) : null;
     const shown = this.hits.filter((hit) => !this.hidden.has(hit.collection));
+    for (const hit of shown) hit.pin = this.screen(this.spot(hit), camera).slice(0, 2);
+    apart(shown.map((hit) => hit.pin), query);
     if (query && this.active) {
-      const [x, y] = this.screen(this.active.at, camera);
+      const [x, y] = this.active.pin;
       line(context, query, [x, y], this.accent);
     }
     if (query) this.paintStar(query);
     for (const hit of shown.toReversed()) {
-      const [x, y] = this.screen(hit.at, camera);
+      const [x, y] = hit.pin;
+      const own = this.screen(this.spot(hit), camera);
+      if (Math.hypot(x - own[0], y - own[1]) > 6) tether(context, own, [x, y], hit.colour);
       const active = hit === this.active;
       const radius = active ? 12 : 9;
       context.beginPath();
@@ -436,17 +539,32 @@ function line(context, from, to, colour) {
   context.restore();
 }
 
-/** A round point of one colour, drawn once; the radius in pixels of the screen. */
-function stamp(colour, radius) {
-  const size = Math.ceil(radius * 2) + 2;
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = size;
-  const context = canvas.getContext("2d");
-  context.fillStyle = colour;
+/** Moves pins that hide each other, or the star, a little apart. */
+function apart(pins, star) {
+  const fixed = star ? [star] : [];
+  for (let round = 0; round < 8; round++) {
+    pins.forEach((pin, n) => {
+      for (const other of [...pins.slice(0, n), ...fixed]) {
+        const [dx, dy] = [pin[0] - other[0], pin[1] - other[1]];
+        const far = Math.hypot(dx, dy);
+        if (far >= PIN) continue;
+        const angle = far ? Math.atan2(dy, dx) : n * 2.4;
+        const push = (PIN - far) / 2 + 0.5;
+        pin[0] += Math.cos(angle) * push;
+        pin[1] += Math.sin(angle) * push;
+      }
+    });
+  }
+}
+
+/** From a point to its pin. */
+function tether(context, from, to, colour) {
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
   context.beginPath();
-  context.arc(size / 2, size / 2, radius, 0, 2 * Math.PI);
-  context.fill();
-  return canvas;
+  context.moveTo(from[0], from[1]);
+  context.lineTo(to[0], to[1]);
+  context.stroke();
 }
 
 /** Black or white, whichever reads better on a colour. */
@@ -456,8 +574,4 @@ function contrasting(colour) {
 }
 
 /** A colour for each collection, by its place among all of them. */
-export function palette(count) {
-  const base = ["#5b82e6", ...d3.schemeObservable10.slice(1)]; // a blue that is seen on black too
-  if (count <= base.length) return base.slice(0, Math.max(count, 1));
-  return d3.range(count).map((n) => d3.interpolateRainbow((n * 0.618034) % 1));
-}
+export const palette = (count) => d3.range(Math.max(count, 1)).map(hue);

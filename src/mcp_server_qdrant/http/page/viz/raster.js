@@ -1,0 +1,134 @@
+// Points as pixels: 10,000 of them are a few milliseconds, without a graphics processor.
+
+export const HUES = [
+  "#3b82d0", "#e08a00", "#0aa37a", "#d9558f", "#56b4e9", "#b08d00", "#d0541b", "#8a8f98",
+]; // after Okabe and Ito: told apart by the colour-blind, on light and dark
+const CELL = 8; // pixels of a cell in which points are counted
+const CROWDED = 4; // points in a cell from which on its density is shaded
+const MASK_STEPS = 4;
+
+/** The colour and the shape of the n-th thing: eight hues, then the same with another shape. */
+export const hue = (n) => HUES[n % HUES.length];
+export const shape = (n) => Math.floor(n / HUES.length) % 4;
+
+export const channels = (colour) => {
+  const value = Number.parseInt(colour.slice(1), 16);
+  return [value >> 16, (value >> 8) & 255, value & 255];
+};
+
+/** What part of each pixel a mark of a shape covers: triples of dx, dy and a coverage to 256. */
+function mask(kind, radius) {
+  const inside = [
+    (x, y) => x * x + y * y <= radius * radius,
+    (x, y) => Math.max(Math.abs(x), Math.abs(y)) <= radius * 0.85,
+    (x, y) => y <= radius * 0.8 && y >= Math.abs(x) * 1.7 - radius * 1.1,
+    (x, y) => Math.abs(x) + Math.abs(y) <= radius * 1.15,
+  ][kind];
+  const reach = Math.ceil(radius * 1.2);
+  const found = [];
+  for (let dy = -reach; dy <= reach; dy++) {
+    for (let dx = -reach; dx <= reach; dx++) {
+      let hits = 0;
+      for (let n = 0; n < MASK_STEPS ** 2; n++) {
+        const [a, b] = [n % MASK_STEPS, Math.floor(n / MASK_STEPS)];
+        hits += inside(dx + (a + 0.5) / MASK_STEPS - 0.5, dy + (b + 0.5) / MASK_STEPS - 0.5);
+      }
+      if (hits) found.push(dx, dy, Math.round((hits / MASK_STEPS ** 2) * 256));
+    }
+  }
+  return { marks: Int16Array.from(found), reach };
+}
+
+export class Raster {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
+    this.masks = new Map();
+  }
+
+  /**
+   * Draws marks: `place` has x, y, strength (0: none) of each in CSS pixels, `codes` which of the
+   * `colours` it has; `radius` in CSS pixels. `haze` shades crowded places with that colour.
+   */
+  draw({ width, height, ratio, place, codes, colours, radius, paper, haze }) {
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    const { canvas, context } = this;
+    if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+    context.fillStyle = paper;
+    context.fillRect(0, 0, wide, high);
+    if (haze) this.shade(place, width, height, ratio, haze);
+    const image = context.getImageData(0, 0, wide, high);
+    const pixels = new Uint32Array(image.data.buffer);
+    const count = place.length / 3;
+    const masks = [0, 1, 2, 3].map((kind) => this.mask(kind, radius * ratio));
+    const [rb, g] = [[], []];
+    for (const colour of colours) {
+      const [red, green, blue] = channels(colour);
+      rb.push(red | (blue << 16));
+      g.push(green << 8);
+    }
+    for (let n = 0; n < count; n++) {
+      const strength = place[n * 3 + 2];
+      if (!strength) continue;
+      const code = codes[n];
+      const { marks, reach } = masks[shape(code)];
+      const x = Math.round(place[n * 3] * ratio);
+      const y = Math.round(place[n * 3 + 1] * ratio);
+      if (!(x >= reach && y >= reach && x < wide - reach && y < high - reach)) continue;
+      const [srb, sg] = [rb[code] ?? rb[rb.length - 1], g[code] ?? g[g.length - 1]];
+      const base = y * wide + x;
+      for (let m = 0; m < marks.length; m += 3) {
+        const at = base + marks[m + 1] * wide + marks[m];
+        const a = (marks[m + 2] * strength) >> 8;
+        const b = 256 - a;
+        const was = pixels[at];
+        pixels[at] =
+          0xff000000 |
+          ((((was & 0xff00ff) * b + srb * a) >>> 8) & 0xff00ff) |
+          ((((was & 0x00ff00) * b + sg * a) >>> 8) & 0x00ff00);
+      }
+    }
+    context.putImageData(image, 0, 0);
+    return canvas;
+  }
+
+  mask(kind, radius) {
+    const key = kind * 1000 + radius;
+    if (!this.masks.has(key)) this.masks.set(key, mask(kind, radius));
+    return this.masks.get(key);
+  }
+
+  /** How many points lie where, as a soft cloud below them. */
+  shade(place, width, height, ratio, haze) {
+    const [across, down] = [Math.ceil(width / CELL), Math.ceil(height / CELL)];
+    let held = new Float32Array(across * down);
+    for (let n = 0; n < place.length; n += 3) {
+      const [x, y] = [Math.floor(place[n] / CELL), Math.floor(place[n + 1] / CELL)];
+      if (place[n + 2] && x >= 0 && y >= 0 && x < across && y < down) held[y * across + x] += 1;
+    }
+    for (let round = 0; round < 2; round++) held = blurred(held, across, down);
+    this.cloud ??= document.createElement("canvas");
+    [this.cloud.width, this.cloud.height] = [across, down];
+    const pen = this.cloud.getContext("2d");
+    const image = pen.createImageData(across, down);
+    const [red, green, blue] = channels(haze);
+    held.forEach((count, at) => {
+      const dark = Math.max(0, Math.min(1, (count - CROWDED / 2) / (CROWDED * 4)));
+      image.data.set([red, green, blue, Math.round(dark * 60)], at * 4);
+    });
+    pen.putImageData(image, 0, 0);
+    this.context.drawImage(this.cloud, 0, 0, across * CELL * ratio, down * CELL * ratio);
+  }
+}
+
+function blurred(held, across, down) {
+  const made = new Float32Array(held.length);
+  for (let y = 1; y < down - 1; y++) {
+    for (let x = 1; x < across - 1; x++) {
+      const at = y * across + x;
+      made[at] =
+        (held[at] * 2 + held[at - 1] + held[at + 1] + held[at - across] + held[at + across]) / 6;
+    }
+  }
+  return made;
+}
