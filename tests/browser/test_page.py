@@ -92,7 +92,8 @@ def test_a_search_shows_results_their_reasons_and_their_places(page):
     assert "gives score 0." in reason
     assert FIRST in page.locator(".hit h3").first.inner_text()
     assert "results in" in page.locator("#status").inner_text()
-    assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
+    said = page.locator("#map-notes").inner_text()
+    assert "% of the variance is seen" in said or "What is alike lies near" in said
 
 
 def test_the_order_is_that_of_the_server(page):
@@ -201,8 +202,11 @@ def test_a_point_tells_what_it_is_and_opens(page):
     assert not dialog.is_visible()
 
 
-def test_the_mouse_points_and_clicks(page):
-    """Where the first point lies is asked of a second plot of the same size."""
+def test_the_mouse_points_and_clicks(start):
+    """Where a point lies is asked of a second plot of the same size."""
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    page.get_by_role("radio", name="PCA").check()
     box = page.locator("canvas").bounding_box()
     spot = page.evaluate(
         """async () => {
@@ -214,7 +218,9 @@ def test_the_mouse_points_and_clicks(page):
             document.querySelector('.panel').append(holder);
             const plot = new Plot(holder, panel, ['red', 'red', 'red'], { hover() {} });
             plot.resize(); plot.paint();
-            const spot = [plot.place[0], plot.place[1], panel.titles[0], panel.idOf(0)];
+            const free = [...panel.titles.keys()].find((n) => 'point' in
+                (plot.at(plot.place[n * 3], plot.place[n * 3 + 1]) ?? {}));
+            const spot = [plot.place[free * 3], plot.place[free * 3 + 1]];
             plot.destroy(); holder.remove();
             return spot;
         }"""
@@ -225,6 +231,60 @@ def test_the_mouse_points_and_clicks(page):
     page.mouse.click(box["x"] + spot[0], box["y"] + spot[1])
     page.locator("dialog .text").wait_for()
     assert page.locator("dialog dl").inner_text().count("-") >= 4
+
+
+def by_neighbours(page):
+    """The map has moved over to the layout by neighbours."""
+    page.get_by_role("radio", name="Neighbours").wait_for()
+
+
+def test_the_map_moves_over_to_the_layout_by_neighbours(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    assert page.get_by_role("radio", name="Neighbours").is_checked()
+    assert "What is alike lies near" in page.locator("#map-notes").inner_text()
+    ask(page)
+    assert page.locator(".hit").count() == int(canvas(page, "hits"))
+    page.get_by_role("radio", name="PCA").check()
+    assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
+
+
+def test_a_region_tells_its_documents_and_a_search_can_be_kept_to_it(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    page.locator("canvas[data-regions]").wait_for()
+    label = json.loads(page.locator("canvas").first.get_attribute("data-labels"))[0]
+    page.locator("canvas").first.click(position={"x": label["x"], "y": label["y"]})
+    region = page.get_by_role("region", name="Region")
+    shot(page, "region")
+
+    assert label["text"].split()[0] in region.get_by_role("heading").inner_text()
+    assert region.locator(".open").count() > 0
+    ask(page)
+    everywhere = page.locator(".hit").count()
+    with page.expect_request("**/viz/api/search") as asked:
+        region.get_by_role("button", name="Search only here").click()
+    settled(page)
+    ids = asked.value.post_data_json["ids"]
+    shown = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)")
+    assert len(shown) < everywhere or len(ids) >= everywhere
+    assert set(shown) <= set(ids)
+    with page.expect_request("**/viz/api/search") as asked:
+        region.get_by_role("button", name="Close").click()
+    settled(page)
+    assert "ids" not in asked.value.post_data_json
+    assert not region.is_visible()
+
+
+def test_the_legend_hides_a_collection_and_colours_follow_a_tag(page):
+    legend = page.locator("figcaption").get_by_role("button", name="recipes")
+    legend.click()
+    assert legend.get_attribute("aria-pressed") == "false"
+    legend.click()
+    page.get_by_label("Colour by").select_option("tags")
+    values = page.locator(".key.values li")
+    assert 2 <= values.count() <= 8
+    shot(page, "tags")
 
 
 def test_a_title_opens_the_text_with_its_details(page):

@@ -452,6 +452,7 @@ export class Plot {
     }
     context.textBaseline = "alphabetic";
     this.canvas.dataset.regions = this.labels.length;
+    this.canvas.dataset.labels = JSON.stringify(this.labels.map(({ text, x, y }) => ({ text, x, y })));
   }
 
   radius() {
