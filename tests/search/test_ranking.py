@@ -2,11 +2,13 @@
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.search import ranking
-from mcp_server_qdrant.search.ranking import STEPS
+from mcp_server_qdrant.search.ranking import STEPS, worth_reading
 
 ROOT = Path(__file__).parent.parent.parent
 SEARCH = ROOT / "src" / "mcp_server_qdrant" / "search"
@@ -85,3 +87,25 @@ def test_the_steps_of_a_stage_are_applied_in_the_order_of_the_table(monkeypatch)
 
     assert ranking.rank("texts", [], None, None) == [None, None]
     assert applied == ["a", "c"]
+
+
+SCORED = [Hit("a", n, score, score, 0.0, None, None) for n, score in enumerate((9, 8, 7, 6, 5, 4))]
+
+
+@pytest.mark.parametrize(
+    ("limit", "likeness", "age", "gain", "worth"),
+    [
+        (2, 0.0, 1.0, "", 2),  # 7 is less than the 8 on the page
+        (3, 0.0, 1.0, "", 3),
+        (3, 0.2, 1.0, "", 4),  # spelling can make 7.2 of the 6
+        (3, 0.0, 0.5, "", 3),  # all are as old, and so are the others
+        (3, 0.0, 1.0, "neighbours", 5),  # as many as one collection gives
+        (4, 0.0, 1.0, "", 6),  # the page is not full
+    ],
+)
+def test_candidates_are_read_that_could_still_be_on_the_page(limit, likeness, age, gain, worth):
+    query = SimpleNamespace(limit=limit, likeness=likeness, plan=SimpleNamespace(depth=5))
+    documents = [hit._replace(gains=((gain, 0.1),)) for hit in SCORED[:3]]
+    hits = [hit.rescored("recency", age) for hit in documents]
+
+    assert worth_reading(SCORED, documents, hits, query) == worth

@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
-from mcp_server_qdrant.search.query import FEW, Plan, Retrieved
+from mcp_server_qdrant.search.query import Plan, Retrieved
 from mcp_server_qdrant.search.retrieve import retrieve
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -169,7 +169,6 @@ async def test_a_dense_only_collection_is_searched_by_meaning():
     assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
     best = max(found.dense, key=found.dense.__getitem__)
     assert found.candidates[0].id == best
-    assert found.candidates[0].payload == {"document": texts[best]}
 
 
 async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kept():
@@ -242,26 +241,24 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
     assert by_collection(retrieved)["south"][0] == "degraded"
 
 
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
-async def test_beyond_four_collections_payloads_are_fetched_for_the_best_hits_only(count):
-    async with filled(*FIVE[:count]) as fixture:
+async def test_payloads_are_fetched_for_the_best_hits_only_and_once():
+    async with filled(*FIVE) as fixture:
         found = (await fixture.retrieve()).found
         candidates = [(one.target.collection, c) for one in found.values() for c in one.candidates]
-        with_payload = count <= FEW
 
-        assert all((c.payload is not None) == with_payload for _, c in candidates)
+        assert all(c.payload is None for _, c in candidates)
 
-        hits = [
-            Hit(name, c.id, 0.5, 0.5, c.rrf, None, None, c.payload) for name, c in candidates[::7]
-        ]
+        hits = [Hit(name, c.id, 0.5, 0.5, c.rrf, None, None) for name, c in candidates[::7]]
+        known = {}
         fixture.engine.calls.clear()
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
+        await hydrate(Queries(fixture.engine), found, hits[:2], known, 5.0)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, known, 5.0)
 
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
     assert all(hit.payload["document"].endswith(hit.collection) for hit in kept)
-    asked = [("query_batch_points", name) for name in dict.fromkeys(hit.collection for hit in hits)]
-    assert fixture.engine.calls == ([] if with_payload else asked)
+    several = [("query_batch_points", hit.collection) for hit in hits]
+    assert fixture.engine.calls == [*dict.fromkeys(several[:2]), *dict.fromkeys(several[2:])]
 
 
 async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_said():
@@ -272,7 +269,7 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
             for one in found.values()
         ]
         fixture.engine.broken["east"] = EngineFailure("gone")
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, {}, 5.0)
 
     assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
     assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
@@ -282,7 +279,7 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     async with filled("north") as fixture:
         found = (await fixture.retrieve()).found
         gone = Hit("north", 4711, 0.5, 0.5, 0.0, None, None)
-        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone], 5.0)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone], {}, 5.0)
 
     assert (kept, statuses) == ([], [])
 
@@ -290,9 +287,9 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
 def test_the_candidates_do_not_depend_on_the_limit_and_are_shared_by_many_collections():
     plans = [Plan.of(count, 5.0, None) for count in (1, 2, 3, 8, 16, 64)]
 
-    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 24, 24]
-    assert {plan.pool for plan in plans} == {110}
-    assert plans[-1].deeper(None).depth == 96
+    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 16, 16]
+    assert {plan.pool for plan in plans} == {30}
+    assert plans[-1].deeper(None).depth == 64
 
 
 async def test_a_query_without_legs_asks_nothing():

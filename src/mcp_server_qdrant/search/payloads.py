@@ -22,23 +22,30 @@ Payloads = tuple[dict[Place, Payload], list[Status]]  # and the collections that
 
 
 async def hydrate(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
+    engine: Engine,
+    found: Mapping[str, Found],
+    hits: Sequence[Hit],
+    known: dict[Place, Payload],
+    deadline: float,
 ) -> tuple[list[Hit], list[Status]]:
     """The hits with their payloads, in `deadline` seconds, and the collections that failed.
 
-    Hits of these are left out.
+    Hits of these are left out. Payloads that are `known` are not fetched; others are added.
     """
     missing: dict[str, list[PointId]] = {}
     for hit in hits:
-        if hit.payload is None:
+        if hit.payload is not None:
+            known[hit.collection, hit.id] = hit.payload
+        elif (hit.collection, hit.id) not in known:
             missing.setdefault(hit.collection, []).append(hit.id)
-    if not missing:
-        return list(hits), []
-    payloads, late = await payloads_of(engine, found, missing, deadline)
+    late: list[Status] = []
+    if missing:
+        fetched, late = await payloads_of(engine, found, missing, deadline)
+        known |= fetched
     kept = [
-        hit if hit.payload is not None else hit._replace(payload=payloads[hit.collection, hit.id])
+        hit._replace(payload=payload)
         for hit in hits
-        if hit.payload is not None or (hit.collection, hit.id) in payloads
+        if (payload := known.get((hit.collection, hit.id))) is not None
     ]
     return kept, late
 

@@ -34,7 +34,7 @@ from mcp_server_qdrant.search.payloads import completed, current, hydrate, paylo
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
-from mcp_server_qdrant.search.ranking import candidates, rank, unfinished
+from mcp_server_qdrant.search.ranking import candidates, rank, unfinished, worth_reading
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.sketches.keeper import Sketches
@@ -45,7 +45,9 @@ from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
 ROUNDS = 2  # in which collections may be asked for more candidates
-EXACT_POOL = 120  # hits that are read where something must be found as it is written
+# Hits that are read where something must be found as it is written, or others are preferred for
+# more than their score.
+THOROUGH = 120
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -149,6 +151,7 @@ class Pipeline:
         )
         plan = Plan.of(len(targets), limits.deadline, condition)
         least = self.rerank.bounds.pool if request.rerank else 0
+        thorough = bool(exact) or request.rerank or request.diversity > 0
         return Query(
             request=request,
             rules=self.rules,
@@ -160,7 +163,7 @@ class Pipeline:
             vectors=vectors,
             plan=replace(
                 plan,
-                pool=max(plan.pool, least, EXACT_POOL if exact else 0),
+                pool=max(plan.pool, least, THOROUGH if thorough else 0),
                 tags=tags,
                 weights=fusion_weights(share),
                 period=period,
@@ -263,7 +266,7 @@ class Pipeline:
             return await retrieve(self.engine, targets, query.vectors, query.terms, query.timely())
 
     async def _rank(self, retrieved: Retrieved, query: Query) -> Ranked:
-        """The hits of a page or more; a pool that is full of parts and copies is enlarged."""
+        """The hits of a page or more; of the candidates all are read that could be among them."""
         with self.recorder.phase("rank"):
             found, plan = retrieved.found, query.timely()
             scored = candidates(found.values(), query, self.texts)
@@ -272,13 +275,14 @@ class Pipeline:
                 pool = await self._pool(scored[:size], retrieved, plan)
                 documents = rank("texts", pool.hits, query, self.texts)
                 hits = rank("page", documents, query, self.texts)
-                if len(hits) >= query.limit or size >= len(scored) or pool.late:
+                worth = worth_reading(scored, documents, hits, query)
+                if pool.late or size >= worth:
                     break
-                size *= 2
+                size = worth if len(hits) >= query.limit else size * 2
             shown = {(hit.collection, hit.id) for hit in hits}
             # With the scores from before the steps of the page, which the candidates have too.
             comparable = [hit for hit in documents if (hit.collection, hit.id) in shown]
-            more = unfinished(found, scored, comparable, query, self.texts)
+            more = unfinished(found, scored, comparable, query)
             names = {part.collection for part in pool.replaced} - {t.collection for t in more}
             more += [found[name].target for name in sorted(names)]
         if pool.replaced:
@@ -288,7 +292,7 @@ class Pipeline:
     async def _pool(self, hits: Sequence[Hit], retrieved: Retrieved, plan: Plan) -> Ranked:
         """The hits with their payloads, without parts of texts that were replaced."""
         found, deadline = retrieved.found, plan.deadline
-        pool, late = await hydrate(self.engine, found, hits, deadline)
+        pool, late = await hydrate(self.engine, found, hits, retrieved.payloads, deadline)
         firsts = partial(payloads_of, self.engine, found, deadline=deadline, fields=["doc"])
         pool, replaced, failed = await current(pool, self.texts.document, firsts)
         return Ranked(pool, retrieved, [*late, *failed], replaced=replaced)

@@ -9,6 +9,8 @@ from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
     Hit,
+    Payload,
+    PointId,
     QueryVectors,
     Reranked,
     Status,
@@ -21,15 +23,11 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import DenseShare
 
-# Beyond this many collections their payloads are fetched for the best hits only: one trip more
-# costs less than those of all candidates.
-FEW = 4
-
 # The same whatever the limit, so that a small one shows the first results of a large one.
 CANDIDATES = 240  # of all collections together
 DEPTH = 110  # of one collection at most
-SHALLOW = 24  # and at least
-POOL = 110  # of them with payloads
+SHALLOW = 16  # and at least
+POOL = 30  # hits that are read at first
 DEEPER = 4
 LAST_SECONDS = 1.0
 
@@ -51,16 +49,16 @@ class Rules:
 class Plan:
     """The extent of a search: how many candidates are fetched, how, and until when.
 
-    `depth` candidates of each collection, `pool` of the best of all with their payloads;
-    `deadline` in seconds for all collections together. `tags` are those that the query names, by
-    collection; `weights` (dense, sparse) those of the fusion; `period` that of the dates.
+    `depth` candidates of each collection; the payloads of the `pool` best of all are read, and of
+    more where these could rank with the page. `deadline` in seconds for all collections together.
+    `tags` are those that the query names, by collection; `weights` (dense, sparse) those of the
+    fusion; `period` that of the dates.
     """
 
     depth: int
     pool: int
     deadline: float
     condition: Any = None
-    with_payload: bool = True
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     weights: tuple[float, float] | None = None
     period: Period | None = None
@@ -73,7 +71,7 @@ class Plan:
         again (`ranking.unfinished`).
         """
         depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
-        return cls(depth, POOL, deadline, condition, collections <= FEW)
+        return cls(depth, POOL, deadline, condition)
 
     def fusion(self, collection: str) -> tuple[float, float, float] | None:
         """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
@@ -88,9 +86,8 @@ class Plan:
         return replace(self, deadline=max(seconds, LAST_SECONDS))
 
     def deeper(self, condition: Any) -> "Plan":
-        """The plan with more candidates, under that condition; few of them will be shown."""
-        depth = self.depth * DEEPER
-        return replace(self, depth=depth, condition=condition, with_payload=False)
+        """The plan with more candidates, under that condition."""
+        return replace(self, depth=self.depth * DEEPER, condition=condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +120,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Candidates and status of each collection, by its name."""
+    """Candidates and status of each collection, by its name; and the payloads read so far."""
 
     found: Mapping[str, Found]
     statuses: Mapping[str, Status]
+    payloads: dict[tuple[str, PointId], Payload] = field(default_factory=dict)
 
     def joined(self, other: "Retrieved") -> "Retrieved":
         """With the answers of other collections."""
@@ -135,17 +133,8 @@ class Retrieved:
     def updated(self, other: "Retrieved") -> "Retrieved":
         """With the answers of those that were asked again; a failure then loses nothing."""
         again = {name: other.statuses[name] for name in other.found}
-        deeper = {
-            name: _with_payloads(part, self.found[name]) for name, part in other.found.items()
-        }
-        return Retrieved({**self.found, **deeper}, {**self.statuses, **again})
-
-
-def _with_payloads(deeper: Found, known: Found) -> Found:
-    """The deeper candidates, with the payloads of those that were known."""
-    payloads = {candidate.id: candidate.payload for candidate in known.candidates}
-    found = (c if c.payload else c._replace(payload=payloads.get(c.id)) for c in deeper.candidates)
-    return replace(deeper, candidates=list(found))
+        found = {**self.found, **other.found}
+        return Retrieved(found, {**self.statuses, **again}, self.payloads)
 
 
 @dataclass(frozen=True, slots=True)

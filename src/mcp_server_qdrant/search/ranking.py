@@ -1,16 +1,17 @@
 """The order of the ranking steps: one table. A step is a file in `steps/` and a row here."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, Target
-from mcp_server_qdrant.search.query import FEW, Query
+from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.steps.boost import boost
-from mcp_server_qdrant.search.steps.calibrate import calibrate, unseen
+from mcp_server_qdrant.search.steps.calibrate import calibrate
 from mcp_server_qdrant.search.steps.cut import cut
 from mcp_server_qdrant.search.steps.decay import Recency, decay
 from mcp_server_qdrant.search.steps.fold import fold
-from mcp_server_qdrant.search.steps.fuzzy import fuzzy
+from mcp_server_qdrant.search.steps.fuzzy import factor, fuzzy
 from mcp_server_qdrant.search.steps.group import document_id, group
 from mcp_server_qdrant.search.steps.neighbours import lift_neighbours
 from mcp_server_qdrant.search.steps.retire import retire
@@ -25,6 +26,9 @@ from mcp_server_qdrant.search.texts import Texts
 Stage = Literal["candidates", "texts", "page", "reread"]
 
 
+RAISING = ("title", "neighbours")  # steps after which a text can be more relevant than before
+
+
 class Step(NamedTuple):
     """A row of the table; `file` is its name in `steps/`."""
 
@@ -37,6 +41,12 @@ def _decay(hits: Sequence[Hit], query: Query, _: Texts) -> list[Hit]:
     rules = query.rules
     recency = Recency(query.request.recency_weight, rules.decay, rules.time_fields)
     return decay(hits, recency, query.now)
+
+
+def _fold(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
+    request = query.request
+    shown = len(hits) if request.rerank or request.diversity > 0 else query.limit
+    return fold(hits, texts.document, shown, factor(100, query.likeness))
 
 
 def _fuzzy(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
@@ -73,7 +83,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step("decay", "page", _decay),
     Step("retire", "page", lambda hits, _, __: retire(hits)),
-    Step("fold", "page", lambda hits, _, texts: fold(hits, texts.document)),
+    Step("fold", "page", _fold),
     Step("fuzzy", "reread", _fuzzy),
     Step("cut", "reread", lambda hits, q, _: cut(hits, q.request.score_threshold)),
     Step(
@@ -97,24 +107,38 @@ def rank(stage: Stage, hits: list[Hit], query: Query, texts: Texts) -> list[Hit]
     return hits
 
 
+def worth_reading(
+    scored: Sequence[Hit], documents: Sequence[Hit], hits: Sequence[Hit], query: Query
+) -> int:
+    """The number of candidates, best first, that could be among the hits of the page.
+
+    `documents` are those that were read, `hits` the same after the steps of the page. A candidate
+    that was not read is taken to be no newer than the newest of them. Where a title or a neighbour
+    raised one of them, it may raise others: then as many count as one collection gives.
+    """
+    if len(hits) < query.limit:
+        return len(scored)
+    before = {(hit.collection, hit.id): hit.score for hit in documents}
+    most = max(hit.score / (before[hit.collection, hit.id] or 1.0) for hit in hits)
+    most *= factor(100, query.likeness)
+    cut = hits[query.limit - 1].score
+    raised = any(step in RAISING for hit in documents for step, _ in hit.gains)
+    least = min(query.plan.depth, len(scored)) if raised else 0
+    return max(least, bisect_right(scored, -cut, key=lambda hit: -hit.score * most))
+
+
 def unfinished(
-    found: Mapping[str, Found],
-    scored: Sequence[Hit],
-    shown: Sequence[Hit],
-    query: Query,
-    texts: Texts,
+    found: Mapping[str, Found], scored: Sequence[Hit], shown: Sequence[Hit], query: Query
 ) -> list[Target]:
     """The targets that may have better candidates than some of the hits of the page.
 
-    Such a target gave as many candidates as it was asked for, and what it did not give could rank
-    with those shown; or these are too few. Of many collections the bound would ask nearly all
-    again: there, even the lowest candidate has to rank with those shown.
+    Such a target gave as many candidates as it was asked for, and even the lowest of them could
+    rank with those shown; or these are too few.
     """
     cut = shown[query.limit - 1].score if len(shown) >= query.limit else 0.0
-    full = {n: part for n, part in found.items() if len(part.candidates) >= query.plan.depth}
-    if len(found) > FEW:
-        lowest = {hit.collection: hit.score for hit in scored}
-        return [part.target for name, part in full.items() if lowest[name] >= cut]
-    best = [unseen(p, query.terms, query.alpha, query.plan.fusion(n)) for n, p in full.items()]
-    hits = rank("candidates", best, query, texts)
-    return [full[hit.collection].target for hit in hits if hit.score >= cut]
+    lowest = {hit.collection: hit.score for hit in scored}
+    return [
+        part.target
+        for name, part in found.items()
+        if len(part.candidates) >= query.plan.depth and lowest[name] >= cut
+    ]

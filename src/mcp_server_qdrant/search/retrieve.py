@@ -37,7 +37,7 @@ async def retrieve(
                 [(target, queries[target.collection]) for target in group],
                 depth=plan.depth,
                 condition=plan.condition,
-                with_payload=plan.with_payload,
+                with_payload=False,
                 period=plan.period,
             )
 

@@ -46,7 +46,8 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
 
 
 def _result(one: Result, *, full: bool) -> dict[str, Any]:
-    found = _origin(one.document) | (document(one.document) if full else {})
+    found: dict[str, Any] = {"date": tool_text.day(one.document)}
+    found |= document(one.document) if full else {"source": tool_text.source(one.document) or None}
     found |= {
         "id": str(one.document.id),
         "collection": one.document.collection,
@@ -59,10 +60,6 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
     return _present(found)
-
-
-def _origin(document: Document) -> dict[str, Any]:
-    return {"source": tool_text.source(document) or None, "date": tool_text.day(document)}
 
 
 def _part(document: Document) -> str | None:

@@ -1,14 +1,11 @@
 """The published formula, with numbers done by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.steps.calibrate import bound, calibrate, relevance, unseen
+from mcp_server_qdrant.search.steps.calibrate import bound, calibrate, relevance
 from mcp_server_qdrant.search.words.terms import global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")
@@ -148,64 +145,3 @@ def test_a_hit_carries_its_trace_and_its_payload():
     assert hit.payload == {"document": "1"}
     assert hit.rescored("decay", 0.5).score == pytest.approx(hit.score / 2)
     assert hit.rescored("decay", 0.5).factors == (("decay", 0.5),)
-
-
-TERMS = Terms(query="q", idf={7: 2.0}, sparse={})  # a bound of 4.4
-
-
-def ranked_by(rrf: list[float], dense: dict, sparse: dict) -> Found:
-    """Candidates 0, 1, ... with these RRF scores."""
-    part = found("a", dense, sparse, ids=list(range(len(rrf))))
-    return replace(part, candidates=[Candidate(n, score) for n, score in enumerate(rrf)])
-
-
-def test_what_was_not_found_ranks_on_each_leg_below_what_the_lowest_rrf_leaves_open():
-    """The lowest has 1 / 62, which rank 3 on one leg makes: the two above it are candidates."""
-    part = ranked_by([2 / 60, 1 / 61, 1 / 62], {0: 0.9, 1: 0.5, 2: 0.1}, {0: 4.0, 1: 1.1, 2: 2.2})
-
-    best = unseen(part, TERMS, 0.4, None)
-
-    assert (best.dense, best.sparse) == (0.5, 2.2)
-    assert best.relevance == pytest.approx(0.4 * 0.5 + 0.6 * 0.5)
-
-
-def test_a_leg_that_scored_fewer_has_nothing_left():
-    part = ranked_by([2 / 60, 1 / 61, 1 / 62], {0: 0.9, 1: 0.5, 2: 0.1}, {0: 4.0})
-
-    assert unseen(part, TERMS, 0.4, None).relevance == pytest.approx(0.2)
-
-
-def test_weights_of_the_legs_move_the_ranks_that_are_left_open():
-    part = ranked_by([2 / 60, 1 / 61, 1 / 62], {0: 0.9, 1: 0.5, 2: 0.1}, {0: 4.0, 1: 1.1, 2: 2.2})
-    # Rank 6 on the first leg makes 1 / 62, and a rank above 1 on the other.
-    best = unseen(part, TERMS, 0.4, (2.0, 0.4, 1.0))
-
-    assert (best.dense, best.sparse) == (0.0, 4.0)
-
-
-def test_a_leg_that_was_not_searched_bounds_nothing():
-    part = ranked_by([1 / 60, 1 / 61], {0: 0.9, 1: 0.5}, {})
-    part = replace(part, sparse_searched=False)
-
-    assert unseen(part, TERMS, 0.4, None).relevance == pytest.approx(0.9)
-
-
-@given(
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 4.4)), min_size=2, max_size=60, unique=True),
-    st.integers(1, 40),
-)
-def test_no_point_that_was_left_out_is_better_than_said(points, depth):
-    """Candidates by RRF over both legs, as the engines find them."""
-    ids = range(len(points))
-    legs = [sorted(ids, key=lambda n: -points[n][leg])[:depth] for leg in (0, 1)]
-    legs[1] = [n for n in legs[1] if points[n][1] > 0]
-    rrf = {n: sum(1 / (60 + leg.index(n)) for leg in legs if n in leg) for n in ids}
-    best = sorted((n for n in ids if rrf[n]), key=lambda n: (-rrf[n], n))[:depth]
-    dense = {n: points[n][0] for n in best}
-    sparse = {n: points[n][1] for n in best if points[n][1] > 0}
-    part = replace(found("a", dense, sparse), candidates=[Candidate(n, rrf[n]) for n in best])
-
-    most = unseen(part, TERMS, 0.4, None).relevance
-
-    left = [relevance(*points[n], limit=4.4, alpha=0.4) for n in set(ids) - set(best)]
-    assert all(value <= most + 1e-9 for value in left)

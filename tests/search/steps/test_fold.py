@@ -27,8 +27,12 @@ def hit(text, collection="a", point=1, score=0.5, **payload) -> Hit:
     return Hit(collection, point, score, score, 0.01, score, None, {"document": text, **payload})
 
 
+def folded(hits):
+    return fold(hits, document, len(hits))
+
+
 def same(one: str, other: str, **payload) -> bool:
-    found = fold([hit(one), hit(other, "b", 2, **payload)], document)
+    found = folded([hit(one), hit(other, "b", 2, **payload)])
     assert len(found) in (1, 2)
     assert [h.id for h in found] == [1, 2][: len(found)]
     return len(found) == 1
@@ -42,7 +46,7 @@ def test_the_best_of_equal_passages_stays_and_names_the_other_places():
         hit(LONG, "notes", "x-4", 0.6),
     ]
 
-    first, second = fold(hits, document)
+    first, second = folded(hits)
 
     assert (first.id, first.also) == (1, (("wiki", 3), ("notes", "x-4")))
     assert (first.relevance, first.score) == (0.9, 0.9)
@@ -52,7 +56,7 @@ def test_the_best_of_equal_passages_stays_and_names_the_other_places():
 def test_what_is_unlike_stays_as_it_is():
     hits = [hit("roses need sun", point=1), hit("moss needs shade", point=2), hit("", point=3)]
 
-    assert fold(hits, document) == hits
+    assert folded(hits) == hits
 
 
 @pytest.mark.parametrize(
@@ -159,13 +163,13 @@ def test_short_texts_are_the_same_only_word_by_word(one, other):
 def test_titles_must_agree_in_their_numbers_where_both_have_one(one, other, expected):
     hits = [hit(LONG, title=one), hit(LONG, "b", 2, title=other)]
 
-    assert (len(fold(hits, document)) == 1) is expected
+    assert (len(folded(hits)) == 1) is expected
 
 
 def test_points_without_a_text_are_not_taken_for_copies():
     bare = [Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n}) for n in range(3)]
 
-    assert fold(bare, document) == bare
+    assert folded(bare) == bare
     assert {document(one).text for one in bare} == {document(bare[0]).text}
 
 
@@ -180,8 +184,8 @@ def test_equal_texts_are_found_however_far_apart():
     between = [hit(f"n{n} {n * 7} text", point=n) for n in range(10, 2 * NEAR)]
     hits = [hit(LONG, point=1), *between, hit(LONG, "b", 2)]
 
-    assert fold(hits, document)[0].also == (("b", 2),)
-    assert len(fold(hits, document)) == len(hits) - 1
+    assert folded(hits)[0].also == (("b", 2),)
+    assert len(folded(hits)) == len(hits) - 1
 
 
 def test_overlap_is_nine_tenths_of_both_together():
@@ -201,12 +205,12 @@ texts = st.text(alphabet="ab1 -.\n*", max_size=40)
 @given(st.lists(texts, max_size=8))
 def test_folding_keeps_the_order_names_every_place_once_and_is_done_once(found):
     hits = [hit(text, "abc"[n % 3], n, 1 - n / 10) for n, text in enumerate(found)]
-    kept = fold(hits, document)
+    kept = folded(hits)
 
     assert [one.id for one in kept] == sorted(one.id for one in kept)
     places = [(one.collection, one.id) for one in kept] + [p for one in kept for p in one.also]
     assert sorted(places) == sorted((one.collection, one.id) for one in hits)
-    assert fold(kept, document) == kept
+    assert folded(kept) == kept
     assert len({one.payload["document"] for one in kept if words(one.payload["document"])}) == len(
         [one for one in kept if words(one.payload["document"])]
     )
@@ -229,3 +233,15 @@ def test_another_digit_is_another_passage(text, one, other):
     words_around = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
 
     assert same(f"{words_around} {one}{text}", f"{words_around} {other}{text}") == (one == other)
+
+
+def test_hits_that_could_not_be_lifted_to_the_page_are_not_read():
+    hits = [hit(f"text {n} " * 30, point=n, score=1 - n / 10) for n in range(5)]
+    read = []
+
+    def counted(one):
+        read.append(one.id)
+        return document(one)
+
+    assert fold(hits, counted, 2, gain=1.2) == hits
+    assert read == [0, 1, 2]  # the score of 2 is 0.8, and 0.96 with the gain: more than 0.9

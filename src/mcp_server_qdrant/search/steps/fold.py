@@ -63,15 +63,18 @@ class _Passage:
         return words(self.text)
 
 
-def fold(hits: Sequence[Hit], document: Reader) -> list[Hit]:
+def fold(hits: Sequence[Hit], document: Reader, shown: int, gain: float = 1.0) -> list[Hit]:
     """The hits, of each passage the best, which names the places of the others (`also`).
 
-    The order stays. Hits without a text are all kept.
+    The order stays. Hits without a text are all kept. Those that no factor up to `gain` could lift
+    among the best `shown` are not read.
     """
     kept: list[Hit] = []
     passages: list[_Passage] = []
     places: dict[str, int] = {}
-    for hit in hits:
+    for number, hit in enumerate(hits):
+        if len(kept) >= shown > 0 and hit.score * gain < kept[shown - 1].score:
+            return [*kept, *hits[number:]]
         passage = _Passage(document(hit))
         place = _place(passage, passages, places) if passage.text.strip() else None
         if place is None:
