@@ -57,7 +57,8 @@ class Waves:
         ]
         behind = np.cumsum(chances[::-1])[::-1]  # the expected number from each of them on
         needed = int(np.count_nonzero(behind >= EXPECTED))
-        size = max(needed // 2, WAVE) if needed else 0
+        half = needed // 2 if needed <= len(self.others) // 2 else needed  # most: all at once
+        size = max(half, WAVE) if needed else 0
         return Waves(self.others[:size], self.others[size:], self.predicted)
 
 
