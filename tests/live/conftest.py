@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.remote import GRPC_PORT, RemoteClient
+from mcp_server_qdrant.qdrant.remote import GRPC_PORT
 from tests.support import Engine
 
 URL = os.environ.get("QDRANT_TEST_URL")
@@ -30,29 +31,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(params=["REST", "gRPC"])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[RemoteClient]:
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[AsyncQdrantBase]:
     """The server, empty."""
     if URL is None:
         pytest.skip("QDRANT_TEST_URL names no Qdrant server")
-    client = await open_client(
-        url=URL, grpc=request.param == "gRPC", grpc_port=PORT, local_path=HERE, timeout=20
-    )
-    assert isinstance(client, RemoteClient)
+    client, keeper = [
+        await open_client(
+            url=URL, grpc=request.param == "gRPC", grpc_port=PORT, local_path=HERE, timeout=20
+        )
+        for _ in range(2)  # a test may close its own
+    ]
     try:
-        there = await names(client)
+        there = await names(keeper)
         assert there == [], f"the server that QDRANT_TEST_URL names has collections: {there}"
         yield client
-        for name in await names(client):
-            await client.delete_collection(name)
+        for name in await names(keeper):
+            await keeper.delete_collection(name)
     finally:
         await client.close()
+        await keeper.close()
 
 
 @pytest.fixture
-def engine(server: RemoteClient) -> Engine:
+def engine(server: AsyncQdrantBase) -> Engine:
     """The same, as tests of both engines want it."""
     return Engine(server)
 
 
-async def names(client: RemoteClient) -> list[str]:
+async def names(client: AsyncQdrantBase) -> list[str]:
     return [found.name for found in (await client.get_collections()).collections]

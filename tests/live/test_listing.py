@@ -4,8 +4,9 @@
 import pytest
 
 from tests.search.test_listing import *
+from tests.support import Engine
 
 
 @pytest.fixture
 def engine(server):
-    return server
+    return Engine(server)
