@@ -1,14 +1,21 @@
 """The lean line sends what qdrant-client sends, and its answers and errors are the same."""
 
 import asyncio
+import ipaddress
 import json
+import ssl
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from qdrant_client import grpc as proto
 from qdrant_client import models
 from qdrant_client.conversions.conversion import RestToGrpc
@@ -180,7 +187,9 @@ async def test_over_grpc_errors_are_those_of_qdrant_clients_answer(code):
 
 
 @asynccontextmanager
-async def raw_server(answer: bytes, connections: list[int] | None = None, *, close: bool = True):
+async def raw_server(
+    answer: bytes, connections: list[int] | None = None, *, close: bool = True, tls=None
+):
     """One that gives each request these bytes; `connections` takes the requests of each."""
     connections = [] if connections is None else connections
     writers = []
@@ -205,9 +214,9 @@ async def raw_server(answer: bytes, connections: list[int] | None = None, *, clo
             await serve(reader, writer)
         writer.close()
 
-    server = await asyncio.start_server(served, "127.0.0.1", 0)
+    server = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
         for writer in writers:
@@ -281,6 +290,47 @@ async def test_connections_are_used_again_where_the_server_keeps_them(shape):
 
     assert [point.id for point in found.points] == [UUID, 0, 7]
     assert used == expected
+
+
+def certificate(folder: Path) -> Path:
+    """A certificate of 127.0.0.1 with its key, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    kept = (
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file = folder / "server.pem"
+    file.write_bytes(signed.public_bytes(kept[0]) + key.private_bytes(*kept))
+    return file
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_over_tls_the_certificates_of_the_environment_are_trusted(
+    tmp_path, monkeypatch, trusted
+):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file := certificate(tmp_path))
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    async with raw_server(said(200, BODY), tls=tls) as url, opened(url) as clients:
+        if trusted:
+            (found,) = await clients[True].query_batch_points(NAME, REQUESTS[:1])
+            assert len(found.points) == 3
+        else:
+            lean, plain = [await failing(client) for client in clients.values()]
+            assert (type(lean), str(lean)) == (type(plain), str(plain))
 
 
 async def test_slow_requests_keep_no_other_waiting(server, monkeypatch):
