@@ -11,9 +11,9 @@ from mcp_server_qdrant.app.upkeep import (
     check_writable,
     import_local_mode,
     unknown,
+    visible,
 )
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import listed_in
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.backup import Archive, EdgeArchive, ServerArchive, Tell
 from mcp_server_qdrant.qdrant.client import LOCAL
@@ -33,9 +33,8 @@ async def back_up(
     replace: bool,
 ) -> dict[str, int]:
     """Copy the chosen collections, or all, into a folder: their numbers of points."""
-    allowed = settings.qdrant_collections
     async with _archive(settings) as (archive, names):
-        seen = [name for name in names if not allowed or listed_in(allowed, name)]
+        seen = [name for name in names if visible(name, settings)]
         for name in chosen:
             if name not in seen:
                 raise unknown(name, seen)

@@ -137,10 +137,15 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
     )
 
 
+def visible(name: str, settings: Settings) -> bool:
+    """True unless the allow-list keeps a collection of the server's engine out of sight."""
+    allowed = settings.qdrant_collections
+    return not allowed or listed_in(allowed, name)
+
+
 def check_visible(name: str, settings: Settings) -> None:
     """Refuse a collection of the server's engine that its allow-list keeps out of sight."""
-    allowed = settings.qdrant_collections
-    if allowed and not listed_in(allowed, name):
+    if not visible(name, settings):
         raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
 
 

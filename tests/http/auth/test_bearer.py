@@ -97,7 +97,8 @@ async def test_without_one_valid_token_the_answer_is_401_and_names_no_token(head
         ("POST", "/viz/api/search", 401),
         ("GET", "/vizier", 401),
         ("GET", "/mcp/viz", 401),
-        ("GET", "/", 401),
+        ("GET", "/", 200),
+        ("POST", "/", 401),
     ],
 )
 async def test_pages_are_got_without_a_token_and_nothing_else(method, path, status):
