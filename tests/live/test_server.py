@@ -4,11 +4,9 @@ import contextlib
 import os
 import uuid
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 import pytest
 
-from mcp_server_qdrant.app.backup import back_up, restore
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import UnknownCollection
@@ -24,7 +22,6 @@ from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, dense, foreign
 
-NOW = datetime(2026, 11, 22, tzinfo=UTC)
 URL = os.environ.get("QDRANT_TEST_URL")
 
 pytestmark = pytest.mark.skipif(URL is None, reason="QDRANT_TEST_URL names no Qdrant server")
@@ -76,29 +73,6 @@ async def test_a_text_is_updated_read_and_filtered_by_its_metadata(grpc):
 
     assert (found.text, failures) == ("roses", [])
     assert [result.document.document for result in page.results] == ["x"]
-
-
-@pytest.mark.parametrize("replace", [False, True], ids=["deleted", "changed"])
-async def test_a_backup_of_a_collection_comes_back(tmp_path, replace):
-    settings = Settings(qdrant_url=URL, qdrant_api_key=None)
-
-    def tell(*_):
-        """Tell nobody."""
-
-    async with on_server(grpc=False) as (services, prefix):
-        name = f"{prefix}d"
-        await services.store.store(NewDocument("roses need sun", id="x"), name, create=True)
-        done = await back_up(settings, tmp_path / "b", [name], NOW, tell, replace=False)
-        if replace:
-            await services.store.store(NewDocument("bread needs time", id="y"), name)
-        else:
-            await services.client.delete_collection(name)
-        back = await restore(settings, tmp_path / "b", [], tell, replace=replace)
-        found = await services.client.count(name)
-        left = await services.client.list_snapshots(name)
-
-    assert done == back == {name: 1}
-    assert (found.count, left) == (1, [])
 
 
 @pytest.mark.parametrize("grpc", [False, True], ids=["REST", "gRPC"])

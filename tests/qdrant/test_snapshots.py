@@ -72,6 +72,7 @@ class Server:
                 head, data = request.read().split(b"\r\n\r\n", 1)
                 assert b'name="snapshot"' in head
                 self.collections[name] = data.rsplit(b"\r\n--", 1)[0]
+                self.snapshots[head.split(b'filename="')[1].split(b'"')[0].decode()] = data
                 value = True
             case _:
                 return None
@@ -114,7 +115,7 @@ async def test_a_collection_comes_back_with_its_aliases(server, snapshots, tmp_p
     assert done == back == {"notes~1": len(DATA)}
     assert server.collections == {"notes~1": DATA}
     assert server.aliases == {"notes": "notes~1"}
-    assert left == {}
+    assert left == server.snapshots == {}
     assert server.keys == {"key"}
 
 

@@ -4,7 +4,7 @@ in memory.
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -90,6 +90,8 @@ class Snapshots:
                 params={"wait": "true", "priority": "snapshot"},
                 files={"snapshot": read},
             )
+        with suppress(UnknownCollection):  # the server keeps what was sent
+            await self._ask("DELETE", f"{_path(name)}/snapshots/{quote(file.name, safe='')}")
 
     async def _download(self, place: str, file: Path) -> str:
         """Write what is there to the file; its SHA-256."""
