@@ -103,6 +103,7 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
         (404, b'{"status":{"error":"Not found"}}', UnknownCollection, "no collection 'notes'"),
         (400, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (422, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
+        (409, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (401, b"Must provide an API key", KeyRefused, FORBIDDEN),
         (403, b"forbidden", AccessRefused, FORBIDDEN),
         (408, b"", EngineTimeout, "Qdrant did not answer in time."),

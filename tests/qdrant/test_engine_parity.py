@@ -220,8 +220,10 @@ FILTERS = {
 @pytest.mark.parametrize("indexed", [False, True], ids=["plain", "indexed"])
 @pytest.mark.parametrize("kind", FILTERS)
 async def test_a_filter_finds_what_it_says(books, kind, indexed):
-    if not books.is_edge and (indexed or kind == "match and range at once"):
-        pytest.skip("the local mode has no indexes, and of two tests in a condition it takes one")
+    if not books.is_edge and indexed:
+        pytest.skip("the local mode has no indexes")
+    if kind == "match and range at once" and not isinstance(books, EdgeClient):
+        pytest.skip("local mode and server take one of two tests in a condition")
     if indexed:
         for key, schema in [
             ("colour", "keyword"),
@@ -264,7 +266,7 @@ async def test_a_scroll_can_be_ordered_by_an_indexed_field(books):
         key="when", direction="desc", start_from=datetime(2024, 1, 20, tzinfo=UTC)
     )
     if books.is_edge:
-        with pytest.raises(RequestError, match="no payload index"):
+        with pytest.raises(RequestError, match=r"no payload index|Please create one"):
             await books.scroll(NAME, limit=3, order_by=order)
     await books.create_payload_index(NAME, "when", "datetime")
     points, following = await books.scroll(NAME, limit=3, order_by=order, with_payload=["n"])
@@ -314,7 +316,7 @@ async def test_payload_can_be_selected(books):
 
 async def test_facets_count_the_values_of_an_indexed_field(books):
     if books.is_edge:
-        with pytest.raises(RequestError, match="no payload index"):
+        with pytest.raises(RequestError, match=r"no payload index|Please create one"):
             await books.facet(NAME, "tags", limit=4)
     await books.create_payload_index(NAME, "tags", "keyword")
     await books.create_payload_index(NAME, "even", "bool")
@@ -375,9 +377,8 @@ async def test_payload_is_merged_and_removed(books):
 
 
 async def test_a_payload_for_a_missing_id_changes_only_the_others(books):
-    """The local mode raises a KeyError here; the server passes the id over."""
-    if not books.is_edge:
-        pytest.skip("the local mode differs from the server")
+    if not isinstance(books, EdgeClient):
+        pytest.skip("the local mode raises a KeyError, and a server refuses the call")
     await books.set_payload(NAME, {"seen": 1}, [999, 2, 1])
 
     assert [p.payload.get("seen") for p in await books.retrieve(NAME, [1, 2])] == [1, 1]

@@ -53,6 +53,7 @@ _CODES = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
     grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNKNOWN: 500,
@@ -137,7 +138,7 @@ def _answered(
     status = status_of(error)
     if status == 404 and collection is not None:
         return UnknownCollection(collection)
-    if status in (400, 422):
+    if status in (400, 409, 422):
         return RequestError(f"Qdrant refused the request{_reason(error)}")
     code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
     if code == grpc.StatusCode.UNAVAILABLE:
