@@ -420,7 +420,7 @@ export class Plot {
         : 0;
     }
     const picture = this.raster.draw({
-      ...{ width, height, place, codes: this.codes, paper: this.paper },
+      ...{ width, height, place, codes: this.codes, paper: d3.color(this.paper).formatHex() },
       ratio: this.moving ? 1 : this.ratio,
       colours: [...this.colours, d3.color(this.muted).formatHex()],
       radius: this.radius(),
@@ -447,10 +447,11 @@ export class Plot {
     for (const { region, text, x, y } of this.labels) {
       context.strokeStyle = this.paper;
       context.fillStyle = region === this.focus ? this.accent : this.ink;
-      context.strokeText(text, x, y);
+      if (!this.moving) context.strokeText(text, x, y);
       context.fillText(text, x, y);
     }
     context.textBaseline = "alphabetic";
+    if (this.moving) return;
     this.canvas.dataset.regions = this.labels.length;
     this.canvas.dataset.labels = JSON.stringify(this.labels.map(({ text, x, y }) => ({ text, x, y })));
   }

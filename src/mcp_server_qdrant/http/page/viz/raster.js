@@ -54,18 +54,25 @@ export class Raster {
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     const { canvas, context } = this;
     if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
-    context.fillStyle = paper;
-    context.fillRect(0, 0, wide, high);
-    if (haze) this.shade(place, width, height, ratio, haze);
-    const image = context.getImageData(0, 0, wide, high);
+    let image = this.image;
+    if (haze) {
+      context.fillStyle = paper;
+      context.fillRect(0, 0, wide, high);
+      this.shade(place, width, height, ratio, haze);
+      image = context.getImageData(0, 0, wide, high);
+    } else if (image?.width !== wide || image.height !== high) {
+      image = this.image = context.createImageData(wide, high);
+    }
     const pixels = new Uint32Array(image.data.buffer);
+    const [red, green, blue] = channels(paper);
+    if (!haze) pixels.fill((0xff000000 | (blue << 16) | (green << 8) | red) >>> 0);
     const count = place.length / 3;
     const masks = [0, 1, 2, 3].map((kind) => this.mask(kind, radius * ratio));
     const [rb, g] = [[], []];
     for (const colour of colours) {
-      const [red, green, blue] = channels(colour);
-      rb.push(red | (blue << 16));
-      g.push(green << 8);
+      const [r, middle, b] = channels(colour);
+      rb.push(r | (b << 16));
+      g.push(middle << 8);
     }
     for (let n = 0; n < count; n++) {
       const strength = place[n * 3 + 2];
