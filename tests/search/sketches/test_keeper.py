@@ -26,7 +26,9 @@ class Draw:
         if of.collection in self.broken:
             raise EngineFailure("damaged")
         vectors = np.array([[1.0, 0.0]] * 4, np.float32)
-        return Drawn((1, 2, 3, 4), (of.collection,) * 4, ("letters",) * 4, vectors)
+        names = (of.collection,) * 4
+        letters = ("letters",) * 4
+        return Drawn((1, 2, 3, 4), names, letters, letters, ({},) * 4, vectors)
 
 
 async def no_pause(_: float) -> None:
