@@ -104,7 +104,8 @@ async def measured(
             for count in COUNTS:
                 for engine, (made, phases) in opened.items():
                     found = figures[engine, count] if number >= 0 else Figures()
-                    await find(made, phases, SearchRequest(next(texts), names[:count]), found)
+                    asked = SearchRequest(query=next(texts), collections=tuple(names[:count]))
+                    await find(made, phases, asked, found)
     return figures
 
 
