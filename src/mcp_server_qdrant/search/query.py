@@ -26,7 +26,7 @@ from mcp_server_qdrant.search.algorithm import DenseShare
 # The same whatever the limit, so that a small one shows the first results of a large one.
 CANDIDATES = 240  # of all collections together
 DEPTH = 110  # of one collection at most
-SHALLOW = 16  # and at least
+SHALLOW = 12  # and at least
 POOL = 30  # hits that are read at first
 DEEPER = 4
 LAST_SECONDS = 1.0

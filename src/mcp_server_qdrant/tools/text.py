@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -146,6 +147,7 @@ def document_id(document: Document) -> str:
     return own_id(document.collection, document.head or document.id, document.document)
 
 
+@lru_cache(1024)
 def own_id(collection: str, point: PointId, document: str | None) -> str:
     """The id that the caller gave, where it is short and surely finds the text again."""
     if (

@@ -72,15 +72,18 @@ def fold(hits: Sequence[Hit], document: Reader, shown: int, gain: float = 1.0) -
     kept: list[Hit] = []
     passages: list[_Passage] = []
     places: dict[str, int] = {}
+    written = ""  # of all kept, so that one look is enough for most
     for number, hit in enumerate(hits):
         if len(kept) >= shown > 0 and hit.score * gain < kept[shown - 1].score:
             return [*kept, *hits[number:]]
         passage = _Passage(document(hit))
-        place = _place(passage, passages, places) if passage.text.strip() else None
+        known = passage.text in places or passage.probes[0] in written
+        place = _place(passage, passages, places) if known and passage.text.strip() else None
         if place is None:
             places.setdefault(passage.text, len(kept))
             kept.append(hit)
             passages.append(passage)
+            written += passage.bare
         else:
             also = (*kept[place].also, (hit.collection, hit.id), *hit.also)
             kept[place] = kept[place]._replace(also=also)
