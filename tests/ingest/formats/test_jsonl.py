@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats import jsonl as load_jsonl
-from mcp_server_qdrant.ingest.formats.base import plain
-from mcp_server_qdrant.ingest.formats.jsonl import IDS, KINDS, TEXTS, TIMES, read
+from mcp_server_qdrant.ingest.formats.base import KINDS, plain
+from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES, read
 
 
 def rows(*given: object) -> bytes:

@@ -1,8 +1,10 @@
 """The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
 
 import codecs
+import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +18,8 @@ from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, mom
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
+SHOWN = 5
+KINDS = 50
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -66,6 +70,36 @@ class Contents:
     notes: list[str] = field(default_factory=list)
 
 
+class Faults:
+    """Faults and the lines, or messages, that have them; of a large file only a few are kept."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, list[int]] = {}
+
+    def add(self, fault: str, number: int) -> None:
+        """Take in a fault of a line."""
+        if fault not in self._first and len(self._first) >= KINDS:
+            fault = "has another fault"
+        self._counts[fault] += 1
+        numbers = self._first.setdefault(fault, [])
+        if len(numbers) <= SHOWN:
+            numbers.append(number)
+
+    def notes(self) -> list[str]:
+        """One sentence per fault, with the first lines that have it."""
+        return [self._note(fault, count) for fault, count in self._counts.items()]
+
+    def _note(self, fault: str, count: int) -> str:
+        first, *others = self._first[fault]
+        if not others:
+            return f"{self._unit} {first:,} {fault}"
+        more = f" and {count - 1 - SHOWN:,} more" if count - 1 > SHOWN else ""
+        numbers = ", ".join(f"{number:,}" for number in others)
+        return f"{self._unit} {first:,} {fault} (likewise {numbers}{more})"
+
+
 class Patience:
     """So many seconds of this thread's processor time, within which a file must be read."""
 
@@ -97,6 +131,19 @@ def _decoded(data: bytes, encoding: str) -> str:
             raise UnusableFile("ends in the middle of a character: is it complete?") from error
         fault = f"byte {error.start:,} is 0x{data[error.start]:02x}"
         raise UnusableFile(f"is not {encoding.upper()}: {fault}") from error
+
+
+def readable(text: str) -> str:
+    """The text without halves of characters, and without NUL."""
+    return SURROGATE.sub("\ufffd", text).replace("\0", "")
+
+
+def parsed(data: bytes) -> Any:
+    """The value of a file in JSON. Raises UnusableFile."""
+    try:
+        return json.loads(decode(data))
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile("is not JSON: is it complete?") from error
 
 
 def plain(value: Any) -> Any:

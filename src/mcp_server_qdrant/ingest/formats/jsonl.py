@@ -3,24 +3,29 @@
 import hashlib
 import io
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, created, decode, plain, tags_of
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Faults,
+    Loaded,
+    created,
+    decode,
+    plain,
+    tags_of,
+)
 
 IDS = ("id", "_id")
 TEXTS = ("text", "document", "page_content", "content", "chunk", "body")
 TIMES = ("created_at", "date", "timestamp")
 MAX_LINE = 10_000_000
-SHOWN = 5
-KINDS = 50
 
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line that has one. A line of another kind is left out, and named in a note."""
-    contents, faults = Contents(), Faults()
+    contents, faults = Contents(), Faults("line")
     ids: set[str] = set()
     for number, line in _lines(data):
         try:
@@ -38,27 +43,6 @@ def read(path: str, data: bytes) -> Contents:
             contents.texts.append(text)
     contents.notes = faults.notes()
     return contents
-
-
-class Faults:
-    """Faults and the lines that have them; of a large file only a few are kept."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, list[int]] = {}
-
-    def add(self, fault: str, number: int) -> None:
-        """Take in a fault of a line."""
-        if fault not in self._first and len(self._first) >= KINDS:
-            fault = "has another fault"
-        self._counts[fault] += 1
-        numbers = self._first.setdefault(fault, [])
-        if len(numbers) <= SHOWN:
-            numbers.append(number)
-
-    def notes(self) -> list[str]:
-        """One sentence per fault, with the first lines that have it."""
-        return [_note(self._first[fault], count, fault) for fault, count in self._counts.items()]
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -104,13 +88,3 @@ def _loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
         created_at=when,
     )
     return loaded, notes
-
-
-def _note(lines: list[int], count: int, fault: str) -> str:
-    """The fault of the first line, and the numbers of those like it."""
-    first, *others = lines
-    if not others:
-        return f"line {first:,} {fault}"
-    more = f" and {count - 1 - SHOWN:,} more" if count - 1 > SHOWN else ""
-    numbers = ", ".join(f"{number:,}" for number in others)
-    return f"line {first:,} {fault} (likewise {numbers}{more})"

@@ -2,10 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats import code, html, jsonl, markdown, pdf, text
+from mcp_server_qdrant.ingest.formats import (
+    chats,
+    code,
+    html,
+    jsonl,
+    mail,
+    markdown,
+    notebook,
+    pdf,
+    text,
+)
 from mcp_server_qdrant.ingest.formats.base import Contents
 
 
@@ -13,6 +24,7 @@ from mcp_server_qdrant.ingest.formats.base import Contents
 class Format:
     """A format as docs/files.md calls it, with its reader and the suffixes of its files.
 
+    Where files are told by more of their names than that, `names` are patterns of these.
     `read(path, data)` raises UnusableFile. A file may be `large` where it holds many texts, or
     pictures beside its text. What begins with `magic` is of it, whatever its name.
     """
@@ -20,6 +32,7 @@ class Format:
     name: str
     read: Callable[[str, bytes], Contents]
     suffixes: str = ""
+    names: str = ""
     large: bool = False
     magic: bytes | None = None
 
@@ -30,9 +43,13 @@ FORMATS = (
     Format("HTML", html.read, ".html .htm .xhtml"),
     Format("source code", code.read, code.SUFFIXES),
     Format("JSON lines", jsonl.read, ".jsonl .ndjson", large=True),
+    Format("Jupyter notebooks", notebook.read, ".ipynb"),
+    Format("e-mail", mail.read, ".eml .mbox", large=True),
+    Format("chat exports", chats.read, names=chats.NAMES, large=True),
     Format("PDF", pdf.read, ".pdf", large=True, magic=b"%PDF-"),
 )
 _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
+_BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 
 
 def load(path: str, data: bytes) -> Contents:
@@ -52,4 +69,6 @@ def load(path: str, data: bytes) -> Contents:
 
 def format_of(path: str) -> Format:
     """The format of a file of this name."""
-    return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower(), TEXT)
+    place = PurePosixPath(path.lower())
+    named = (one for name, one in _BY_NAME.items() if fnmatchcase(place.name, name))
+    return next(named, _BY_SUFFIX.get(place.suffix, TEXT))

@@ -119,7 +119,7 @@ def _loader(*, quick: bool) -> Any:
 
 
 def _loaded(path: str, text: str, fields: Mapping[str, Any], offset: int) -> Loaded:
-    marks = tuple(_headings(text))
+    marks = tuple(headings(text))
     given = fields.get("title")
     title, marks = titled(path, marks, given.strip() if isinstance(given, str) else "")
     return Loaded(
@@ -133,7 +133,7 @@ def _loaded(path: str, text: str, fields: Mapping[str, Any], offset: int) -> Loa
     )
 
 
-def _headings(text: str) -> Iterator[Mark]:
+def headings(text: str) -> Iterator[Mark]:
     """Headings of both kinds, those in fenced code left out."""
     fence = ""
     for found in LINE.finditer(text):

@@ -1,0 +1,159 @@
+"""Exported chats of Claude, ChatGPT and Slack: a text per conversation, or day of a channel."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from html import unescape
+from pathlib import PurePosixPath
+from typing import Any
+
+from mcp_server_qdrant.core.errors import UnusableFile, contained
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Faults,
+    Loaded,
+    Mark,
+    decode,
+    name_of,
+    parsed,
+    readable,
+)
+
+NAMES = "conversations.json conversations-*.json ????-??-??.json"
+NO_DATE = "has no date: the file's own time stands for it"
+LINK = re.compile(r"<(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of a conversation: who said what, and when."""
+
+    speaker: str
+    text: str
+    when: datetime | None
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The chats of an export; a file of the same name that is none is a text as it stands."""
+    rows = parsed(data)
+    objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if any("chat_messages" in row or "mapping" in row for row in objects):
+        return _conversations(path, rows)
+    if any("ts" in row and row.get("type") == "message" for row in objects):
+        return _day(path, rows)
+    return Contents([Loaded(decode(data), name_of(path))])
+
+
+def _conversations(path: str, rows: Sequence[Any]) -> Contents:
+    contents, faults = Contents(), Faults("conversation")
+    ids: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        try:
+            with contained(lambda _: UnusableFile("is not as Claude or ChatGPT export it")):
+                text = _conversation(path, row)
+        except UnusableFile as error:
+            faults.add(str(error), number)
+            continue
+        if text.created_at is None:
+            faults.add(NO_DATE, number)
+        if text.id in ids:
+            faults.add("has the id of an earlier conversation", number)
+        else:
+            ids.add(str(text.id))
+            contents.texts.append(text)
+    contents.notes = faults.notes()
+    return contents
+
+
+def _conversation(path: str, row: Mapping[str, Any]) -> Loaded:
+    claude = "chat_messages" in row
+    turns = list(_claude(row["chat_messages"]) if claude else _chatgpt(row))
+    if not turns:
+        raise UnusableFile("has no text")
+    given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
+    loaded = _loaded(turns, readable(str(row.get("name" if claude else "title") or "")))
+    when = moment(row.get("created_at" if claude else "create_time")) or loaded.created_at
+    metadata = {"chat": "Claude" if claude else "ChatGPT"}
+    return replace(loaded, id=f"{path}#{given}", created_at=when, metadata=metadata)
+
+
+def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
+    for message in messages:
+        parts = [one.get("text") for one in message.get("content") or () if one.get("text")]
+        files = [one.get("extracted_content") for one in message.get("attachments") or ()]
+        text = "\n\n".join([*(parts or [message.get("text") or ""]), *filter(None, files)])
+        speaker = "User" if message.get("sender") == "human" else "Claude"
+        if text.strip():
+            yield Turn(speaker, text, moment(message.get("created_at")))
+
+
+def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
+    """The turns from the last one shown back to the first: others are answers made again."""
+    nodes: Mapping[Any, Any] = row["mapping"]
+    place, way = row.get("current_node"), dict[Any, Any]()
+    while place in nodes and place not in way:
+        way[place] = nodes[place]
+        place = nodes[place].get("parent")
+    for node in reversed(way.values()) if way else nodes.values():
+        message = node.get("message") or {}
+        role = (message.get("author") or {}).get("role")
+        parts = (message.get("content") or {}).get("parts") or ()
+        text = "\n\n".join(part for part in parts if isinstance(part, str) and part.strip())
+        if role in ("user", "assistant") and text:
+            speaker = "User" if role == "user" else "ChatGPT"
+            yield Turn(speaker, text, moment(message.get("create_time")))
+
+
+def _day(path: str, rows: Sequence[Any]) -> Contents:
+    """A day of a channel of Slack."""
+    faults, turns = Faults("message"), list[Turn]()
+    people = {row["user"]: _name(row) for row in rows if isinstance(row, dict) and row.get("user")}
+    for number, row in enumerate(rows, 1):
+        with_text = isinstance(row, dict) and isinstance(row.get("text"), str)
+        if not with_text or not row["text"].strip():
+            faults.add("has no text", number)
+            continue
+        text = unescape(LINK.sub(lambda found: _shown(found, people), row["text"]))
+        try:
+            when = moment(float(row["ts"]))
+        except (KeyError, TypeError, ValueError):
+            when = None
+        if when is None:
+            faults.add("has no date", number)
+        turns.append(Turn(_name(row), text, when))
+    place = PurePosixPath(path)
+    channel = place.parent.name
+    metadata = {"chat": "Slack", "channel": channel}
+    loaded = replace(_loaded(turns, f"#{channel} {place.stem}"), metadata=metadata)
+    return Contents([loaded], faults.notes())
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Who wrote a message: as shown, or the name, or else the id."""
+    profile = row.get("user_profile")
+    profile = profile if isinstance(profile, dict) else {}
+    known = (profile.get(key) for key in ("display_name", "real_name", "name"))
+    return str(next(filter(None, [*known, row.get("username"), row.get("user")]), "Somebody"))
+
+
+def _shown(found: re.Match[str], people: Mapping[Any, str]) -> str:
+    """A link, a person or a channel as readers see them."""
+    target = found["target"]
+    if target.startswith("@"):
+        return "@" + people.get(target[1:], found["label"] or target[1:])
+    sign = "#" if target.startswith("#") else ""
+    return sign + (found["label"] or target.lstrip("#!"))
+
+
+def _loaded(turns: Sequence[Turn], title: str) -> Loaded:
+    """The turns one after the other, each with its speaker; days are marked as pages are."""
+    text, marks, day = "", list[Mark](), ""
+    for turn in turns:
+        if turn.when is not None and (today := turn.when.date().isoformat()) != day:
+            marks.append(Mark(len(text), 0, today))
+            day = today
+        text += readable(f"{turn.speaker}: {turn.text.strip()}\n\n")
+    when = next((turn.when for turn in turns if turn.when), None)
+    return Loaded(text, title, created_at=when, marks=tuple(marks))

@@ -1,0 +1,111 @@
+"""E-mail: a message, or a mailbox with a text per message."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mcp_server_qdrant.core.errors import UnusableFile, contained
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.formats import html
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Faults,
+    Loaded,
+    Patience,
+    readable,
+    tags_of,
+)
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+BOX = b"From "
+START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+SECONDS = 300
+NO_DATE = "has no date that can be read: the file's own time stands for it"
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The message, or one text per message of a mailbox. A broken one is left out, with a note."""
+    if not data.startswith(BOX):
+        text, fault = _loaded(path, data)
+        return Contents([text], [fault] if fault else [])
+    contents, faults, in_time = Contents(), Faults("message"), Patience(SECONDS)
+    ids: set[str] = set()
+    for number, message in enumerate(_messages(data), 1):
+        in_time.check()
+        try:
+            text, fault = _loaded(path, message, boxed=True)
+        except UnusableFile as error:
+            faults.add(str(error), number)
+            continue
+        if fault:
+            faults.add(fault, number)
+        if text.id in ids:
+            faults.add("has the id of an earlier message", number)
+        else:
+            ids.add(str(text.id))
+            contents.texts.append(text)
+    contents.notes = faults.notes()
+    return contents
+
+
+def _messages(data: bytes) -> Iterator[bytes]:
+    """The messages of a mailbox: each begins below a line `From …` that follows a blank one."""
+    starts = [(found.start(), found.end()) for found in START.finditer(data)]
+    ends = [start for start, _ in starts[1:]] + [len(data)]
+    for (_, start), end in zip(starts, ends, strict=True):
+        yield QUOTED.sub(b"", data[start:end])
+
+
+def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, str | None]:
+    """The text of a message, and a sentence where it has no date. Raises UnusableFile."""
+    with contained(lambda _: UnusableFile("is not an e-mail that can be read")):
+        from email import message_from_bytes, policy
+
+        message = message_from_bytes(data, policy=policy.default)
+        if not message.keys():
+            raise UnusableFile("has no headers, so it is not an e-mail")
+        body = _body(path, message)
+        if not body.strip():
+            raise UnusableFile("has no text")
+        when = moment(getattr(message["Date"], "datetime", None))
+        people = {name: _header(message, name) for name in ("From", "To", "Cc")}
+        names = [part.get_filename() for part in message.iter_attachments()]
+        head = "".join(f"{name}: {who}\n" for name, who in people.items() if who)
+        metadata = {name.lower(): who for name, who in people.items() if who}
+        attached = [readable(name) for name in names if name]
+        given = _header(message, "Message-ID").strip("<>")
+        loaded = Loaded(
+            text=f"{head}\n{body}",
+            title=_header(message, "Subject"),
+            id=f"{path}#{given or hashlib.sha256(data).hexdigest()[:16]}" if boxed else None,
+            metadata=metadata | ({"attachments": attached} if attached else {}),
+            tags=tags_of(_header(message, "X-Gmail-Labels")),
+            created_at=when,
+        )
+        return loaded, None if when else NO_DATE
+
+
+def _header(message: "EmailMessage", name: str) -> str:
+    return " ".join(readable(str(message[name] or "")).split())
+
+
+def _body(path: str, message: "EmailMessage") -> str:
+    """The text of a message as it was written, or else of its HTML."""
+    for kind in ("plain", "html"):
+        part = message.get_body((kind,))
+        if part is None:
+            continue
+        try:
+            text = readable(part.get_content())
+        except LookupError:  # a character set that nobody knows
+            raw = part.get_payload(decode=True)
+            text = readable(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "")
+        if kind == "html":
+            text = html.read(path, text.encode("utf-8-sig")).texts[0].text
+        if text.strip():
+            return text
+    return ""
