@@ -103,6 +103,8 @@ OWNERS = {  # third party -> the files that may import it
     "prometheus_client": ("http/metrics.py",),
     "ranx": ("evaluation/metrics.py",),
     "pathspec": ("ingest/files/patterns.py",),
+    "docx": ("ingest/formats/docx.py",),
+    "pptx": ("ingest/formats/pptx.py",),
     "pypdf": ("ingest/formats/pdf.py",),
     "semantic_text_splitter": ("ingest/chunk.py",),
     "starlette": ("http/*",),

@@ -37,7 +37,9 @@ def test_no_other_file_knows_a_format_but_those_that_hold_texts_of_it():
         if imported.search(file.read_text(encoding="utf-8"))
     ]
 
-    assert sorted(users) == [f"ingest/formats/{name}.py" for name in ("load", "mail", "notebook")]
+    assert sorted(users) == [
+        f"ingest/formats/{name}.py" for name in ("epub", "load", "mail", "notebook")
+    ]
 
 
 def test_no_suffix_is_of_two_formats():

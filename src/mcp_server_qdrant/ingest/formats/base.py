@@ -1,6 +1,7 @@
 """The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
 
 import codecs
+import io
 import json
 import math
 import re
@@ -10,16 +11,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from time import thread_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 SHOWN = 5
 KINDS = 50
+UNPACKED = 50_000_000  # bytes that an archive may unpack to, or so many times its size
+GROWTH = 3
+EXTRA = "needs the extra `files`: pip install 'qdrant-collections-mcp[files]'"
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -131,6 +138,24 @@ def _decoded(data: bytes, encoding: str) -> str:
             raise UnusableFile("ends in the middle of a character: is it complete?") from error
         fault = f"byte {error.start:,} is 0x{data[error.start]:02x}"
         raise UnusableFile(f"is not {encoding.upper()}: {fault}") from error
+
+
+def unzipped(data: bytes) -> "ZipFile":
+    """An archive that is not locked and unpacks to no more than its size lets expect.
+
+    Raises UnusableFile. What unpacks to more than it says stops being read there.
+    """
+    from zipfile import ZipFile
+
+    # Broken archives raise errors of many kinds.
+    with contained(lambda _: UnusableFile("is not a ZIP archive that can be read: is it whole?")):
+        archive = ZipFile(io.BytesIO(data))
+        members = archive.infolist()
+    if any(member.flag_bits & 1 for member in members):
+        raise UnusableFile("is locked with a password")
+    if sum(member.file_size for member in members) > max(UNPACKED, GROWTH * len(data)):
+        raise UnusableFile(f"unpacks to more than {UNPACKED // 1_000_000} MB")
+    return archive
 
 
 def readable(text: str) -> str:

@@ -9,12 +9,16 @@ from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import (
     chats,
     code,
+    docx,
+    epub,
     html,
     jsonl,
     mail,
     markdown,
     notebook,
     pdf,
+    pptx,
+    subtitles,
     text,
 )
 from mcp_server_qdrant.ingest.formats.base import Contents
@@ -46,6 +50,10 @@ FORMATS = (
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
+    Format("DOCX", docx.read, ".docx", large=True),
+    Format("PPTX", pptx.read, ".pptx", large=True),
+    Format("EPUB", epub.read, ".epub", large=True),
+    Format("subtitles", subtitles.read, ".srt .vtt"),
     Format("PDF", pdf.read, ".pdf", large=True, magic=b"%PDF-"),
 )
 _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}

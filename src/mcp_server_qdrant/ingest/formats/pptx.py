@@ -1,0 +1,60 @@
+"""PPTX: the text of slides and their notes, by python-pptx (extra `files`)."""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mcp_server_qdrant.core.errors import UnusableFile, contained
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.formats.base import (
+    EXTRA,
+    Contents,
+    Loaded,
+    Mark,
+    Patience,
+    readable,
+    titled,
+    unzipped,
+)
+
+SECONDS = 300
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The slides one after the other, each a section. Raises UnusableFile."""
+    try:
+        import pptx
+    except ImportError as error:
+        raise UnusableFile(EXTRA) from error
+    unzipped(data)
+    text, marks, in_time = "", list[Mark](), Patience(SECONDS)
+    with contained(lambda _: UnusableFile("is not a PPTX that can be read")):
+        deck = pptx.Presentation(io.BytesIO(data))
+        about = deck.core_properties
+        given, author, when = about.title, about.author, about.modified or about.created
+        for number, slide in enumerate(deck.slides, 1):
+            in_time.check()
+            parts = [*_texts(slide.shapes)]
+            if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
+                parts.append(notes.text)
+            heading = slide.shapes.title
+            name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
+            marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
+            text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
+    given = readable(given or "").strip()
+    title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
+    metadata = {"author": readable(author)} if author else None
+    loaded = Loaded(text, title, metadata=metadata, created_at=moment(when), marks=tuple(marks))
+    return Contents([loaded])
+
+
+def _texts(shapes: Iterable[Any]) -> Iterator[str]:
+    """The texts of shapes, of those in groups too, and the rows of tables."""
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            yield from _texts(shape.shapes)
+        elif shape.has_text_frame:
+            yield shape.text_frame.text
+        elif getattr(shape, "has_table", False):
+            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
+            yield "\n".join(" | ".join(cells) for cells in rows)

@@ -1,0 +1,37 @@
+"""Subtitles: what is said, with its speakers; the minutes are sections (SRT and WebVTT)."""
+
+import re
+from html import unescape
+from pathlib import PurePosixPath
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, decode
+
+CUE = re.compile(
+    r"^[ \t]*(?:(?P<hours>\d+):)?(?P<minutes>\d\d?):\d\d[.,]\d{1,3}[ \t]*-->[^\n]*\n"
+    r"(?P<text>(?:[ \t]*\S[^\n]*(?:\n|\Z))*)",
+    re.MULTILINE,
+)
+VOICE = re.compile(r"<v(?:\.[^\s>]*)?[ \t]+([^>]+)>")
+TAG = re.compile(r"</?[a-z\d][^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The lines as they are spoken, without what repeats the line before. Raises UnusableFile."""
+    cues = list(CUE.finditer(decode(data).replace("\r\n", "\n")))
+    if not cues:
+        raise UnusableFile("has no subtitles: no line is a time such as 00:01:02,000 --> 00:01:04")
+    lines, marks, length = list[str](), list[Mark](), 0
+    minute, last = "", ""
+    for cue in cues:
+        for line in cue["text"].splitlines():
+            shown = unescape(TAG.sub("", VOICE.sub(r"\1: ", line))).strip()
+            if not shown or shown == last:
+                continue
+            last = shown
+            if (now := f"{int(cue['hours'] or 0):02}:{int(cue['minutes']):02}") != minute:
+                marks.append(Mark(length, 0, now))
+                minute = now
+            lines.append(f"{shown}\n")
+            length += len(lines[-1])
+    return Contents([Loaded("".join(lines), PurePosixPath(path).stem, marks=tuple(marks))])

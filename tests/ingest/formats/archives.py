@@ -1,0 +1,39 @@
+"""Archives that no reader may unpack, for the formats that are some."""
+
+import io
+import zipfile
+
+import pytest
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats.load import load
+
+
+def zipped(**members: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def locked() -> bytes:
+    """An archive whose entries say that they are encrypted, which no module here can make."""
+    data = bytearray(zipped(a=b"text"))
+    data[data.index(b"PK\1\2") + 8] |= 1
+    return bytes(data)
+
+
+REFUSED = [
+    (b"just text", "is not a ZIP archive that can be read: is it whole?"),
+    (zipped(a=b"text")[:-10], "is not a ZIP archive that can be read: is it whole?"),
+    (locked(), "is locked with a password"),
+    (zipped(a=bytes(30_000_000), b=bytes(30_000_000)), "unpacks to more than 50 MB"),
+]
+
+
+def refused(path: str, data: bytes) -> str:
+    """Why a file is refused."""
+    with pytest.raises(UnusableFile) as caught:
+        load(path, data)
+    return str(caught.value)
