@@ -100,6 +100,7 @@ FILES: dict[str, Kind] = {
     "surrogate.jsonl": (_of(b'{"id": "\\ud800", "text": "half \\udfff"}'), ""),
     "twice.jsonl": (_of(_rows({"id": "good", "text": "another"})), "has no text of its own"),
     "array.jsonl": (_of(b'[{"text": "x"}]'), "line 1 is not an object"),
+    "open.csv": (_of(b'a\n"' + b"x\n" * 70_000), "row 2 and those below cannot be read"),
     "broken.docx": (_of(_zip()[:-9]), "is not a ZIP archive that can be read"),
     "other.docx": (_of(_zip()), "is not a DOCX that can be read"),
     "other.pptx": (_of(_zip()), "is not a PPTX that can be read"),

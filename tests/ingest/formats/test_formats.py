@@ -38,7 +38,7 @@ def test_no_other_file_knows_a_format_but_those_that_hold_texts_of_it():
     ]
 
     assert sorted(users) == [
-        f"ingest/formats/{name}.py" for name in ("epub", "load", "mail", "notebook")
+        f"ingest/formats/{name}.py" for name in ("csv", "epub", "load", "mail", "notebook")
     ]
 
 

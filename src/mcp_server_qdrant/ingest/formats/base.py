@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -105,6 +105,34 @@ class Faults:
         more = f" and {count - 1 - SHOWN:,} more" if count - 1 > SHOWN else ""
         numbers = ", ".join(f"{number:,}" for number in others)
         return f"{self._unit} {first:,} {fault} (likewise {numbers}{more})"
+
+
+def gathered(
+    unit: str,
+    items: Iterable[tuple[int, Any]],
+    loaded: Callable[[Any], tuple[Loaded, list[str]]],
+) -> Contents:
+    """The texts of many items, which come with their numbers. A bad one is left out, with a note.
+
+    `loaded` makes a text of one and sentences on it, and raises UnusableFile.
+    """
+    contents, faults, ids = Contents(), Faults(unit), set[str]()
+    for number, item in items:
+        try:
+            with contained(lambda fault: UnusableFile(f"cannot be read: an unexpected {fault}")):
+                text, notes = loaded(item)
+        except UnusableFile as error:
+            faults.add(str(error), number)
+            continue
+        for note in notes:
+            faults.add(note, number)
+        if text.id in ids:
+            faults.add(f"has the id of an earlier {unit}", number)
+        else:
+            ids.add(str(text.id))
+            contents.texts.append(text)
+    contents.notes = faults.notes()
+    return contents
 
 
 class Patience:

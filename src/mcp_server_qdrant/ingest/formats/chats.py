@@ -16,6 +16,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
     decode,
+    gathered,
     name_of,
     parsed,
     readable,
@@ -40,43 +41,25 @@ def read(path: str, data: bytes) -> Contents:
     rows = parsed(data)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
-        return _conversations(path, rows)
+        return gathered("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
     if any("ts" in row and row.get("type") == "message" for row in objects):
         return _day(path, rows)
     return Contents([Loaded(decode(data), name_of(path))])
 
 
-def _conversations(path: str, rows: Sequence[Any]) -> Contents:
-    contents, faults = Contents(), Faults("conversation")
-    ids: set[str] = set()
-    for number, row in enumerate(rows, 1):
-        try:
-            with contained(lambda _: UnusableFile("is not as Claude or ChatGPT export it")):
-                text = _conversation(path, row)
-        except UnusableFile as error:
-            faults.add(str(error), number)
-            continue
-        if text.created_at is None:
-            faults.add(NO_DATE, number)
-        if text.id in ids:
-            faults.add("has the id of an earlier conversation", number)
-        else:
-            ids.add(str(text.id))
-            contents.texts.append(text)
-    contents.notes = faults.notes()
-    return contents
-
-
-def _conversation(path: str, row: Mapping[str, Any]) -> Loaded:
-    claude = "chat_messages" in row
-    turns = list(_claude(row["chat_messages"]) if claude else _chatgpt(row))
-    if not turns:
-        raise UnusableFile("has no text")
-    given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
-    loaded = _loaded(turns, readable(str(row.get("name" if claude else "title") or "")))
-    when = moment(row.get("created_at" if claude else "create_time")) or loaded.created_at
-    metadata = {"chat": "Claude" if claude else "ChatGPT"}
-    return replace(loaded, id=f"{path}#{given}", created_at=when, metadata=metadata)
+def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
+    """The text of a conversation, and a sentence where it has no date. Raises UnusableFile."""
+    with contained(lambda _: UnusableFile("is not as Claude or ChatGPT export it")):
+        claude = "chat_messages" in row
+        turns = list(_claude(row["chat_messages"]) if claude else _chatgpt(row))
+        if not turns:
+            raise UnusableFile("has no text")
+        given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
+        text = _loaded(turns, readable(str(row.get("name" if claude else "title") or "")))
+        when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
+        metadata = {"chat": "Claude" if claude else "ChatGPT"}
+        text = replace(text, id=f"{path}#{given}", created_at=when, metadata=metadata)
+        return text, [] if when else [NO_DATE]
 
 
 def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:

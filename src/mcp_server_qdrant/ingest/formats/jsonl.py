@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_server_qdrant.core.errors import UnusableFile, contained
+from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     created,
     decode,
+    gathered,
     plain,
     tags_of,
 )
@@ -25,24 +25,7 @@ MAX_LINE = 10_000_000
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line that has one. A line of another kind is left out, and named in a note."""
-    contents, faults = Contents(), Faults("line")
-    ids: set[str] = set()
-    for number, line in _lines(data):
-        try:
-            with contained(lambda fault: UnusableFile(f"cannot be read: an unexpected {fault}")):
-                text, notes = _loaded(path, _object(line))
-        except UnusableFile as error:
-            faults.add(str(error), number)
-            continue
-        for note in notes:
-            faults.add(note, number)
-        if text.id in ids:
-            faults.add("has the id of an earlier line", number)
-        else:
-            ids.add(str(text.id))
-            contents.texts.append(text)
-    contents.notes = faults.notes()
-    return contents
+    return gathered("line", _lines(data), lambda line: loaded(path, _object(line)))
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -64,8 +47,8 @@ def _object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
-    """The text of a line, and sentences on what could not be taken from it."""
+def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
+    """The text of a line, or a row, and sentences on what could not be taken from it."""
     when, notes = created({key: row.pop(key) for key in TIMES if key in row})
     row = plain(row)
     key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)
@@ -79,7 +62,7 @@ def _loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     if isinstance(metadata, Mapping):
         rest |= metadata
     name = f"{path}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    loaded = Loaded(
+    made = Loaded(
         text=text,
         title=title if isinstance(title, str) and title.strip() else "",
         id=name if given in (None, "") else str(given),
@@ -87,4 +70,4 @@ def _loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
         tags=tags_of(tags),
         created_at=when,
     )
-    return loaded, notes
+    return made, notes

@@ -9,6 +9,7 @@ from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import (
     chats,
     code,
+    csv,
     docx,
     epub,
     html,
@@ -47,6 +48,7 @@ FORMATS = (
     Format("HTML", html.read, ".html .htm .xhtml"),
     Format("source code", code.read, code.SUFFIXES),
     Format("JSON lines", jsonl.read, ".jsonl .ndjson", large=True),
+    Format("CSV", csv.read, ".csv .tsv"),
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),

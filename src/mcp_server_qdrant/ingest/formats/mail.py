@@ -10,9 +10,9 @@ from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     Patience,
+    gathered,
     readable,
     tags_of,
 )
@@ -29,38 +29,25 @@ NO_DATE = "has no date that can be read: the file's own time stands for it"
 
 def read(path: str, data: bytes) -> Contents:
     """The message, or one text per message of a mailbox. A broken one is left out, with a note."""
-    if not data.startswith(BOX):
-        text, fault = _loaded(path, data)
-        return Contents([text], [fault] if fault else [])
-    contents, faults, in_time = Contents(), Faults("message"), Patience(SECONDS)
-    ids: set[str] = set()
-    for number, message in enumerate(_messages(data), 1):
-        in_time.check()
-        try:
-            text, fault = _loaded(path, message, boxed=True)
-        except UnusableFile as error:
-            faults.add(str(error), number)
-            continue
-        if fault:
-            faults.add(fault, number)
-        if text.id in ids:
-            faults.add("has the id of an earlier message", number)
-        else:
-            ids.add(str(text.id))
-            contents.texts.append(text)
-    contents.notes = faults.notes()
-    return contents
+    if data.startswith(BOX):
+        return gathered(
+            "message", _messages(data), lambda message: _loaded(path, message, boxed=True)
+        )
+    text, notes = _loaded(path, data)
+    return Contents([text], notes)
 
 
-def _messages(data: bytes) -> Iterator[bytes]:
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The messages of a mailbox: each begins below a line `From …` that follows a blank one."""
     starts = [(found.start(), found.end()) for found in START.finditer(data)]
     ends = [start for start, _ in starts[1:]] + [len(data)]
-    for (_, start), end in zip(starts, ends, strict=True):
-        yield QUOTED.sub(b"", data[start:end])
+    in_time = Patience(SECONDS)
+    for number, ((_, start), end) in enumerate(zip(starts, ends, strict=True), 1):
+        in_time.check()
+        yield number, QUOTED.sub(b"", data[start:end])
 
 
-def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, str | None]:
+def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, list[str]]:
     """The text of a message, and a sentence where it has no date. Raises UnusableFile."""
     with contained(lambda _: UnusableFile("is not an e-mail that can be read")):
         from email import message_from_bytes, policy
@@ -86,7 +73,7 @@ def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, str
             tags=tags_of(_header(message, "X-Gmail-Labels")),
             created_at=when,
         )
-        return loaded, None if when else NO_DATE
+        return loaded, [] if when else [NO_DATE]
 
 
 def _header(message: "EmailMessage", name: str) -> str:

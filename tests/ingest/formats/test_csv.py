@@ -1,0 +1,63 @@
+"""CSV: a text per row."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats.load import load
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+def test_a_row_without_a_column_of_text_is_a_line_per_column(sign):
+    rows = 'name,price,code,note\r\nshears,12.5,007,\r\n\r\nspade,30,x,"long\nhandle"\r\n'
+    one, other = load("n/x.csv", rows.replace(",", sign).encode("utf-8-sig")).texts
+
+    assert one.text == "name: shears\nprice: 12.5\ncode: 007"
+    assert one.metadata == {"name": "shears", "price": 12.5, "code": "007"}
+    assert other.text == "name: spade\nprice: 30\ncode: x\nnote: long\nhandle"
+    assert one.id.startswith("n/x.csv#")
+
+
+def test_columns_are_named_as_in_json_lines():
+    rows = b'id,title,text,tags,date,price\n7,1984,42,"a,b",2026-01-02,nan\n'
+    (one,) = load("n/x.csv", rows).texts
+
+    assert (one.id, one.title, one.text, one.tags) == ("7", "1984", "42", ("a", "b"))
+    assert one.created_at == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_columns_without_a_name_of_their_own_get_their_number():
+    (one,) = load("n/x.csv", b"a, a,,\n1,2,3,\n").texts
+
+    assert one.metadata == {"a": 1, "a 2": 2, "column 3": 3}
+
+
+def test_bad_rows_are_left_out_and_named():
+    rows = 'id,text\n1,kept\n2\n3,a,b\n1,again\n4,kept too\n5,"' + "open\n" * 40_000
+    contents = load("n/x.csv", rows.encode())
+
+    assert [one.text for one in contents.texts] == ["kept", "kept too"]
+    assert contents.notes == [
+        "row 3 has no text",
+        "row 4 has 3 cells for 2 columns",
+        "row 5 has the id of an earlier row",
+        "row 7 and those below cannot be read: is a quote left open? "
+        "(field larger than field limit (131072))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"name,price\n", "has no text"),
+        (b'"' + b"open\n" * 40_000, "has no first row that can be read: is a quote left open?"),
+        (b"name\nh\xfc\xdf\n", "is not UTF-8: byte 6 is 0xfc"),
+        (b"\0", "is binary"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_the_reason(data, reason):
+    with pytest.raises(UnusableFile) as refused:
+        load("n/x.csv", data)
+
+    assert str(refused.value) == reason
