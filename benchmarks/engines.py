@@ -8,7 +8,7 @@ import asyncio
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.settings.environment import Settings
 
-COUNTS = (1, 4, 16, 64, 256, 1024)
+MOST = 1024  # collections
 EACH = 22  # points of a collection
 WARM = 3  # finds of a kind, untimed
 PREFIX = "scaling-"
@@ -60,10 +60,10 @@ class Phases(Recorder):
 
 
 def measure(
-    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int
+    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
 ) -> dict[str, Any]:
     """Print the table; returns p50 in ms by engine and number of collections."""
-    figures = asyncio.run(measured(url, grpc_port, cache, vectors, queries))
+    figures = asyncio.run(measured(url, grpc_port, cache, vectors, queries, counts))
     columns = ("p50", *PHASES, "processor", "processor of a collection")
     print(f"\n| engine | collections of {EACH} points | {' | '.join(columns)} | to one |")
     print(f"|---|---|{'---|' * len(columns)}---|")
@@ -71,7 +71,7 @@ def measure(
         p50 = statistics.median(found.spent)
         processor = statistics.median(found.processor)
         phases = [statistics.median(found.phases[phase]) for phase in PHASES]
-        one = statistics.median(figures[engine, 1].spent)
+        one = statistics.median(figures[engine, counts[0]].spent)
         cells = [f"{value:.1f}" for value in (p50, *phases, processor)]
         print(
             f"| {engine} | {count} | {' | '.join(cells)} | {processor / count:.2f} "
@@ -84,10 +84,10 @@ def measure(
 
 
 async def measured(
-    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int
+    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
 ) -> Mapping[tuple[str, int], Figures]:
     """The finds of all kinds in turns; every query is asked once."""
-    names = [f"{PREFIX}{number:04}" for number in range(max(COUNTS))]
+    names = [f"{PREFIX}{number:04}" for number in range(max(counts))]
     figures: dict[tuple[str, int], Figures] = defaultdict(Figures)
     ways: dict[str, dict[str, Any]] = {
         "Edge": {"qdrant_local_path": BENCH / "engines"},
@@ -99,9 +99,9 @@ async def measured(
         for engine, way in ways.items():
             opened[engine] = await stack.enter_async_context(services(cache, way))
             await prepare(opened[engine][0].client, names, vectors)
-        texts = iter(corpus.queries((queries + WARM) * len(COUNTS) * len(ways), seed=37))
+        texts = iter(corpus.queries((queries + WARM) * len(counts) * len(ways), seed=37))
         for number in range(-WARM, queries):
-            for count in COUNTS:
+            for count in counts:
                 for engine, (made, phases) in opened.items():
                     found = figures[engine, count] if number >= 0 else Figures()
                     asked = SearchRequest(query=next(texts), collections=tuple(names[:count]))
@@ -128,7 +128,7 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
         embedding_cache_dir=cache, search_timeout=60.0, qdrant_collections=(f"{PREFIX}*",), **way
     )
     if settings.qdrant_url is None:
-        options = EdgeOptions(quiet_seconds=NEVER, max_open=2 * max(COUNTS))
+        options = EdgeOptions(quiet_seconds=NEVER, max_open=2 * MOST)
         client: Any = await EdgeClient.open(settings.local_path, timeout=60, options=options)
     else:
         client = await open_client(

@@ -3,6 +3,7 @@
     python benchmarks/scaling.py [--parts collections,size,lag] [--model-cache PATH]
         [--large 100000] [--queries 100] [--fresh] [--json out.json]
     python benchmarks/scaling.py --url http://127.0.0.1:6333 [--grpc-port 6334] [--queries 30]
+        [--counts 1,4,16,64,256,1024]
 
 collections: find p50 over 1, 4, 16 and 64 collections of 1,000 points, named and as ["*"].
 size:        find p50 in one collection of 10,000 and of 100,000 points, as written and after the
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--url", help="a Qdrant server")
     parser.add_argument("--grpc-port", type=int, default=6334)
+    parser.add_argument("--counts", default="1,4,16,64,256,1024", help="collections, with --url")
     args = parser.parse_args()
     cache = servers.model_cache(args.model_cache)
     count = EACH if args.url else SMALL
@@ -67,7 +69,12 @@ def main() -> None:
 
         args.parts = ""
         report["engines"] = engines.measure(
-            args.url, args.grpc_port, cache, real.vectors, args.queries
+            args.url,
+            args.grpc_port,
+            cache,
+            real.vectors,
+            args.queries,
+            [int(count) for count in args.counts.split(",")],
         )
     if "collections" in args.parts:
         report["collections"] = over_collections(cache, real.vectors, args.queries, args.fresh)

@@ -1,11 +1,10 @@
 """The read and write path on a real Qdrant server: QDRANT_TEST_URL=http://localhost:6333."""
 
-import contextlib
 import os
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
+from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
@@ -16,7 +15,6 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.bulk import Bulk
-from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
@@ -24,88 +22,67 @@ from tests.support import COSINE, dense, foreign
 
 URL = os.environ.get("QDRANT_TEST_URL")
 
-pytestmark = pytest.mark.skipif(URL is None, reason="QDRANT_TEST_URL names no Qdrant server")
 
-
-@contextlib.asynccontextmanager
-async def on_server(*, grpc: bool) -> AsyncIterator[tuple[Services, str]]:
-    """Services on the server, and a prefix for collections that are removed afterwards."""
-    settings = Settings(qdrant_url=URL, cluster={"grpc": grpc}, qdrant_api_key=None)
-    client = await open_client(url=URL, grpc=grpc, local_path=settings.local_path, timeout=10)
+@pytest.fixture
+async def services(server: AsyncQdrantBase) -> AsyncIterator[Services]:
+    """The services over the server."""
     encoder = FakeEncoder()
-    services = wire(settings, client, Registry(encoder, lambda _: encoder))
-    prefix = f"mcp-test-{uuid.uuid4().hex[:8]}-"
-    try:
-        yield services, prefix
-    finally:
-        for found in (await client.get_collections()).collections:
-            if found.name.startswith(prefix):
-                await client.delete_collection(found.name)
-        await services.close()
+    made = wire(Settings(qdrant_url=URL), server, Registry(encoder, lambda _: encoder))
+    yield made
+    await made.close()
 
 
-@pytest.mark.parametrize("grpc", [False, True], ids=["REST", "gRPC"])
-async def test_texts_of_two_collections_are_found_in_one_ranking(grpc):
-    async with on_server(grpc=grpc) as (services, prefix):
-        for place, text in (("a", "roses need sun"), ("b", "bread needs time")):
-            await services.store.store(NewDocument(text), prefix + place, create=True)
-        page = await services.pipeline.search(
-            SearchRequest(query="roses need sun", collections=(f"{prefix}*",))
-        )
+async def test_texts_of_two_collections_are_found_in_one_ranking(services):
+    for place, text in (("a", "roses need sun"), ("b", "bread needs time")):
+        await services.store.store(NewDocument(text), place, create=True)
+    page = await services.pipeline.search(SearchRequest(query="roses need sun", collections=("*",)))
 
     assert page.results[0].document.text == "roses need sun"
     assert {status.state for status in page.statuses} == {"ok"}
     assert page.results[0].relevance > 0.5  # half of it is the cosine, which is 1
 
 
-@pytest.mark.parametrize("grpc", [False, True], ids=["REST", "gRPC"])
-async def test_a_text_is_updated_read_and_filtered_by_its_metadata(grpc):
+async def test_a_text_is_updated_read_and_filtered_by_its_metadata(services):
     condition = {"must": [{"key": "metadata.kind", "match": {"value": "flower"}}]}
-    async with on_server(grpc=grpc) as (services, prefix):
-        name = f"{prefix}c"
-        long = " ".join(f"sentence number {n}." for n in range(300))
-        await services.store.store(NewDocument(long, id="x"), name, create=True)
-        rose = NewDocument("roses", id="x", metadata={"kind": "flower"})
-        await services.store.store(rose, name)
-        (found,), failures = await services.lookup.get(["x"], collection=name)
-        request = SearchRequest(query="roses", collections=(name,), query_filter=condition)
-        page = await services.pipeline.search(request)
+    name = "c"
+    long = " ".join(f"sentence number {n}." for n in range(300))
+    await services.store.store(NewDocument(long, id="x"), name, create=True)
+    rose = NewDocument("roses", id="x", metadata={"kind": "flower"})
+    await services.store.store(rose, name)
+    (found,), failures = await services.lookup.get(["x"], collection=name)
+    request = SearchRequest(query="roses", collections=(name,), query_filter=condition)
+    page = await services.pipeline.search(request)
 
     assert (found.text, failures) == ("roses", [])
     assert [result.document.document for result in page.results] == ["x"]
 
 
-@pytest.mark.parametrize("grpc", [False, True], ids=["REST", "gRPC"])
-async def test_an_unknown_collection_is_an_error_of_ours(grpc):
-    async with on_server(grpc=grpc) as (services, prefix):
-        with pytest.raises(UnknownCollection):
-            await services.pipeline.search(
-                SearchRequest(query="q", collections=(f"{prefix}nowhere",))
-            )
+async def test_an_unknown_collection_is_an_error_of_ours(services):
+    with pytest.raises(UnknownCollection):
+        await services.pipeline.search(SearchRequest(query="q", collections=("nowhere",)))
 
 
-async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(tmp_path):
-    async with on_server(grpc=False) as (services, prefix):
-        name = f"{prefix}old"
-        texts = {1: "copper bridge", 2: "ember falcon"}
-        await foreign(
-            services.client,
-            name,
-            {point: {"document": text, "metadata": None} for point, text in texts.items()},
-            vectors={"fast-bag-of-words": COSINE},
-            values=lambda point: {"fast-bag-of-words": dense(texts[point])},
-        )
-        bulk = Bulk(services.client, ("document",))
+async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(services, tmp_path):
+    name = "old"
+    texts = {1: "copper bridge", 2: "ember falcon"}
+    await foreign(
+        services.client,
+        name,
+        {point: {"document": text, "metadata": None} for point, text in texts.items()},
+        vectors={"fast-bag-of-words": COSINE},
+        values=lambda point: {"fast-bag-of-words": dense(texts[point])},
+    )
+    bulk = Bulk(services.client, ("document",))
 
-        done = await Upgrades(bulk, Bm25Encoder()).keywords(name)
-        found = await services.pipeline.search(SearchRequest(query="falcon", collections=(name,)))
-        local = await EdgeClient.open(tmp_path)
-        await copy(bulk, Bulk(local, ("document",)), name)
-        counted = (await local.count(name)).count
-        await local.close()
-        matching = await services.deletion.matching({}, name)
-        gone = await services.deletion.by_filter({}, name, matching.count)
+    done = await Upgrades(bulk, Bm25Encoder()).keywords(name)
+    found = await services.pipeline.search(SearchRequest(query="falcon", collections=(name,)))
+    local = await EdgeClient.open(tmp_path)
+    await copy(bulk, Bulk(local, ("document",)), name)
+    counted = (await local.count(name)).count
+    await local.close()
+    matching = await services.deletion.matching({}, name)
+    gone = await services.deletion.by_filter({}, name, matching.count)
 
-        assert (done.points, counted, gone) == (2, 2, 2)
-        assert found.results[0].document.text == "ember falcon"
-        assert (await services.client.count(name)).count == 0
+    assert (done.points, counted, gone) == (2, 2, 2)
+    assert found.results[0].document.text == "ember falcon"
+    assert (await services.client.count(name)).count == 0

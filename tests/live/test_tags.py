@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.search.words.test_tags import *
+from tests.support import Engine
 
 
 @pytest.fixture

@@ -101,6 +101,7 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
     ("status", "body", "kind", "text"),
     [
         (404, b'{"status":{"error":"Not found"}}', UnknownCollection, "no collection 'notes'"),
+        (404, b'{"status":{"error":"No point with id 9 found"}}', RequestError, "point with id 9"),
         (400, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (422, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (409, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),

@@ -38,6 +38,20 @@ def test_one_condition_needs_no_list():
     assert parse({"must": {"key": "a", "match": {"value": 1}}}) is not None
 
 
+def test_two_tests_of_one_key_are_asked_apart_wherever_they_stand():
+    two = {"key": "n", "match": {"value": 7}, "range": {"gte": 8}, "is_null": None}
+    apart = {"must": [{"key": "n", "match": {"value": 7}}, {"key": "n", "range": {"gte": 8}}]}
+    for raw, expected in (
+        ({"must": two}, {"must": apart}),
+        ({"must_not": [{"should": [two]}]}, {"must_not": [{"should": [apart]}]}),
+        (
+            {"must": [{"nested": {"key": "parts", "filter": {"must": [two]}}}]},
+            {"must": [{"nested": {"key": "parts", "filter": {"must": [apart]}}}]},
+        ),
+    ):
+        assert parse(raw) == models.Filter.model_validate(expected)
+
+
 @pytest.mark.parametrize(
     ("raw", "what"),
     [

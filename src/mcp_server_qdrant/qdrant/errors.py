@@ -34,6 +34,7 @@ UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running
 UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?"
 FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
+NO_POINT = "No point with id"  # in Qdrant's refusal
 LATE = "Qdrant did not answer in time."
 FOREIGN = (ApiException, QdrantException, grpc.aio.AioRpcError, OSError)
 
@@ -136,9 +137,10 @@ def _answered(
     error: UnexpectedResponse | grpc.aio.AioRpcError, collection: str | None
 ) -> QdrantMcpError:
     status = status_of(error)
-    if status == 404 and collection is not None:
+    pointless = status == 404 and NO_POINT in _reason(error)
+    if status == 404 and collection is not None and not pointless:
         return UnknownCollection(collection)
-    if status in (400, 409, 422):
+    if status in (400, 409, 422) or pointless:
         return RequestError(f"Qdrant refused the request{_reason(error)}")
     code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
     if code == grpc.StatusCode.UNAVAILABLE:

@@ -36,12 +36,24 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
         return None
     _check_size(raw)
     try:
-        parsed = models.Filter.model_validate(raw)
+        models.Filter.model_validate(raw)
     except ValidationError as error:
         raise InvalidFilter(_sentence(_fault(raw, error))) from error
     for _, condition in conditions(raw):
         _check_condition(condition)
-    return parsed
+    return models.Filter.model_validate(_apart(raw))
+
+
+def _apart(raw: Any) -> Any:
+    """The filter with one test per condition: of several, a server takes any, or the first."""
+    if isinstance(raw, list | tuple):
+        return [_apart(item) for item in raw]
+    if not isinstance(raw, dict):
+        return raw
+    tests = [name for name, test in raw.items() if name != "key" and test is not None]
+    if "key" in raw and len(tests) > 1:
+        return {"must": [{"key": raw["key"], name: raw[name]} for name in tests]}
+    return {name: _apart(value) for name, value in raw.items()}
 
 
 def both(one: models.Filter, other: Any) -> models.Filter:

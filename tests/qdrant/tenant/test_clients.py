@@ -23,6 +23,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
@@ -110,7 +111,7 @@ async def test_a_collection_counts_the_readable_points_alone(engine):
     assert info.points_count == len(MINE)
     assert info.indexed_vectors_count is None
     assert info.segments_count == 1
-    assert isinstance(engine, EdgeClient) == bool(info.payload_schema)
+    assert isinstance(engine, EdgeClient | RemoteClient) == bool(info.payload_schema)
     assert all(index.points == 0 for index in info.payload_schema.values())
 
 
