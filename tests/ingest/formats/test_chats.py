@@ -112,6 +112,13 @@ def test_bad_conversations_are_left_out_and_named():
     ]
 
 
+def test_halves_of_characters_are_replaced():
+    row = json.dumps([CLAUDE | {"uuid": "\ud800", "name": "a\udfff"}]).encode()
+    (one,) = load("n/conversations.json", row).texts
+
+    assert (one.id, one.title) == ("n/conversations.json#\ufffd", "a\ufffd")
+
+
 def test_other_json_of_such_a_name_is_a_text():
     (one,) = load("n/2026-01-02.json", b'{"roses": 3}').texts
 

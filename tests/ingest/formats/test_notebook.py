@@ -72,6 +72,12 @@ def test_the_title_is_its_own_or_the_name_of_the_file():
     assert titles == ["Roses", "a/x"]
 
 
+def test_halves_of_characters_are_replaced():
+    (one,) = load("n/x.ipynb", notebook(code("a\ud800"), title="b\udfff")).texts
+
+    assert (one.text, one.title) == ("```python\na\ufffd\n```\n\n", "b\ufffd")
+
+
 def test_cells_without_source_are_left_out_and_named():
     contents = load("n/x.ipynb", notebook(code("cut()"), {"cell_type": "code"}, None, code([5])))
 

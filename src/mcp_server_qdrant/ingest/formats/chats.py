@@ -58,7 +58,7 @@ def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
         text = _loaded(turns, readable(str(row.get("name" if claude else "title") or "")))
         when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
         metadata = {"chat": "Claude" if claude else "ChatGPT"}
-        text = replace(text, id=f"{path}#{given}", created_at=when, metadata=metadata)
+        text = replace(text, id=readable(f"{path}#{given}"), created_at=when, metadata=metadata)
         return text, [] if when else [NO_DATE]
 
 

@@ -27,7 +27,7 @@ def read(path: str, data: bytes) -> Contents:
     if not isinstance(cells, list):
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")
     about = _mapping(notebook.get("metadata"))
-    language = _mapping(about.get("language_info")).get("name", "")
+    language = _joined(_mapping(about.get("language_info")).get("name")) or ""
     faults = Faults("cell")
     text, found, starts = "", list[Mark](), list[Mark]()
     for number, cell in enumerate(cells, 1):
@@ -44,8 +44,7 @@ def read(path: str, data: bytes) -> Contents:
         if cell.get("cell_type") == "code":
             source = "\n\n".join([f"```{language}\n{source}\n```", *_outputs(cell)])
         text += f"{source}\n\n"
-    given = about.get("title")
-    title, marks = titled(path, found, given.strip() if isinstance(given, str) else "")
+    title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
     marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
     return Contents([Loaded(text, title, marks=marks, markdown=True)], faults.notes())
 
