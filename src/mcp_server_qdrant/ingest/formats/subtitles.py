@@ -12,7 +12,7 @@ CUE = re.compile(
     r"(?P<text>(?:[ \t]*\S[^\n]*(?:\n|\Z))*)",
     re.MULTILINE,
 )
-VOICE = re.compile(r"<v(?:\.[^\s>]*)?[ \t]+([^>]+)>")
+VOICE = re.compile(r"<v(?:\.[^\s<>]{0,99})?[ \t]{1,9}([^<>]{1,200})>")
 TAG = re.compile(r"</?[a-z\d][^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
 
 
