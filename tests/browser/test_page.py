@@ -276,6 +276,46 @@ def test_a_region_tells_its_documents_and_a_search_can_be_kept_to_it(start):
     assert not region.is_visible()
 
 
+def test_a_line_around_points_tells_their_words_and_a_search_can_be_kept_to_them(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    box = page.locator("canvas").bounding_box()
+    left, top = box["x"] + 3, box["y"] + 3
+    right, bottom = left + box["width"] * 0.6, top + box["height"] - 6
+    page.get_by_role("button", name="Draw around points").click()
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for corner in ((right, top), (right, bottom), (left, bottom)):
+        page.mouse.move(*corner, steps=4)
+    shot(page, "lasso")
+    with page.expect_request("**/viz/api/region") as asked:
+        page.mouse.up()
+    region = page.get_by_role("region", name="Region")
+    region.wait_for()
+
+    inside = {one for held in asked.value.post_data_json["ids"].values() for one in held}
+    assert 3 < len(inside) < int(canvas(page, "points"))
+    assert region.locator("p.hint").inner_text() == f"{len(inside)} points"
+    assert ", " in region.get_by_role("heading").inner_text()
+    ask(page)
+    region.get_by_role("button", name="Search only here").click()
+    settled(page)
+    shown = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)")
+    assert shown
+    assert set(shown) <= inside
+
+
+def test_one_finger_scrolls_the_page_until_the_map_was_touched(start):
+    page = start(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
+    page.get_by_role("link", name="Map").click()
+    plot = page.get_by_role("application")
+    action = "one => getComputedStyle(one).touchAction"
+
+    assert plot.evaluate(action) == "pan-y"
+    plot.tap(position={"x": 5, "y": 5})
+    assert plot.evaluate(action) == "none"
+
+
 def test_the_legend_hides_a_collection_and_colours_follow_a_tag(page):
     legend = page.locator("figcaption").get_by_role("button", name="recipes")
     legend.click()

@@ -1,12 +1,15 @@
 """The app in the chat: the map of qdrant-project as a resource that a client shows."""
 
 import base64
+import re
 from hashlib import sha256
 from importlib import resources
 
 from mcp.server.apps import Apps, ResourceCsp
 
 from mcp_server_qdrant.tools.project import APP
+
+SHARED = ("dom.js", "gestures.js", "raster.js", "regions.js", "mapdata.js", "plot.js")
 
 
 def app() -> Apps:
@@ -25,14 +28,25 @@ def app() -> Apps:
 
 
 def app_html() -> str:
-    """The app, with a policy that lets its own script and style in, and nothing else."""
-    page = resources.files(__package__).joinpath("mcp_app.html")
-    html = page.read_text(encoding="utf-8")
+    """The app with what it shares with the page: colours and the drawing of maps.
+
+    Its policy lets its own script and style in, and nothing else.
+    """
+    folder = resources.files(__package__)
+    html = folder.joinpath("mcp_app.html").read_text(encoding="utf-8")
+    shared = (folder.joinpath("viz", name).read_text(encoding="utf-8") for name in SHARED)
+    html = html.replace("{{shared}}", "\n".join(map(_inlined, shared)))
+    html = html.replace("{{theme}}", folder.joinpath("viz", "theme.css").read_text("utf-8"))
     return html.replace(
         "{{policy}}",
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {_allowed(html, 'script')}; style-src {_allowed(html, 'style')}",
     )
+
+
+def _inlined(module: str) -> str:
+    """A module of JavaScript as a part of one script: nothing imported, nothing exported."""
+    return re.sub(r"^(import [^;]*;\n|export )", "", module, flags=re.MULTILINE)
 
 
 def _allowed(html: str, tag: str) -> str:

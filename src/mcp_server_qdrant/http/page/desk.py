@@ -62,6 +62,9 @@ class Nobody:
     async def report_progress(self, *_: Any) -> None:
         """Tell nobody."""
 
+    async def notify_resource_updated(self, *_: Any) -> None:
+        """Tell nobody."""
+
 
 class Desk:
     """Runs the tools for the page."""

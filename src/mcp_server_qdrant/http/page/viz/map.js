@@ -6,7 +6,6 @@ import { $, announce, fixed, h, percent, plural, sized } from "./dom.js";
 import { decode, laid, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
-import { inside } from "./regions.js";
 
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
@@ -51,7 +50,14 @@ export class MapCard {
     });
     const button = (label, name, act) =>
       h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
+    this.lasso = button("◌", "Draw around points (or drag with Shift)", () => {
+      const on = this.lasso.getAttribute("aria-pressed") === "false";
+      this.lasso.setAttribute("aria-pressed", String(on));
+      for (const plot of this.plots) plot.lassoing = on;
+    });
+    this.lasso.setAttribute("aria-pressed", "false");
     $("#zoom").replaceChildren(
+      this.lasso,
       button("−", "Zoom out", () => this.plots.forEach((plot) => plot.scaleBy(1 / 1.4))),
       button("+", "Zoom in", () => this.plots.forEach((plot) => plot.scaleBy(1.4))),
       button("⟲", "Show everything again", () => this.plots.forEach((plot) => plot.reset())),
@@ -153,42 +159,53 @@ export class MapCard {
     if (this.colouring.value) this.recolour();
   }
 
-  /** A region: its words, its documents, and what can be done with it. */
-  async showRegion(plot, region) {
+  /** What was picked on a map: a region, the points of a lasso, or one to open. */
+  async pick(plot, found) {
+    this.lasso.setAttribute("aria-pressed", "false");
+    if (found.region) return this.showChosen(plot, plot.within(found.region), found.region.words, found.region);
+    if (!found.points) return this.on.open(this.about(plot, found));
+    if (!found.points.length) return announce("No point lies inside the line.");
     const { panel } = plot;
-    plot.light(region);
-    const points = [];
-    for (let n = 0; n < panel.count; n++) if (inside(panel, region, n)) points.push(n);
+    plot.light(found.points);
+    const ids = {};
+    for (const point of found.points) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
+    const { words } = await call("region", { ...this.asked, ids }).catch(() => ({ words: [] }));
+    if (this.plots.includes(plot)) this.showChosen(plot, found.points, words);
+  }
+
+  /** Points of a map: their words, their documents, and what can be done with them. */
+  showChosen(plot, points, words, region = null) {
+    plot.light(points, region);
     const close = () => {
       this.region.hidden = true;
       plot.light(null);
       this.on.within(null);
     };
+    const ids = points.slice(0, MOST_IDS).map((point) => plot.panel.idOf(point));
     const only = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
       const on = only.getAttribute("aria-pressed") === "false";
       only.setAttribute("aria-pressed", String(on));
       this.on.within(on ? ids : null);
     } }, "Search only here");
-    const ids = points.slice(0, MOST_IDS).map((point) => panel.idOf(point));
     const documents = points.slice(0, SHOWN).map((point) => {
       const one = this.about(plot, { point });
-      return h("li", {}, h("button", { type: "button", class: "open", onclick: () => this.on.open(one) }, one.title || one.id));
+      return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, one.title || one.id));
     });
-    const words = region.words.join(", ");
+    const like = words.slice(0, 5).join(" ");
     this.region.replaceChildren(
-      h("h3", {}, words),
+      h("h3", { dir: "auto" }, words.join(", ") || "What you drew around"),
       h("p", { class: "hint" }, plural(points.length, "point")),
       h("ul", {}, documents),
       h(
         "p",
         { class: "acts" },
         only,
-        h("button", { type: "button", onclick: () => this.on.search(region.words.slice(0, 5).join(" ")) }, "More like this"),
+        like && h("button", { type: "button", onclick: () => this.on.search(like) }, "More like this"),
         h("button", { type: "button", onclick: close }, "Close"),
       ),
     );
     this.region.hidden = false;
-    announce(`Region ${words}, ${plural(points.length, "point")}`);
+    announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
   }
 
   /** Places a search on the points that are drawn already; draws anew where those have changed. */
@@ -221,8 +238,7 @@ export class MapCard {
       const colours = panel.groups.map((group) => this.colour(group.collection));
       const plot = new Plot($(".canvas", holders[place]), panel, colours, {
         hover: (found, x, y) => this.hover(plot, found, x, y),
-        pick: (found) =>
-          found.region ? this.showRegion(plot, found.region) : this.on.open(this.about(plot, found)),
+        pick: (found) => this.pick(plot, found),
         step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
       });
       if (this.dimensions === 3) plot.flatten(3);

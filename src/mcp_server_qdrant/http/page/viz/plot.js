@@ -3,11 +3,12 @@
 // Both are the same picture: two dimensions are the three seen from the front. While it moves it is
 // drawn in fewer pixels; at rest in all of them, with crowded places shaded.
 
-import "./vendor/d3.min.js";
-import { hue, Raster } from "./raster.js";
-import { middles, placed } from "./regions.js";
+import { encloses, gestures, zoomed } from "./gestures.js";
+import { channels, hex, hue, Raster } from "./raster.js";
+import { inside, middles, placed } from "./regions.js";
 
-const { d3 } = globalThis;
+const WHOLE = { k: 1, x: 0, y: 0 };
+const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
 const REST_OPACITY = 0.4;
 const PAD = 34;
 const PIN = 19; // pixels between the middles of two pins
@@ -18,14 +19,21 @@ const REST = 140; // ms without a move after which it is drawn in full
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Plot {
-  /** `on` is told of: hover(point or null, x, y), pick(point or region), step(text). */
+  /**
+   * `on` is told of: hover(point or null, x, y), step(hit), and
+   * pick(found), which is a { hit }, a { point }, a { region } or the { points } of a lasso.
+   */
   constructor(holder, panel, colours, on) {
     this.panel = panel;
     this.raster = new Raster();
     this.paintBy(panel.groupOf, colours);
     this.mix = 0; // 0: principal components, 1: the layout by neighbours
-    this.focus = null; // a region whose points stand out
+    this.focus = null; // a region whose name stands out
+    this.lit = null; // a byte for each point, not 0 where it stands out
+    this.lassoing = false; // the next drag draws a line around points
+    this.line = null; // that is being drawn
     this.labels = [];
+    this.widths = {}; // of names
     this.middles = {};
     this.on = on;
     this.hits = []; // { rank, at, collection, id, title, snippet }
@@ -34,7 +42,7 @@ export class Plot {
     this.active = null;
     this.turn = { yaw: 0, pitch: 0, depth: 0 };
     this.dimensions = 2;
-    this.transform = d3.zoomIdentity;
+    this.transform = WHOLE;
     this.canvas = holder.appendChild(document.createElement("canvas"));
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -50,19 +58,17 @@ export class Plot {
 
   destroy() {
     this.watcher.disconnect();
-    this.timer?.stop();
+    cancelAnimationFrame(this.timer);
+    clearTimeout(this.rests);
     this.canvas.remove();
   }
 
   /** Centre and radius of what is drawn, so that every turn of it fits. */
   fit() {
     const { xyz, count } = this.panel;
-    const axes = [0, 1, 2].map((axis) => {
-      const values = d3.range(count).map((n) => xyz[n * 3 + axis]);
-      return d3.extent(values);
-    });
-    this.centre = axes.map(([low, high]) => ((low ?? 0) + (high ?? 0)) / 2);
-    this.half = axes.map(([low, high]) => ((high ?? 0) - (low ?? 0)) / 2 || 0.001);
+    const ends = [0, 1, 2].map((axis) => extent(xyz, axis, 3, count));
+    this.centre = ends.map(([low, high]) => (low + high) / 2);
+    this.half = ends.map(([low, high]) => (high - low) / 2 || 0.001);
     this.lay();
   }
 
@@ -71,7 +77,7 @@ export class Plot {
     const { second } = this.panel;
     this.middles = {};
     if (!second) return;
-    const ends = [0, 1].map((axis) => d3.extent(second.filter((_, n) => n % 2 === axis)));
+    const ends = [0, 1].map((axis) => extent(second, axis, 2, this.panel.count));
     this.from = ends.map(([low, high]) => (low + high) / 2);
     const halves = ends.map(([low, high]) => (high - low) / 2 || 1);
     this.stretch = Math.max(...this.half.slice(0, 2)) / Math.max(...halves);
@@ -82,7 +88,7 @@ export class Plot {
   /** Which of the colours each point has; beyond them they are pale. */
   paintBy(codes, colours) {
     this.codes = codes;
-    this.colours = colours.map((colour) => d3.color(colour).formatHex());
+    this.colours = colours.map(hex);
     this.draw?.();
   }
 
@@ -94,16 +100,28 @@ export class Plot {
     this.describe();
   }
 
-  /** Lets the points of a region stand out. */
-  light(region) {
-    if (this.focus === region) return;
+  /** Lets points stand out, and the name of their region; null: none. */
+  light(points, region = null) {
     this.focus = region;
+    this.lit = points && new Uint8Array(this.panel.count);
+    for (const point of points ?? []) this.lit[point] = 1;
     this.draw();
+  }
+
+  /** The points of a region. */
+  within(region) {
+    return this.all((point) => inside(this.panel, region, point));
+  }
+
+  all(wanted) {
+    const found = [];
+    for (let n = 0; n < this.panel.count; n++) if (wanted(n)) found.push(n);
+    return found;
   }
 
   /** The search's hits and query in this panel; what is not a hit is dimmed. */
   show(hits, query) {
-    this.hits = hits;
+    this.hits = hits.map((hit) => ({ ...hit, on: contrasting(hit.colour) }));
     this.query = query;
     this.active = null;
     this.describe();
@@ -121,12 +139,11 @@ export class Plot {
   }
 
   restyle() {
-    const style = getComputedStyle(document.documentElement);
-    this.ink = style.getPropertyValue("--ink").trim();
-    this.paper = style.getPropertyValue("--surface").trim();
-    this.line = style.getPropertyValue("--line").trim();
-    this.muted = style.getPropertyValue("--muted").trim();
-    this.accent = style.getPropertyValue("--accent").trim();
+    const style = getComputedStyle(this.canvas);
+    for (const name of ["ink", "surface", "line", "muted", "accent"]) {
+      this.canvas.style.setProperty("color", `var(--${name})`); // a host's may be light-dark()
+      this[name] = hex(style.color);
+    }
     this.font = style.getPropertyValue("--font").trim();
     this.draw();
   }
@@ -145,7 +162,7 @@ export class Plot {
 
   describe() {
     const { panel, hits } = this;
-    const share = Math.round(d3.sum(panel.explained.slice(0, this.dimensions)) * 100);
+    const share = Math.round(panel.explained.slice(0, this.dimensions).reduce((sum, one) => sum + one, 0) * 100);
     this.canvas.dataset.points = panel.count;
     this.canvas.dataset.hits = hits.length;
     this.canvas.dataset.restOpacity = hits.length ? REST_OPACITY : 0.85;
@@ -165,85 +182,105 @@ export class Plot {
     if (dimensions === this.dimensions) return;
     this.dimensions = dimensions;
     this.describe();
-    const from = { ...this.turn };
-    const to = dimensions === 3 ? { yaw: 0.6, pitch: 0.35, depth: 1 } : { yaw: 0, pitch: 0, depth: 0 };
-    const between = d3.interpolateObject(from, to);
+    const from = this.turn;
+    const to = dimensions === 3 ? ASLANT : { yaw: 0, pitch: 0, depth: 0 };
     const mix = this.mix;
     const target = dimensions === 3 || !this.beside ? 0 : this.wanted ?? 1;
     this.tween(500, (share) => {
-      this.turn = { ...between(share) };
+      const between = (name) => from[name] + (to[name] - from[name]) * share;
+      this.turn = { yaw: between("yaw"), pitch: between("pitch"), depth: between("depth") };
       this.mix = mix + (target - mix) * share;
     });
   }
 
   /** Calls `step` with what has passed of the time, from 0 to 1; at once where motion is reduced. */
   tween(length, step) {
-    this.timer?.stop();
-    if (STILL.matches) length = 0;
-    this.timer = d3.timer((elapsed) => {
-      const share = length ? Math.min(elapsed / length, 1) : 1;
-      step(d3.easeCubicInOut(share));
+    cancelAnimationFrame(this.timer);
+    const start = performance.now();
+    const next = () => {
+      const share = STILL.matches ? 1 : Math.min((performance.now() - start) / length, 1);
+      step(share * share * (3 - 2 * share));
       this.draw(true);
-      if (share === 1) this.timer.stop();
-    });
+      if (share < 1) this.timer = requestAnimationFrame(next);
+    };
+    next();
   }
 
   listen() {
-    const canvas = d3.select(this.canvas);
-    this.zoom = d3
-      .zoom()
-      .scaleExtent([0.6, 40])
-      .filter((event) => {
-        // A wheel scrolls the page until the map has been chosen; one finger scrolls it always.
-        if (event.type === "wheel")
-          return event.ctrlKey || event.metaKey || document.activeElement === this.canvas;
-        if (event.touches) return event.touches.length > 1 || this.dimensions === 2;
-        return this.dimensions === 2 && !event.button;
-      })
-      .on("zoom", ({ transform }) => {
-        this.transform = transform;
-        this.on.hover(null);
+    gestures(this.canvas, {
+      hover: ([x, y]) => this.point(x, y),
+      leave: () => this.leave(),
+      click: ([x, y]) => {
+        const found = this.at(x, y);
+        if (found) this.on.pick(found);
+      },
+      shift: (dx, dy) => this.shift(dx, dy),
+      drag: (dx, dy) =>
+        this.dimensions === 3 ? this.rotate(dx * 0.01, dy * 0.01) : this.shift(dx, dy),
+      zoom: (factor, place) => this.look(zoomed(this.transform, factor, place)),
+      lassoes: (event) => this.lassoing || event.shiftKey,
+      stretch: (line) => {
+        this.line = line;
+        this.leave();
         this.draw(true);
-      });
-    canvas.call(this.zoom).on("dblclick.zoom", null);
-    canvas.call(
-      d3
-        .drag()
-        .filter((event) => this.dimensions === 3 && !event.button)
-        .on("drag", ({ dx, dy }) => this.rotate(dx * 0.01, dy * 0.01)),
-    );
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => this.on.hover(null));
-    this.canvas.addEventListener("click", (event) => {
-      const found = this.at(event.offsetX, event.offsetY);
-      if (found) this.on.pick(found);
+      },
+      lasso: (line) => this.catch(line),
     });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("blur", () => this.on.hover(null));
+    this.canvas.addEventListener("blur", () => this.leave());
   }
 
-  point(event) {
-    if (event.buttons) return;
-    const found = this.at(event.offsetX, event.offsetY);
-    this.canvas.style.setProperty("cursor", found ? "pointer" : "grab");
-    this.on.hover(found, found?.x, found?.y);
+  point(x, y) {
+    const found = this.at(x, y);
+    this.canvas.style.setProperty("cursor", this.lassoing ? "crosshair" : found ? "pointer" : "grab");
+    if (!found) return this.leave();
+    this.pointing = true;
+    this.on.hover(found, found.x, found.y);
+  }
+
+  leave() {
+    if (this.pointing) this.on.hover(null);
+    this.pointing = false;
+  }
+
+  /** What lies inside a line is picked. */
+  catch(line) {
+    this.line = null;
+    this.lassoing = false;
+    const { place } = this;
+    const points = line
+      ? this.all((n) => place[n * 3 + 2] && encloses(line, place[n * 3], place[n * 3 + 1]))
+      : [];
+    if (line) this.on.pick({ points });
+    this.draw();
+  }
+
+  look(transform) {
+    this.transform = transform;
+    this.leave();
+    this.draw(true);
+  }
+
+  shift(dx, dy) {
+    const { k, x, y } = this.transform;
+    this.look({ k, x: x + dx, y: y + dy });
   }
 
   rotate(yaw, pitch) {
-    this.timer?.stop();
+    cancelAnimationFrame(this.timer);
     this.turn.yaw += yaw;
     this.turn.pitch = Math.max(-1.5, Math.min(1.5, this.turn.pitch + pitch));
-    this.on.hover(null);
+    this.leave();
     this.draw(true);
   }
 
   scaleBy(factor) {
-    d3.select(this.canvas).call(this.zoom.scaleBy, factor);
+    this.look(zoomed(this.transform, factor, [this.width / 2, this.height / 2]));
   }
 
   reset() {
-    if (this.dimensions === 3) this.turn = { yaw: 0.6, pitch: 0.35, depth: 1 };
-    d3.select(this.canvas).call(this.zoom.transform, d3.zoomIdentity);
+    if (this.dimensions === 3) this.turn = { ...ASLANT };
+    this.look(WHOLE);
   }
 
   key(event) {
@@ -256,7 +293,7 @@ export class Plot {
     else if (event.key === "+" || event.key === "=") this.scaleBy(1.3);
     else if (event.key === "-") this.scaleBy(1 / 1.3);
     else if (event.key === "0") this.reset();
-    else if (event.key === "Escape") this.highlight(null), this.on.hover(null);
+    else if (event.key === "Escape") this.highlight(null), this.leave();
     else return;
     event.preventDefault();
   }
@@ -268,6 +305,7 @@ export class Plot {
     this.active = this.hits[(next + this.hits.length) % this.hits.length];
     this.paint();
     const [x, y] = this.screen(this.spot(this.active));
+    this.pointing = true;
     this.on.hover({ hit: this.active }, x, y);
     this.on.step(this.active);
   }
@@ -363,7 +401,22 @@ export class Plot {
     if (this.mix < 1) this.paintAxes(camera);
     this.paintRegions(camera);
     this.paintHits(camera);
+    this.paintLine();
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
+  }
+
+  paintLine() {
+    if (!this.line) return;
+    const { context } = this;
+    context.beginPath();
+    for (const [x, y] of this.line) context.lineTo(x, y);
+    context.closePath();
+    context.globalAlpha = 0.15;
+    context.fillStyle = context.strokeStyle = this.accent;
+    context.fill();
+    context.globalAlpha = 1;
+    context.lineWidth = 1.5;
+    context.stroke();
   }
 
   paintAxes(camera) {
@@ -394,8 +447,8 @@ export class Plot {
 
   /** The loop over all points: no call, no allocation. */
   paintRest(camera) {
-    const { context, panel, place, width, height, mix, beside, focus } = this;
-    const { xyz, groupOf, count, leaves } = panel;
+    const { context, panel, place, width, height, mix, beside, lit } = this;
+    const { xyz, groupOf, count } = panel;
     const { scale, sy, cy, sp, cp, depth, round } = camera;
     const { k, x: tx, y: ty } = this.transform;
     const [mx, my, mz] = this.centre;
@@ -413,18 +466,17 @@ export class Plot {
       const away = z * cy - x * sy;
       place[n * 3] = left + (x * cy + z * sy) * scale * k;
       place[n * 3 + 1] = top - (y * cp - away * sp) * scale * k;
-      const out = focus && (leaves[n] < focus.first || leaves[n] >= focus.last);
       const near = 1 + ((away * cp + y * sp) / round) * 0.3 * depth; // what is near is stronger
       place[n * 3 + 2] = shown[groupOf[n]]
-        ? Math.min(256, (out ? full * 0.25 : focus ? 230 : full) * near)
+        ? Math.min(256, (!lit ? full : lit[n] ? 230 : full * 0.25) * near)
         : 0;
     }
     const picture = this.raster.draw({
-      ...{ width, height, place, codes: this.codes, paper: d3.color(this.paper).formatHex() },
+      ...{ width, height, place, codes: this.codes, paper: this.surface },
       ratio: this.moving ? 1 : this.ratio,
-      colours: [...this.colours, d3.color(this.muted).formatHex()],
+      colours: [...this.colours, this.muted],
       radius: this.radius(),
-      haze: this.moving || depth || count < CROWD ? null : d3.color(this.muted).formatHex(),
+      haze: this.moving || depth || count < CROWD ? null : this.muted,
     });
     context.drawImage(picture, 0, 0, width, height);
   }
@@ -443,9 +495,10 @@ export class Plot {
     context.lineJoin = "round";
     context.lineWidth = 4;
     const spots = this.middles[which].map((spot) => this.screen(this.spot(spot), camera));
-    this.labels = placed(panel.regions, wanted, spots, (text) => context.measureText(text).width, this);
+    const measure = (text) => (this.widths[text] ??= context.measureText(text).width);
+    this.labels = placed(panel.regions, wanted, spots, measure, this);
     for (const { region, text, x, y } of this.labels) {
-      context.strokeStyle = this.paper;
+      context.strokeStyle = this.surface;
       context.fillStyle = region === this.focus ? this.accent : this.ink;
       if (!this.moving) context.strokeText(text, x, y);
       context.fillText(text, x, y);
@@ -485,7 +538,7 @@ export class Plot {
       context.lineWidth = active ? 3 : 1.5;
       context.strokeStyle = active ? this.accent : this.ink;
       context.stroke();
-      context.fillStyle = contrasting(hit.colour);
+      context.fillStyle = hit.on;
       context.font = `600 10px ${this.font}`;
       context.textAlign = "center";
       context.textBaseline = "middle";
@@ -507,7 +560,7 @@ export class Plot {
     }
     context.closePath();
     context.fillStyle = this.accent;
-    context.strokeStyle = this.paper;
+    context.strokeStyle = this.surface;
     context.lineWidth = 3;
     context.stroke();
     context.fill();
@@ -521,12 +574,22 @@ export class Plot {
     context.textAlign = "center";
     context.lineWidth = 4;
     context.lineJoin = "round";
-    context.strokeStyle = this.paper;
+    context.strokeStyle = this.surface;
     context.fillStyle = this.accent;
     const across = Math.max(36, Math.min(this.width - 36, x));
     context.strokeText("your query", across, y + 25);
     context.fillText("your query", across, y + 25);
   }
+}
+
+/** The least and the greatest of every `step`-th value. */
+function extent(values, first, step, count) {
+  let [low, high] = count ? [Infinity, -Infinity] : [0, 0];
+  for (let n = first; n < count * step; n += step) {
+    low = Math.min(low, values[n]);
+    high = Math.max(high, values[n]);
+  }
+  return [low, high];
 }
 
 function line(context, from, to, colour) {
@@ -571,9 +634,9 @@ function tether(context, from, to, colour) {
 
 /** Black or white, whichever reads better on a colour. */
 function contrasting(colour) {
-  const { r, g, b } = d3.rgb(colour);
+  const [r, g, b] = channels(hex(colour));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 140 ? "#111" : "#fff";
 }
 
 /** A colour for each collection, by its place among all of them. */
-export const palette = (count) => d3.range(Math.max(count, 1)).map(hue);
+export const palette = (count) => Array.from({ length: Math.max(count, 1) }, (_, n) => hue(n));

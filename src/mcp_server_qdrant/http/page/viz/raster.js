@@ -16,6 +16,18 @@ export const channels = (colour) => {
   return [value >> 16, (value >> 8) & 255, value & 255];
 };
 
+const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", {
+  willReadFrequently: true,
+});
+
+/** A colour of CSS as #rrggbb. */
+export function hex(colour) {
+  probe.fillStyle = colour;
+  probe.fillRect(0, 0, 1, 1);
+  const { data } = probe.getImageData(0, 0, 1, 1);
+  return `#${[...data.slice(0, 3)].map((one) => one.toString(16).padStart(2, "0")).join("")}`;
+}
+
 /** What part of each pixel a mark of a shape covers: triples of dx, dy and a coverage to 256. */
 function mask(kind, radius) {
   const inside = [
