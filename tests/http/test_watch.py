@@ -280,7 +280,7 @@ def test_what_fails_in_a_phase_is_not_quoted_in_its_span(spans):
 def test_without_the_sdk_the_setting_is_a_sentence(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk._configuration", None)
 
-    with pytest.raises(ConfigError, match="install mcp-server-qdrant"):
+    with pytest.raises(ConfigError, match="install qdrant-collections-mcp"):
         start()
     assert "otel" in MISSING
 

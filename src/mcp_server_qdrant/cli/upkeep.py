@@ -11,7 +11,6 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import called
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
         logging.basicConfig(
             level=logging.WARNING, stream=sys.stderr, format="mcp-server-qdrant: %(message)s"
         )
+        from mcp_server_qdrant.core.lean import import_qdrant_client
+
         import_qdrant_client()
         asyncio.run(work(settings))
 

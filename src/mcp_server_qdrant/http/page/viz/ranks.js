@@ -6,20 +6,19 @@ import { thumbs } from "./results.js";
 const SHOWN = 10; // ranks of each algorithm
 const ROW = 46; // pixels; as in style.css
 const GAP = 60;
-const SVG = "http://www.w3.org/2000/svg";
 
 const keyed = (hit) => `${hit.collection}\n${hit.id}`;
 
 /** The lines from one column to the next, `places` of each: key -> rank from 0. */
 function lines(left, right) {
-  const svg = document.createElementNS(SVG, "svg");
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", "lines");
   svg.setAttribute("viewBox", `0 0 ${GAP} ${SHOWN * ROW}`);
   svg.setAttribute("aria-hidden", "true");
   for (const [name, from] of left) {
     if (!right.has(name)) continue;
     const [y, z] = [from, right.get(name)].map((place) => place * ROW + ROW / 2);
-    const path = svg.appendChild(document.createElementNS(SVG, "path"));
+    const path = svg.appendChild(document.createElementNS(svg.namespaceURI, "path"));
     path.setAttribute("d", `M0 ${y} C${GAP / 2} ${y} ${GAP / 2} ${z} ${GAP} ${z}`);
     path.dataset.key = name;
     path.dataset.step = z < y ? "up" : z > y ? "down" : "level";
