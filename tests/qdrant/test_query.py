@@ -177,6 +177,21 @@ async def test_legs_that_gave_all_that_they_have_are_not_asked_again(depth):
     assert set(sparse) == set(range(1, COUNT, 2))
 
 
+async def test_a_collection_of_little_more_than_is_sought_is_asked_once_and_answers_alike():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        engine.calls.clear()
+        once = await search(engine, target, BOTH, depth=12)
+        calls = list(engine.calls)
+        twice = await search(engine, replace(target, points=1_000), BOTH, depth=12)
+
+    assert calls == [("query_batch_points", "c")]
+    assert len(engine.calls) == 3
+    assert once[0] == twice[0]
+    for leg, exact in zip(once[1:3], twice[1:3], strict=True):
+        assert leg == pytest.approx(exact)
+
+
 @pytest.mark.parametrize(
     ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 3))]
 )

@@ -21,7 +21,8 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.filters import both, dated, parse
-from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
+from mcp_server_qdrant.qdrant.inference import inference_errors, native
+from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
@@ -46,6 +47,7 @@ class Queries:
         self._client = client
         self._hidden = tuple(hidden)
         self._dates = tuple(dates)
+        self._requests: Memo[models.QueryRequest] = Memo()  # collections share them
 
     def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
         """A caller's filter, checked once per search. Raises InvalidFilter."""
@@ -100,18 +102,22 @@ class Queries:
     ) -> Legs:
         """The `depth` best points by RRF over the legs, which are asked for in one trip."""
         legs = _legs(target, query)
-        requests = [_request(*leg, condition, depth, _RESCORED) for leg in legs]
+        with_payload |= bool(query.tags)  # who carries a tag counts at once: its payload tells it
+        # Little more than that is asked for at once: no second trip for the scores of the others.
+        limit = target.points + 1 if depth <= target.points <= 2 * depth else depth
+        requests = [
+            self._requests.of((*leg, condition, limit, _RESCORED, with_payload), _request)
+            for leg in legs
+        ]
         if query.tags:
             tagged = carrying(query.tags, condition)
-            requests.append(_request(*legs[0], tagged, depth, _RESCORED))
-        for request in requests:  # who carries a tag counts at once, and its payload tells it
-            request.with_payload = with_payload or bool(query.tags)
+            requests.append(_request(*legs[0], tagged, depth, _RESCORED, with_payload=True))
         found = await self._points(target, requests)
         payloads = {point.id: point.payload for points in found for point in points}
-        ranks = [[point.id for point in points] for points in found]
+        ranks = [[point.id for point in points[:depth]] for points in found]
         best = fused(ranks, weights(target, query) or [1.0] * len(ranks), depth)
         scores = [{point.id: point.score for point in points} for points in found[: len(legs)]]
-        await self._complete(target, legs, scores, [point for point, _ in best], depth)
+        await self._complete(target, legs, scores, [point for point, _ in best], limit)
         scores = [{point: leg[point] for point, _ in best if point in leg} for leg in scores]
         candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best]
         return candidates, *by_leg(target, query, scores), None
@@ -122,17 +128,17 @@ class Queries:
         legs: Sequence[Leg],
         scores: Sequence[dict[PointId, float]],
         points: Sequence[PointId],
-        depth: int,
+        limit: int,
     ) -> None:
         """Add the exact scores of the points that a leg may know and did not give, in one trip.
 
-        One that gave fewer than `depth` has no more. A point without the vector, or sharing no term
+        One that gave fewer than `limit` has no more. A point without the vector, or sharing no term
         with the query, has no score.
         """
         asked, lacking = [], []
         for leg, known in zip(legs, scores, strict=True):
             others = [point for point in points if point not in known]
-            if len(known) >= depth and others:
+            if len(known) >= limit and others:
                 only = models.Filter(must=[models.HasIdCondition(has_id=others)])
                 asked.append(_request(*leg, only, len(others), _EXACT))
                 lacking.append(known)
@@ -158,10 +164,7 @@ class Queries:
         """
         leg = target.sparse
         assert leg is not None
-        probes = [models.SparseVector(indices=[term], values=[1.0]) for term in terms]
-        requests = [_request(probe, leg.vector, None, 1, None) for probe in probes]
-        for request in requests:
-            request.with_vector = [leg.vector]
+        requests = [self._requests.of((term, leg.vector), _probing) for term in terms]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
@@ -198,10 +201,24 @@ def _request(
     where: models.Filter | None,
     limit: int,
     params: models.SearchParams | None,
+    with_payload: bool = False,  # noqa: FBT001, FBT002  as the parts of a memo come
 ) -> models.QueryRequest:
-    request = models.QueryRequest(using=using, limit=limit, filter=where, params=params)
-    request.query = vector  # as it is: validation would copy it
-    return request
+    """A request as it is: validation would copy the vector."""
+    return models.QueryRequest.model_construct(
+        query=vector,
+        using=using,
+        filter=where,
+        limit=limit,
+        params=params,
+        with_payload=with_payload,
+    )
+
+
+def _probing(term: int, using: str) -> models.QueryRequest:
+    probe = models.SparseVector.model_construct(indices=[term], values=[1.0])
+    return models.QueryRequest.model_construct(
+        query=probe, using=using, limit=1, with_vector=[using]
+    )
 
 
 def fused(
@@ -225,7 +242,10 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     if target.dense is not None and query.dense is not None:
         legs.append((native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        legs.append((as_vector(query.sparse), target.sparse.vector))
+        sparse = models.SparseVector.model_construct(
+            indices=list(query.sparse.indices), values=list(query.sparse.values)
+        )
+        legs.append((sparse, target.sparse.vector))
     return legs
 
 

@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, TranslatedClient, kind_of, status_of
-from mcp_server_qdrant.qdrant.line import grpc as grpc_line
+from mcp_server_qdrant.qdrant.line.grpc import GrpcLine
 from mcp_server_qdrant.qdrant.line.rest import RestLine, proxied
 
 REST_PORT, GRPC_PORT = 6333, 6334  # of a server that is left as it comes
@@ -135,6 +135,7 @@ class RemoteClient(TranslatedClient):
         self._cluster = cluster
         uri, key = self._inner.rest_uri, kwargs.get("api_key")
         headers = (kwargs.get("headers") or {}) | ({"api-key": key} if key else {})
+        self._grpc = GrpcLine()
         self._rest = None if proxied(uri) else RestLine(uri, headers)
         self._meeting: asyncio.Task[None] | None = None
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -198,7 +199,7 @@ class RemoteClient(TranslatedClient):
     async def _query_batch(self, *args: Any, **kwargs: Any) -> Any:
         """The answers by the lean line that is spoken now."""
         if self._speaks_grpc:
-            return await grpc_line.query_batch(self._inner.grpc_points, *args, **kwargs)
+            return await self._grpc.query_batch(self._inner.grpc_points, *args, **kwargs)
         if self._rest is None:
             return await self._inner.query_batch_points(*args, **kwargs)
         return await self._rest.query_batch(*args, **kwargs)

@@ -169,6 +169,18 @@ async def test_over_grpc_requests_and_answers_are_qdrant_clients(consistency):
     assert len(seen(found[True])[0]) == 3
 
 
+async def test_over_grpc_collections_that_share_requests_are_asked_by_name():
+    asked = []
+    async with grpc_server(asked) as port, opened("http://127.0.0.1", port) as clients:
+        for name in ("one", "two"):
+            await clients[True].query_batch_points(name, REQUESTS)
+
+    named = [
+        {sent.collection_name, *(q.collection_name for q in sent.query_points)} for sent, _ in asked
+    ]
+    assert named == [{"one"}, {"two"}]
+
+
 async def failing(client) -> QdrantMcpError:
     with pytest.raises(QdrantMcpError) as caught:
         await client.query_batch_points(NAME, REQUESTS[:1], timeout=1)

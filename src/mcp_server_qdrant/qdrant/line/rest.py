@@ -14,8 +14,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from mcp_server_qdrant.qdrant.line.http import Http, Response
 from mcp_server_qdrant.qdrant.line.points import Answer, Point
-
-VECTORS = 8  # kept as JSON: those of the searches under way
+from mcp_server_qdrant.qdrant.memo import Memo
 
 
 class RestLine:
@@ -24,7 +23,7 @@ class RestLine:
     def __init__(self, uri: str, headers: Mapping[str, str]) -> None:
         self._path = urlsplit(uri).path.rstrip("/")
         self._http = Http(uri, headers)
-        self._vectors: dict[int, tuple[Any, bytes]] = {}  # by identity: many requests share one
+        self._bytes: Memo[bytes] = Memo()
 
     async def query_batch(
         self,
@@ -51,25 +50,20 @@ class RestLine:
 
     def body(self, requests: Sequence[models.QueryRequest]) -> bytes:
         """The requests as qdrant-client would write them; all ask for the nearest, or for none."""
-        return b'{"searches":[%s]}' % b",".join(map(self._json, requests))
+        return b'{"searches":[%s]}' % b",".join(
+            self._bytes.of((request,), self._json) for request in requests
+        )
 
     def _json(self, request: models.QueryRequest) -> bytes:
         vector = request.query
         if vector is None:
             return _dumped(request)
-        nearest = self._vector(vector) if isinstance(vector, list) else _dumped(vector)
+        nearest = (
+            self._bytes.of((vector,), to_json) if isinstance(vector, list) else _dumped(vector)
+        )
         others = _dumped(request, exclude={"query"})[1:]
         comma = b"" if others == b"}" else b","
         return b'{"query":{"nearest":%s}%s%s' % (nearest, comma, others)
-
-    def _vector(self, vector: Any) -> bytes:
-        known, encoded = self._vectors.get(id(vector), (None, b""))
-        if known is not vector:
-            if len(self._vectors) >= VECTORS:
-                self._vectors.clear()
-            encoded = to_json(vector)
-            self._vectors[id(vector)] = vector, encoded
-        return encoded
 
     def close(self) -> None:
         """Close the connections."""
