@@ -238,6 +238,16 @@ def by_neighbours(page):
     page.get_by_role("radio", name="Neighbours").wait_for()
 
 
+def open_region(page):
+    """Click on the name of a region."""
+    by_neighbours(page)
+    page.locator("canvas[data-regions]").wait_for()
+    label = json.loads(page.locator("canvas").first.get_attribute("data-labels"))[0]
+    page.locator("canvas").first.click(position={"x": label["x"], "y": label["y"]})
+    page.get_by_role("region", name="Region").wait_for()
+    return label
+
+
 def test_the_map_moves_over_to_the_layout_by_neighbours(start):
     page = start(reduced_motion="reduce")
     by_neighbours(page)
@@ -251,10 +261,7 @@ def test_the_map_moves_over_to_the_layout_by_neighbours(start):
 
 def test_a_region_tells_its_documents_and_a_search_can_be_kept_to_it(start):
     page = start(reduced_motion="reduce")
-    by_neighbours(page)
-    page.locator("canvas[data-regions]").wait_for()
-    label = json.loads(page.locator("canvas").first.get_attribute("data-labels"))[0]
-    page.locator("canvas").first.click(position={"x": label["x"], "y": label["y"]})
+    label = open_region(page)
     region = page.get_by_role("region", name="Region")
     shot(page, "region")
 
@@ -530,9 +537,12 @@ def test_a_phone_shows_everything_without_scrolling_sideways(start):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(start, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    page = start(color_scheme=scheme)
+    page = start(color_scheme=scheme, reduced_motion="reduce")
     page.locator(".newest li").first.wait_for()
     assert findings(axe, page) == []
+    open_region(page)
+    assert findings(axe, page) == []
+    page.get_by_role("region", name="Region").get_by_role("button", name="Close").click()
     page.get_by_role("link", name="Texts").click()
     page.locator("#texts-list tbody tr").first.wait_for()
     assert findings(axe, page) == []

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { segmented } from "./controls.js";
-import { $, announce, fixed, h, percent, plural, sized } from "./dom.js";
+import { $, announce, clip, fixed, h, percent, plural, sized } from "./dom.js";
 import { decode, laid, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
@@ -12,6 +12,7 @@ const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
 const NAMED = 2000; // points up to which their names travel with them
 const LAID = 1500; // ms between two questions for the second layout
 const SHOWN = 6; // documents of a region
+const LONGEST = 56; // of a title: the map has no more than 60 characters
 const MOST_IDS = 5000; // that a search is kept to
 
 export class MapCard {
@@ -50,7 +51,7 @@ export class MapCard {
     });
     const button = (label, name, act) =>
       h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
-    this.lasso = button("◌", "Draw around points (or drag with Shift)", () => {
+    this.lasso = button("Lasso", "Draw around points (or drag with Shift)", () => {
       const on = this.lasso.getAttribute("aria-pressed") === "false";
       this.lasso.setAttribute("aria-pressed", String(on));
       for (const plot of this.plots) plot.lassoing = on;
@@ -187,9 +188,9 @@ export class MapCard {
       only.setAttribute("aria-pressed", String(on));
       this.on.within(on ? ids : null);
     } }, "Search only here");
-    const documents = points.slice(0, SHOWN).map((point) => {
+    const documents = plot.typical(points, SHOWN).map((point) => {
       const one = this.about(plot, { point });
-      return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, one.title || one.id));
+      return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.id, LONGEST)));
     });
     const like = words.slice(0, 5).join(" ");
     this.region.replaceChildren(
@@ -205,6 +206,7 @@ export class MapCard {
       ),
     );
     this.region.hidden = false;
+    this.region.scrollIntoView({ block: "nearest" });
     announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
   }
 

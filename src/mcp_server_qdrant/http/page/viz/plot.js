@@ -113,6 +113,15 @@ export class Plot {
     return this.all((point) => inside(this.panel, region, point));
   }
 
+  /** Those of some points that lie in their middle, as it is seen now. */
+  typical(points, count) {
+    const { place } = this;
+    const mean = (axis) => points.reduce((sum, point) => sum + place[point * 3 + axis], 0) / points.length;
+    const [x, y] = [mean(0), mean(1)];
+    const far = (point) => Math.hypot(place[point * 3] - x, place[point * 3 + 1] - y);
+    return points.toSorted((one, other) => far(one) - far(other)).slice(0, count);
+  }
+
   all(wanted) {
     const found = [];
     for (let n = 0; n < this.panel.count; n++) if (wanted(n)) found.push(n);
@@ -212,6 +221,7 @@ export class Plot {
       leave: () => this.leave(),
       click: ([x, y]) => {
         const found = this.at(x, y);
+        this.leave();
         if (found) this.on.pick(found);
       },
       shift: (dx, dy) => this.shift(dx, dy),
@@ -399,6 +409,7 @@ export class Plot {
     const camera = this.camera();
     this.paintRest(camera);
     if (this.mix < 1) this.paintAxes(camera);
+    this.pins = this.pinned(camera);
     this.paintRegions(camera);
     this.paintHits(camera);
     this.paintLine();
@@ -496,7 +507,10 @@ export class Plot {
     context.lineWidth = 4;
     const spots = this.middles[which].map((spot) => this.screen(this.spot(spot), camera));
     const measure = (text) => (this.widths[text] ??= context.measureText(text).width);
-    this.labels = placed(panel.regions, wanted, spots, measure, this);
+    const { shown, star } = this.pins;
+    const taken = shown.map(({ pin: [x, y] }) => [x - 9, y - 9, x + 9, y + 9]);
+    if (star) taken.push([star[0] - 36, star[1] - 11, star[0] + 36, star[1] + 32]);
+    this.labels = placed(panel.regions, wanted, spots, measure, taken, this);
     for (const { region, text, x, y } of this.labels) {
       context.strokeStyle = this.surface;
       context.fillStyle = region === this.focus ? this.accent : this.ink;
@@ -514,12 +528,18 @@ export class Plot {
     return count > MANY ? 2 : count > 800 ? 3 : 4.5;
   }
 
-  paintHits(camera) {
-    const { context } = this;
-    const query = this.query ? this.screen(this.spot(this.query), camera) : null;
+  /** Where the results and the star of the query stand in this frame. */
+  pinned(camera) {
+    const star = this.query ? this.screen(this.spot(this.query), camera) : null;
     const shown = this.hits.filter((hit) => !this.hidden.has(hit.collection));
     for (const hit of shown) hit.pin = this.screen(this.spot(hit), camera).slice(0, 2);
-    apart(shown.map((hit) => hit.pin), query);
+    apart(shown.map((hit) => hit.pin), star);
+    return { shown, star };
+  }
+
+  paintHits(camera) {
+    const { context } = this;
+    const { shown, star: query } = this.pins;
     if (query && this.active) {
       const [x, y] = this.active.pin;
       line(context, query, [x, y], this.accent);

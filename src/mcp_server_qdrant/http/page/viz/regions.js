@@ -29,8 +29,8 @@ function median(values) {
   return sorted[sorted.length >> 1] ?? 0;
 }
 
-/** The names that fit, the largest region first: { region, text, x, y, box }, none over another. */
-export function placed(regions, wanted, spots, measure, { width, height }) {
+/** The names that fit, the largest region first: { region, text, x, y, box }, none over another, or what is taken. */
+export function placed(regions, wanted, spots, measure, taken, { width, height }) {
   const most = Math.max(...regions.map((region) => region.born));
   const count = Math.min(wanted, most);
   const found = [];
@@ -41,11 +41,9 @@ export function placed(regions, wanted, spots, measure, { width, height }) {
     const [x, y] = spots[place];
     const box = [x - half, y - LINE / 2, x + half, y + LINE / 2];
     if (box[0] < 4 || box[2] > width - 4 || box[1] < 4 || box[3] > height - 4) return;
-    const free = found.every(
-      ({ box: other }) =>
-        box[2] + GAP < other[0] || box[0] - GAP > other[2] || box[3] < other[1] || box[1] > other[3],
-    );
-    if (free) found.push({ region, text, x, y, box });
+    const clear = (other) =>
+      box[2] + GAP < other[0] || box[0] - GAP > other[2] || box[3] < other[1] || box[1] > other[3];
+    if (taken.every(clear) && found.every((one) => clear(one.box))) found.push({ region, text, x, y, box });
   });
   return found;
 }
