@@ -6,7 +6,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mcp.types import CallToolResult
+
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+from mcp_server_qdrant.tools.output import find_output
 
 DEMO = Path(__file__).parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")
@@ -126,3 +130,17 @@ def test_the_demo_shows_labelled_queries_on_one_two_and_all_collections():
 
     assert set(shown) <= set(labels)
     assert {len(searched(labels[query])) for query in shown} == {1, 2, 3}
+
+
+def test_a_right_answer_has_the_expected_text_first_and_no_collection_failed():
+    is_right = runpy.run_path(str(DEMO / "run.py"))["is_right"]
+    found = Result(Document("a", "homelab", "Text.", title="UPS"), 0.5, 0.5, "Text.")
+
+    def answer(*states: str) -> CallToolResult:
+        statuses = [Status(f"c{n}", state, "late") for n, state in enumerate(states)]
+        data = find_output(SearchPage("q", [found], statuses), "minimal")
+        return CallToolResult(content=[], structured_content=data)
+
+    assert is_right(answer("ok", "ok"), "UPS")
+    assert not is_right(answer("ok", "ok"), "Network")
+    assert not is_right(answer("ok", "timeout"), "UPS")

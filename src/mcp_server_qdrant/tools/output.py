@@ -84,7 +84,7 @@ def document(one: Document) -> dict[str, Any]:
     values = {
         "id": str(one.id),
         "collection": one.collection,
-        "document": one.document if one.document != str(one.id) else None,
+        "document": tool_text.document_id(one),  # not a hash of what may be hidden from the caller
         "text": one.text,
         "title": one.heading,
         "part": _part(one),
