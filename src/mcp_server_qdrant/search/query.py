@@ -128,7 +128,8 @@ class Retrieved:
 
     def joined(self, other: "Retrieved") -> "Retrieved":
         """With the answers of other collections."""
-        return Retrieved({**self.found, **other.found}, {**self.statuses, **other.statuses})
+        statuses = {**self.statuses, **other.statuses}
+        return Retrieved({**self.found, **other.found}, statuses, self.payloads)
 
     def updated(self, other: "Retrieved") -> "Retrieved":
         """With the answers of those that were asked again; a failure then loses nothing."""
