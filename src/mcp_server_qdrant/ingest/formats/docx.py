@@ -70,6 +70,6 @@ def _table(block: "Table") -> tuple[int, str]:
     """A line per row; a cell over several columns counts once."""
     rows = []
     for row in block.rows:
-        cells = {id(cell._tc): " ".join(cell.text.split()) for cell in row.cells}  # noqa: SLF001
+        cells = {id(cell): " ".join(cell.text.split()) for cell in row.cells}
         rows.append(" | ".join(cells.values()))
     return 0, "\n".join(rows)
