@@ -16,7 +16,9 @@ from tests.e2e.raw import RawServer, host_pid
 
 
 def text_of(version: int) -> str:
-    sentence = f"Version {version} of the harbour has a crane and a lighthouse, seen from number "
+    sentence = (
+        f"Version {version:02} of the harbour has a crane and a lighthouse, seen from number "
+    )
     return "\n\n".join(f"{sentence}{n}. " * 5 for n in range(700))
 
 
@@ -38,6 +40,7 @@ def seen(server: RawServer) -> tuple[int | None, int]:
     version = document["text"].split()[1]
     assert document["text"] == text_of(int(version))[: len(document["text"])]
     assert not any("an update was cut short" in note for note in got["structuredContent"]["notes"])
+    assert len(texts) == 1, found["structuredContent"]
     (passage,) = texts
     assert passage.split("Version ")[1].split()[0] == version
     return int(version), info["points"]

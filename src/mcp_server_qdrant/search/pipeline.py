@@ -45,6 +45,7 @@ from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
 ROUNDS = 2  # in which collections may be asked for more candidates
+MOST_ROUNDS = 8  # while parts of replaced texts are left out, which hide others
 # Hits that are read where something must be found as it is written, or others are preferred for
 # more than their score.
 THOROUGH = 120
@@ -235,13 +236,15 @@ class Pipeline:
         if others and len(ranked.hits) < query.limit:  # candidates were parts or copies
             retrieved = retrieved.joined(await self._retrieve(others, query))
             ranked = await self._rank(retrieved, query)
-        for number in range(ROUNDS):
-            short = len(ranked.hits) < query.limit  # once deeper is enough to fill a page
-            if not ranked.more or query.left() <= 0 or (number and short):
-                break
+        for number in range(MOST_ROUNDS):
             versions = {part.version for part in ranked.replaced if part.version}
+            short = len(ranked.hits) < query.limit  # once deeper is enough to fill a page
+            enough = number >= (1 if short else ROUNDS) and not versions
+            if not ranked.more or query.left() <= 0 or enough:
+                break
             condition = self.engine.without(query.plan.condition, versions)
-            query = replace(query, plan=query.plan.deeper(condition))
+            plan = query.plan.deeper(condition) if number < ROUNDS else query.plan.under(condition)
+            query = replace(query, plan=plan)
             retrieved = retrieved.updated(await self._retrieve(ranked.more, query))
             ranked = await self._rank(retrieved, query)
         return ranked

@@ -89,6 +89,10 @@ class Plan:
         """The plan with more candidates, under that condition."""
         return replace(self, depth=self.depth * DEEPER, condition=condition)
 
+    def under(self, condition: Any) -> "Plan":
+        """The plan with as many candidates, under that condition."""
+        return replace(self, condition=condition)
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
