@@ -248,6 +248,12 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
+def described(about: Any) -> tuple[str, dict[str, str] | None, datetime | None]:
+    """Title, metadata and time of the core properties that a file of Office has of itself."""
+    metadata = {"author": readable(about.author)} if about.author else None
+    return readable(about.title or "").strip(), metadata, moment(about.modified or about.created)
+
+
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
     """The title of a text, and its marks, of which the one that repeats the title has no name.
 

@@ -5,13 +5,13 @@ import re
 from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats.base import (
     EXTRA,
     Contents,
     Loaded,
     Mark,
     Patience,
+    described,
     readable,
     titled,
     unzipped,
@@ -36,8 +36,7 @@ def read(path: str, data: bytes) -> Contents:
     text, found, in_time = "", list[Mark](), Patience(SECONDS)
     with contained(lambda _: UnusableFile("is not a DOCX that can be read")):
         document = docx.Document(io.BytesIO(data))
-        about = document.core_properties
-        given, author, when = about.title, about.author, about.modified or about.created
+        given, metadata, created = described(document.core_properties)
         blocks = []
         for block in document.iter_inner_content():
             in_time.check()
@@ -47,9 +46,8 @@ def read(path: str, data: bytes) -> Contents:
         if level:
             found.append(Mark(len(text), level, shown.lstrip("# ")))
         text += f"{shown}\n\n" if shown else ""
-    title, marks = titled(path, found, readable(given or "").strip())
-    metadata = {"author": readable(author)} if author else None
-    loaded = Loaded(text, title, metadata=metadata, created_at=moment(when), marks=marks)
+    title, marks = titled(path, found, given)
+    loaded = Loaded(text, title, metadata=metadata, created_at=created, marks=marks)
     return Contents([loaded])
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats.base import (
     EXTRA,
     Contents,
     Loaded,
     Mark,
     Patience,
+    described,
     readable,
     titled,
     unzipped,
@@ -30,8 +30,7 @@ def read(path: str, data: bytes) -> Contents:
     text, marks, in_time = "", list[Mark](), Patience(SECONDS)
     with contained(lambda _: UnusableFile("is not a PPTX that can be read")):
         deck = pptx.Presentation(io.BytesIO(data))
-        about = deck.core_properties
-        given, author, when = about.title, about.author, about.modified or about.created
+        given, metadata, created = described(deck.core_properties)
         for number, slide in enumerate(deck.slides, 1):
             in_time.check()
             parts = [*_texts(slide.shapes)]
@@ -41,10 +40,8 @@ def read(path: str, data: bytes) -> Contents:
             name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
             marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
             text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
-    given = readable(given or "").strip()
     title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
-    metadata = {"author": readable(author)} if author else None
-    loaded = Loaded(text, title, metadata=metadata, created_at=moment(when), marks=tuple(marks))
+    loaded = Loaded(text, title, metadata=metadata, created_at=created, marks=tuple(marks))
     return Contents([loaded])
 
 
