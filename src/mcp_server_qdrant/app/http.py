@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
+from mcp.server.subscriptions import SubscriptionBus
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import Calls, make_server, options_of
@@ -67,7 +68,10 @@ def page_of(settings: Settings) -> "Extend":
 
 
 def _add_page(
-    settings: Settings, mcp: MCPServer[Any], services: Callable[[], Awaitable["Services"]]
+    settings: Settings,
+    mcp: MCPServer[Any],
+    services: Callable[[], Awaitable["Services"]],
+    bus: SubscriptionBus,
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
     options = options_of(settings)
@@ -80,4 +84,4 @@ def _add_page(
     }
     defaults |= Preferences.of(settings).model_dump()
     options = replace(options, arbitrary_filter=True)
-    http_viz.register(mcp, Desk(partial(make_tools, options=options), services, defaults))
+    http_viz.register(mcp, Desk(partial(make_tools, options=options), services, defaults, bus))

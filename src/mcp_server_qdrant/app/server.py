@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.http.watch import Watch
 
     Opened = Services | Tenants
-    Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]]], None]
+    Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]], SubscriptionBus], None]
 
 NAME = "mcp-server-qdrant"
 # What depends on the caller's scopes is for that caller alone; collections change at any time.
@@ -183,6 +184,7 @@ def make_server(
     open_services = open_services or (lambda: _opened(settings))
     opening = Opening(open_services, watch.telemetry if watch else None)
 
+    bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
     scopes = {tool.name: tool.scope for tool in tools}
     mcp = MCPServer(
@@ -195,7 +197,7 @@ def make_server(
         tools=[*tools],
         cache_hints=HINTS,
         # A tenant would learn when another one stores.
-        subscriptions=False if settings.tenant_field else None,
+        subscriptions=False if settings.tenant_field else bus,
         middleware=[
             *([watch.telemetry.observe] if watch else []),
             _beginning(opening, calls or Calls()),
@@ -207,7 +209,7 @@ def make_server(
     if watch is not None:
         watch.register(mcp, opening.begin, scopes)
     if extend is not None:
-        extend(mcp, opening.services)
+        extend(mcp, opening.services, bus)
     return mcp
 
 

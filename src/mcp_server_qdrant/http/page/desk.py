@@ -5,8 +5,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
+from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.access import caller
@@ -54,16 +55,20 @@ class Notepad:
         return SearchPage(request.query, (), ())
 
 
-class Nobody:
-    """Stands for the context of a call where no client waits to be asked or told."""
+class Aside:
+    """Stands for the context of a call where no client waits; subscribers hear of writes."""
 
     protocol_version = client_capabilities = None
+
+    def __init__(self, bus: SubscriptionBus) -> None:
+        self._bus = bus
 
     async def report_progress(self, *_: Any) -> None:
         """Tell nobody."""
 
-    async def notify_resource_updated(self, *_: Any) -> None:
-        """Tell nobody."""
+    async def notify_resource_updated(self, uri: str) -> None:
+        """Tell the subscribers."""
+        await self._bus.publish(ResourceUpdated(uri=uri))
 
 
 class Desk:
@@ -74,11 +79,13 @@ class Desk:
         make_tools: Callable[[Services], Sequence[ClosedTool]],
         services: Services,
         defaults: Mapping[str, Any],
+        bus: SubscriptionBus,
     ) -> None:
         """`defaults` is for the page alone."""
         self._services = services
         self._tools = {tool.name: tool for tool in make_tools(self._behind_tools)}
         self._defaults = defaults
+        self._context: Any = Aside(bus)
         self.memories = Memories(self._run)
 
     async def _behind_tools(self) -> Any:
@@ -212,7 +219,7 @@ class Desk:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
         if name not in self._tools:
             raise RequestError("Nothing can be changed here: the server only reads.")
-        result: CallToolResult = await self._tools[name].run(dict(arguments), cast("Any", Nobody()))
+        result: CallToolResult = await self._tools[name].run(dict(arguments), self._context)
         if result.is_error:
             texts = (part.text for part in result.content if isinstance(part, TextContent))
             raise RequestError(" ".join(texts))

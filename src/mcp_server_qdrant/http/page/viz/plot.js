@@ -31,7 +31,7 @@ export class Plot {
     this.focus = null; // a region whose name stands out
     this.lit = null; // a byte for each point, not 0 where it stands out
     this.lassoing = false; // the next drag draws a line around points
-    this.line = null; // that is being drawn
+    this.loop = null; // the line that is being drawn
     this.labels = [];
     this.widths = {}; // of names
     this.middles = {};
@@ -230,7 +230,7 @@ export class Plot {
       zoom: (factor, place) => this.look(zoomed(this.transform, factor, place)),
       lassoes: (event) => this.lassoing || event.shiftKey,
       stretch: (line) => {
-        this.line = line;
+        this.loop = line;
         this.leave();
         this.draw(true);
       },
@@ -255,7 +255,7 @@ export class Plot {
 
   /** What lies inside a line is picked. */
   catch(line) {
-    this.line = null;
+    this.loop = null;
     this.lassoing = false;
     const { place } = this;
     const points = line
@@ -417,10 +417,10 @@ export class Plot {
   }
 
   paintLine() {
-    if (!this.line) return;
+    if (!this.loop) return;
     const { context } = this;
     context.beginPath();
-    for (const [x, y] of this.line) context.lineTo(x, y);
+    for (const [x, y] of this.loop) context.lineTo(x, y);
     context.closePath();
     context.globalAlpha = 0.15;
     context.fillStyle = context.strokeStyle = this.accent;
