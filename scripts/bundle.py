@@ -53,6 +53,7 @@ def manifest() -> dict[str, Any]:
         "display_name": "Qdrant collections",
         "version": PROJECT["version"].replace(".dev", "-dev"),
         "description": PROJECT["description"],
+        "icon": "src/mcp_server_qdrant/http/page/icon.png",
         "author": {"name": f"The contributors of {PROJECT['name']}"},
         "server": {
             "type": "uv",

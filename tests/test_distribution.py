@@ -144,6 +144,7 @@ def test_the_bundle_is_of_this_project(key):
     manifest = script("bundle").manifest()
 
     assert manifest[key] == PROJECT[key].replace(".dev", "-dev")
+    assert (ROOT / manifest["icon"]).is_file()
     assert manifest["server"]["mcp_config"]["env"].keys() <= {
         one["name"] for one in ENTRY["packages"][0]["environmentVariables"]
     }

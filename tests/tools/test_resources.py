@@ -1,11 +1,14 @@
 """What clients may read without a tool: resources, completion, the prompt, the instructions."""
 
 import asyncio
+import base64
+import io
 import json
 
 import pytest
 from mcp import MCPError
-from mcp.types import INVALID_PARAMS, ResourceTemplateReference
+from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY, ResourceTemplateReference
+from PIL import Image
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.tools.project import APP
@@ -210,3 +213,16 @@ async def test_the_server_introduces_itself():
     assert "qdrant-find" in INSTRUCTIONS
     assert "begin with > are stored text" in INSTRUCTIONS
     assert len(INSTRUCTIONS) < 500
+
+
+async def test_the_server_shows_its_icon_once_and_no_other_answer_carries_it():
+    async with memory_server() as client:
+        (icon,) = client.server_info.icons
+        image = base64.b64decode(icon.src.removeprefix("data:image/png;base64,"))
+        answers = [await client.list_tools(), await client.call_tool("qdrant-collections", {})]
+
+    assert Image.open(io.BytesIO(image)).size == (64, 64)
+    assert icon.sizes == ["64x64"]
+    assert [list(answer.meta[SERVER_INFO_META_KEY]) for answer in answers] == [
+        ["name", "title", "version"]
+    ] * 2

@@ -12,7 +12,7 @@ from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS
+from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import HOLDER, calling
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.load import Standing
-from mcp_server_qdrant.http.page.app import app
+from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
 from mcp_server_qdrant.tools.fields import FieldParameter
@@ -190,6 +190,7 @@ def make_server(
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
+        icons=[icon()],
         version=__version__,
         instructions=resources.INSTRUCTIONS,
         log_level=settings.log_level,
@@ -220,7 +221,7 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
         holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
             with under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext():
-                return await call_next(ctx)
+                return _light(ctx.method, await call_next(ctx))
         except ValueError as error:
             if ctx.method != "prompts/get":
                 raise
@@ -230,6 +231,13 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             opening.begin()
 
     return begin_after_first_message
+
+
+def _light(method: str, result: Any) -> Any:
+    """The result without the icon, which the SDK puts into every one, where none looks for it."""
+    if method != "server/discover" and isinstance(result, dict):
+        result.get("_meta", {}).get(SERVER_INFO_META_KEY, {}).pop("icons", None)
+    return result
 
 
 def options_of(settings: Settings) -> Options:

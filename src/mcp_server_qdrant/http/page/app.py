@@ -1,4 +1,4 @@
-"""The app in the chat: the map of qdrant-project as a resource that a client shows."""
+"""The app in the chat: the map of qdrant-project as a resource that a client shows; the icon."""
 
 import base64
 import re
@@ -6,6 +6,7 @@ from hashlib import sha256
 from importlib import resources
 
 from mcp.server.apps import Apps, ResourceCsp
+from mcp.types import Icon
 
 from mcp_server_qdrant.tools.project import APP
 
@@ -25,6 +26,13 @@ def app() -> Apps:
         prefers_border=True,
     )
     return apps
+
+
+def icon() -> Icon:
+    """The server's icon, as data: a client loads nothing. A PNG, as VS Code shows no SVG."""
+    image = resources.files(__package__).joinpath("icon.png").read_bytes()
+    data = base64.b64encode(image).decode("ascii")
+    return Icon(src=f"data:image/png;base64,{data}", mime_type="image/png", sizes=["64x64"])
 
 
 def app_html() -> str:
