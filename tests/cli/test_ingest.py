@@ -19,6 +19,8 @@ def notes(tmp_path):
         ("ingest . --collection c", {"QDRANT_COLLECTIONS": "d"}, "may not use a collection"),
         ("sync . --collection c --include !", {}, "patterns are those of .gitignore"),
         ("sync . --collection c --name a/b", {}, "must not hold a slash"),
+        ("ingest . --collection c --csv title", {}, "--csv: 'title' has no =, as in title={name}."),
+        ("ingest . --collection c --csv body={a}", {}, "--csv: a text has no part 'body'"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, command, env, sentence):

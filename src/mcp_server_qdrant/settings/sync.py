@@ -7,7 +7,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, mo
 
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.core.notation import name_fault
+from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.settings.sources import WholePath
+
+
+def _template(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError('must be an object such as {"title": "{name}"}')  # noqa: TRY004
+    return RowTemplate.of(value)
 
 
 class SyncSource(BaseModel):
@@ -21,11 +28,14 @@ class SyncSource(BaseModel):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     follow_links: bool = False
+    csv: Annotated[RowTemplate | None, BeforeValidator(_template)] = None
 
     @property
-    def selection(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """Patterns to include, patterns to exclude, and whether links are followed."""
-        return self.include, self.exclude, self.follow_links
+    def selection(
+        self,
+    ) -> tuple[tuple[str, ...], tuple[str, ...], bool, RowTemplate | None]:
+        """Patterns to include and to exclude, whether links are followed, the template of rows."""
+        return self.include, self.exclude, self.follow_links, self.csv
 
     @field_validator("collection")
     @classmethod

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from mcp_server_qdrant.core.datatypes import Chunk, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
+from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
 from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.opening import opened
-from mcp_server_qdrant.ingest.files.state import Contents, KnownFile, Version
+from mcp_server_qdrant.ingest.files.state import HASH, Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of, load
@@ -114,6 +115,11 @@ class Job:
         )
 
 
+def template_mark(path: str, rows: RowTemplate | None) -> str:
+    """The end of the hash of a file whose rows a template reads, else ""."""
+    return rows.digest if rows and format_of(path).rows else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Same:
     """A file whose contents are stored already, whatever its time says."""
@@ -137,6 +143,7 @@ class Preparer:
     max_bytes: int
     identify: Identify = point_id
     max_metadata: int = MAX_METADATA
+    rows: RowTemplate | None = None
 
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
         """The chunks of a file, or why there are none to store."""
@@ -157,12 +164,13 @@ class Preparer:
 
     def _prepare(self, found: Found, known: KnownFile | None) -> Job | Same:
         found, data = self._read(found)
-        contents = Contents(hashlib.sha256(data).hexdigest()[:32], self.model)
+        mark = template_mark(found.path, self.rows)
+        contents = Contents(hashlib.sha256(data).hexdigest()[:HASH] + mark, self.model)
         if known and contents in known.versions and known.versions[contents].complete:
             for document in known.versions[contents].points.values():
                 self.owners[document] = found.path
             return Same(found, contents)
-        loaded = load(found.path, data)
+        loaded = load(found.path, data, self.rows)
         texts, notes = self._owned(found, loaded.texts)
         pieces = [piece for text in texts for piece in self._pieces(found, text)]
         notes = [*loaded.notes, *notes]

@@ -7,6 +7,8 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
 
+HASH = 32  # characters of the hash of the contents
+
 Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
 
 
@@ -14,7 +16,8 @@ Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
 class Contents:
     """The contents of a file when it was read: equal ones need no work.
 
-    `model` made the vectors, "" where there are none.
+    `hash` ends with that of the template by which rows were read. `model` made the vectors, ""
+    where there are none.
     """
 
     hash: str
@@ -42,13 +45,13 @@ class KnownFile:
 
     versions: dict[Contents, Version] = field(default_factory=dict)
 
-    def has(self, size: int, mtime: int, model: str) -> bool:
+    def has(self, size: int, mtime: int, model: str, template: str = "") -> bool:
         """True where a file of this size and time needs no look at its contents."""
         if len(self.versions) != 1:
             return False
         ((contents, version),) = self.versions.items()
-        seen = (contents.model, version.mtime, version.size)
-        return version.complete and not version.marked and seen == (model, mtime, size)
+        seen = (contents.model, version.mtime, version.size, contents.hash[HASH:])
+        return version.complete and not version.marked and seen == (model, mtime, size, template)
 
     @property
     def points(self) -> dict[PointId, str]:

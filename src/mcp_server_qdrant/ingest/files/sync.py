@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.ingest.files.flow import Encode, Flow, Items
-from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same
+from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same, template_mark
 from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
 from mcp_server_qdrant.ingest.files.walk import (
     Found,
@@ -173,6 +173,7 @@ class _Run:
             self._request.max_bytes,
             self._store.points.identify,
             self._store.max_metadata,
+            self._request.selection.rows,
         )
         jobs = self._jobs(preparer, waiting)
         if target is None or self._request.dry_run:
@@ -195,7 +196,8 @@ class _Run:
         waiting = []
         for found in self._seen.files:
             known = self._known.get(found.path)
-            if known and known.has(found.size, found.mtime, model):
+            mark = template_mark(found.path, self._request.selection.rows)
+            if known and known.has(found.size, found.mtime, model, mark):
                 self._report.unchanged += 1
                 self._owners.update(dict.fromkeys(known.documents, found.path))
             elif self._request.dead.get(found.path) == found.stamp:

@@ -1,4 +1,4 @@
-"""CSV: a text per row, by its column of text or else as a line per column."""
+"""CSV: a text per row, by a template, by its column of text, or else as a line per column."""
 
 import csv
 import io
@@ -7,16 +7,19 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode, gathered
 
 SIGNS = ",;\t|"
+NAMED = 10  # columns in an error
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, data: bytes, template: RowTemplate | None = None) -> Contents:
     """A text per row below the names of the columns. Raises UnusableFile.
 
-    Columns are named as the keys of JSON lines are. Without one of text it is `name: value` lines.
+    What the template does not say is told by the names of columns, which are those of the keys of
+    JSON lines. Without one of text it is `name: value` lines.
     """
     text = decode(data)
     head = text.lstrip().partition("\n")[0]
@@ -25,7 +28,11 @@ def read(path: str, data: bytes) -> Contents:
     _, first = next(table, (1, []))
     if isinstance(first, csv.Error):
         raise UnusableFile("has no first row that can be read: is a quote left open?")
-    return gathered("row", table, partial(_loaded, path, _names(first)))
+    names = _names(first)
+    if template and (missing := next((n for n in template.columns if n not in names), None)):
+        there = ", ".join(map(repr, names[:NAMED]))
+        raise UnusableFile(f"has no column {missing!r}, which the template names: it has {there}")
+    return gathered("row", table, partial(_loaded, path, names, template))
 
 
 def _names(cells: list[str]) -> list[str]:
@@ -47,7 +54,9 @@ def _rows(rows: Iterator[list[str]]) -> Iterator[tuple[int, Any]]:
         yield number + 1, error
 
 
-def _loaded(path: str, names: list[str], cells: list[str] | csv.Error) -> tuple[Loaded, list[str]]:
+def _loaded(
+    path: str, names: list[str], template: RowTemplate | None, cells: list[str] | csv.Error
+) -> tuple[Loaded, list[str]]:
     if isinstance(cells, csv.Error):
         raise UnusableFile(f"and those below cannot be read: is a quote left open? ({cells})")
     if len(cells) > len(names):
@@ -57,7 +66,22 @@ def _loaded(path: str, names: list[str], cells: list[str] | csv.Error) -> tuple[
     row |= {name: given[name] for name in ("title", *jsonl.TEXTS) if name in given}
     if not any(name in names for name in jsonl.TEXTS):
         row["text"] = "\n".join(f"{name}: {cell.strip()}" for name, cell in given.items())
-    return jsonl.loaded(path, row)
+    return _templated(path, row, given, template) if template else jsonl.loaded(path, row)
+
+
+def _templated(
+    path: str, row: dict[str, Any], given: dict[str, str], template: RowTemplate
+) -> tuple[Loaded, list[str]]:
+    """The text of a row by a template. Of the columns that it names, numbers stay metadata."""
+    parts = {part: None for part, _ in template.parts} | template.filled(given)
+    texts = () if "text" in parts else jsonl.TEXTS
+    used = {n for n in template.columns if n not in texts and isinstance(row.get(n), str)}
+    date = parts.pop("date", None)
+    row = {name: value for name, value in row.items() if name not in used} | parts
+    loaded, notes = jsonl.loaded(path, row | ({"created_at": date} if date else {}))
+    if date and loaded.created_at is None and not notes:
+        notes = [f"has the date {date!r}, which is not written as 2026-05-31"]
+    return loaded, notes
 
 
 def _number(cell: str) -> str | int | float:

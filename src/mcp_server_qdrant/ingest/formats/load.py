@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import (
     chats,
     code,
@@ -31,15 +32,17 @@ class Format:
 
     Where files are told by more of their names than that, `names` are patterns of these.
     `read(path, data)` raises UnusableFile. A file may be `large` where it holds many texts, or
-    pictures beside its text. What begins with `magic` is of it, whatever its name.
+    pictures beside its text. What begins with `magic` is of it, whatever its name. Where it has
+    `rows`, `read` takes a template of theirs too.
     """
 
     name: str
-    read: Callable[[str, bytes], Contents]
+    read: Callable[..., Contents]
     suffixes: str = ""
     names: str = ""
     large: bool = False
     magic: bytes | None = None
+    rows: bool = False
 
 
 TEXT = Format("any other text", text.read)
@@ -48,7 +51,7 @@ FORMATS = (
     Format("HTML", html.read, ".html .htm .xhtml"),
     Format("source code", code.read, code.SUFFIXES),
     Format("JSON lines", jsonl.read, ".jsonl .ndjson", large=True),
-    Format("CSV", csv.read, ".csv .tsv"),
+    Format("CSV", csv.read, ".csv .tsv", rows=True),
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
@@ -62,15 +65,16 @@ _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
 _BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 
 
-def load(path: str, data: bytes) -> Contents:
+def load(path: str, data: bytes, rows: RowTemplate | None = None) -> Contents:
     """The texts of a file; `path` ends with its name and begins with that of its source.
 
-    Raises UnusableFile saying why there is no text to be had.
+    `rows` is how those of tables are read. Raises UnusableFile saying why there is no text.
     """
     if not data:
         raise UnusableFile("is empty")
     certain = (one for one in FORMATS if one.magic and data.startswith(one.magic))
-    contents = next(certain, format_of(path)).read(path, data)
+    form = next(certain, format_of(path))
+    contents = form.read(path, data, rows) if form.rows else form.read(path, data)
     contents.texts = [text for text in contents.texts if text.text.strip()]
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
