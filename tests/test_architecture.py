@@ -95,7 +95,7 @@ OWNERS = {  # third party -> the files that may import it
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": ("encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py", "qdrant/line/*"),
-    "h11": ("qdrant/line/http.py",),
+    "httptools": ("qdrant/line/http.py",),
     "jwt": ("http/auth/oauth.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),

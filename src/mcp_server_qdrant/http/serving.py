@@ -67,6 +67,7 @@ def serve(
         tracing.start()
     config = uvicorn.Config(
         app(mcp, transport, settings, watch),
+        http="h11",  # bounds the heads of requests, httptools does not
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http/requests.py logs each request

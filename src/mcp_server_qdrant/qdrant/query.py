@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.filters import both, dated, parse
-from mcp_server_qdrant.qdrant.inference import inference_errors, native
+from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
 from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
@@ -105,13 +105,10 @@ class Queries:
         with_payload |= bool(query.tags)  # who carries a tag counts at once: its payload tells it
         # Little more than that is asked for at once: no second trip for the scores of the others.
         limit = target.points + 1 if depth <= target.points <= 2 * depth else depth
-        requests = [
-            self._requests.of((*leg, condition, limit, _RESCORED, with_payload), _request)
-            for leg in legs
-        ]
+        requests = [self._asking(*leg, condition, limit, with_payload) for leg in legs]
         if query.tags:
             tagged = carrying(query.tags, condition)
-            requests.append(_request(*legs[0], tagged, depth, _RESCORED, with_payload=True))
+            requests.append(_request(*legs[0], tagged, depth, with_payload=True))
         found = await self._points(target, requests)
         payloads = {point.id: point.payload for points in found for point in points}
         ranks = [[point.id for point in points[:depth]] for points in found]
@@ -121,6 +118,12 @@ class Queries:
         scores = [{point: leg[point] for point, _ in best if point in leg} for leg in scores]
         candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best]
         return candidates, *by_leg(target, query, scores), None
+
+    def _asking(self, vector: Any, *others: Any) -> models.QueryRequest:
+        """A request of a leg; collections share that of a dense vector, and all but the vector."""
+        if isinstance(vector, list):
+            return self._requests.of((vector, *others), _request)
+        return self._requests.of((None, *others), _request).model_copy(update={"query": vector})
 
     async def _complete(
         self,
@@ -140,7 +143,7 @@ class Queries:
             others = [point for point in points if point not in known]
             if len(known) >= limit and others:
                 only = models.Filter(must=[models.HasIdCondition(has_id=others)])
-                asked.append(_request(*leg, only, len(others), _EXACT))
+                asked.append(_request(*leg, only, len(others), params=_EXACT))
                 lacking.append(known)
         found = await self._points(target, asked) if asked else []
         for known, exact in zip(lacking, found, strict=True):
@@ -200,8 +203,8 @@ def _request(
     using: str | None,
     where: models.Filter | None,
     limit: int,
-    params: models.SearchParams | None,
     with_payload: bool = False,  # noqa: FBT001, FBT002  as the parts of a memo come
+    params: models.SearchParams = _RESCORED,
 ) -> models.QueryRequest:
     """A request as it is: validation would copy the vector."""
     return models.QueryRequest.model_construct(
@@ -242,10 +245,7 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     if target.dense is not None and query.dense is not None:
         legs.append((native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        sparse = models.SparseVector.model_construct(
-            indices=list(query.sparse.indices), values=list(query.sparse.values)
-        )
-        legs.append((sparse, target.sparse.vector))
+        legs.append((as_vector(query.sparse), target.sparse.vector))
     return legs
 
 

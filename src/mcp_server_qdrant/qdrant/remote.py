@@ -135,7 +135,12 @@ class RemoteClient(TranslatedClient):
         self._cluster = cluster
         uri, key = self._inner.rest_uri, kwargs.get("api_key")
         headers = (kwargs.get("headers") or {}) | ({"api-key": key} if key else {})
-        self._grpc = GrpcLine()
+        self._grpc = GrpcLine(
+            f"{urlsplit(uri).netloc.rpartition(':')[0]}:{grpc_port or GRPC_PORT}",
+            tuple(headers.items()),
+            _RECONNECT,
+            secure=urlsplit(uri).scheme == "https",
+        )
         self._rest = None if proxied(uri) else RestLine(uri, headers)
         self._meeting: asyncio.Task[None] | None = None
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -194,12 +199,13 @@ class RemoteClient(TranslatedClient):
             await asyncio.wait([self._meeting])
         if self._rest is not None:
             self._rest.close()
+        await self._grpc.close()
         await super().close(*args, **kwargs)
 
     async def _query_batch(self, *args: Any, **kwargs: Any) -> Any:
         """The answers by the lean line that is spoken now."""
         if self._speaks_grpc:
-            return await self._grpc.query_batch(self._inner.grpc_points, *args, **kwargs)
+            return await self._grpc.query_batch(*args, **kwargs)
         if self._rest is None:
             return await self._inner.query_batch_points(*args, **kwargs)
         return await self._rest.query_batch(*args, **kwargs)

@@ -127,7 +127,7 @@ async def grpc_server(asked, fault=None):
     async def query_batch(request, context):
         asked.append((request, {k: v for k, v in context.invocation_metadata() if "key" in k}))
         if fault:
-            await context.abort(fault, "told so")
+            await context.abort(fault, "told so", (("retry-after", "3"),))
         points = [
             RestToGrpc.convert_scored_point(models.ScoredPoint(**one | {"vector": vector}))
             for one in FOUND

@@ -1,33 +1,65 @@
 """Batches of queries over gRPC."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grpc import StatusCode, aio, ssl_channel_credentials
 from qdrant_client import grpc, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.connection import parse_channel_options
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 
-from mcp_server_qdrant.qdrant.line.points import Answer, Point
+from mcp_server_qdrant.qdrant.line.points import Answer, Point, apart
 from mcp_server_qdrant.qdrant.memo import Memo
+
+RETRY_AFTER = "retry-after"
 
 
 class GrpcLine:
-    """The line over channels of qdrant-client's."""
+    """The line over a channel of its own: qdrant-client's starts two more tasks for each call."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        address: str,
+        headers: Sequence[tuple[str, str]],
+        options: Mapping[str, Any],
+        *,
+        secure: bool,
+    ) -> None:
+        self._address = address
+        self._headers = headers
+        self._options = parse_channel_options(dict(options))
+        self._secure = secure
+        self._opened: aio.Channel | None = None
+        self._stub: Any = None
         self._messages: Memo[grpc.QueryPoints] = Memo()
+        self._queries: Memo[grpc.Query] = Memo()
 
     async def query_batch(
         self,
-        stub: grpc.PointsStub,
         collection: str,
         requests: Sequence[models.QueryRequest],
         timeout: int,
         consistency: Any = None,
     ) -> list[Answer]:
         """The answers to the requests. Raises what qdrant-client does."""
+        if self._opened is None:
+            self._opened = self._channel()
+            self._stub = grpc.PointsStub(self._opened)  # type: ignore[no-untyped-call]
         asked = self._batch(collection, requests, timeout, consistency)
-        answer = await stub.QueryBatch(asked, timeout=timeout)
+        try:
+            answer = await self._stub.QueryBatch(asked, timeout=timeout, metadata=self._headers)
+        except aio.AioRpcError as error:
+            waits = [value for key, value in error.trailing_metadata() or () if key == RETRY_AFTER]
+            if error.code() == StatusCode.RESOURCE_EXHAUSTED and waits:
+                raise ResourceExhaustedResponse(error.details() or "", waits[0]) from error
+            raise
         return [Answer([_point(found) for found in each.result]) for each in answer.result]
+
+    def _channel(self) -> aio.Channel:
+        if self._secure:
+            return aio.secure_channel(self._address, ssl_channel_credentials(), self._options)
+        return aio.insecure_channel(self._address, self._options)
 
     def _batch(
         self,
@@ -39,19 +71,40 @@ class GrpcLine:
         """The requests as qdrant-client would send them."""
         if consistency is not None:
             consistency = RestToGrpc.convert_read_consistency(consistency)
-        messages = [self._messages.of((request,), _message) for request in requests]
-        for message in messages:
-            message.collection_name = collection
         return grpc.QueryBatchPoints(
             collection_name=collection,
-            query_points=messages,  # are copied
+            query_points=[self._message(collection, request) for request in requests],  # copies
             read_consistency=consistency,
             timeout=timeout,
         )
 
+    def _message(self, collection: str, request: models.QueryRequest) -> grpc.QueryPoints:
+        if isinstance(request.query, list):
+            message = self._messages.of((request,), self._whole)
+        else:
+            message = self._whole(request)
+        message.collection_name = collection
+        return message
 
-def _message(request: models.QueryRequest) -> grpc.QueryPoints:
-    return RestToGrpc.convert_query_request(request, "")
+    def _whole(self, request: models.QueryRequest) -> grpc.QueryPoints:
+        query, others = apart(request)
+        message = grpc.QueryPoints()
+        message.MergeFrom(self._messages.of(others, lambda *_: _without_query(request)))
+        if isinstance(query, models.SparseVector):
+            message.query.nearest.sparse.indices.extend(query.indices)
+            message.query.nearest.sparse.values.extend(query.values)
+        elif query is not None:
+            message.query.CopyFrom(self._queries.of((query,), RestToGrpc.convert_query_interface))
+        return message
+
+    async def close(self) -> None:
+        """Close the channel."""
+        if self._opened is not None:
+            await self._opened.close()
+
+
+def _without_query(request: models.QueryRequest) -> grpc.QueryPoints:
+    return RestToGrpc.convert_query_request(request.model_copy(update={"query": None}), "")
 
 
 def _point(found: Any) -> Point:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from qdrant_client import models
+
 from mcp_server_qdrant.core.datatypes import Payload, PointId
 
 
@@ -20,3 +22,10 @@ class Answer(NamedTuple):
     """The points of one query, best first."""
 
     points: list[Point]
+
+
+def apart(request: models.QueryRequest) -> tuple[Any, tuple[Any, ...]]:
+    """The query of a request, and all else that it asks for, which many requests share."""
+    parts = dict(request.__dict__)  # all fields, in their order
+    query = parts.pop("query")
+    return query, tuple(parts.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -13,7 +14,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from mcp_server_qdrant.qdrant.line.http import Http, Response
-from mcp_server_qdrant.qdrant.line.points import Answer, Point
+from mcp_server_qdrant.qdrant.line.points import Answer, Point, apart
 from mcp_server_qdrant.qdrant.memo import Memo
 
 
@@ -33,37 +34,42 @@ class RestLine:
         consistency: Any = None,
     ) -> list[Answer]:
         """The answers to the requests. Raises what qdrant-client would, TimeoutError, OSError."""
-        asked = {"timeout": timeout}
-        if consistency is not None:
-            asked["consistency"] = getattr(consistency, "value", consistency)
-        path = f"{self._path}/collections/{quote(collection, safe='')}/points/query/batch"
+        agreeing = getattr(consistency, "value", consistency)
+        target = _target(self._path, collection, timeout, agreeing)
         async with asyncio.timeout(timeout):
-            response = await self._http.post(f"{path}?{urlencode(asked)}", self.body(requests))
+            response = await self._http.post(target, self.body(requests))
         if response.status not in (200, 201, 202):
             raise _refusal(response)
         try:
             found = from_json(response.content)["result"]
-            pairs = zip(requests, found, strict=True)
-            return [Answer([_point(raw) for raw in each["points"]]) for _, each in pairs]
+            return [Answer(_points(each)) for _, each in zip(requests, found, strict=True)]
         except (ValueError, LookupError, TypeError) as error:
             raise ResponseHandlingException(error) from error
 
     def body(self, requests: Sequence[models.QueryRequest]) -> bytes:
         """The requests as qdrant-client would write them; all ask for the nearest, or for none."""
-        return b'{"searches":[%s]}' % b",".join(
-            self._bytes.of((request,), self._json) for request in requests
-        )
+        return b'{"searches":[%s]}' % b",".join([self._json(request) for request in requests])
 
     def _json(self, request: models.QueryRequest) -> bytes:
-        vector = request.query
-        if vector is None:
-            return _dumped(request)
-        nearest = (
-            self._bytes.of((vector,), to_json) if isinstance(vector, list) else _dumped(vector)
-        )
-        others = _dumped(request, exclude={"query"})[1:]
-        comma = b"" if others == b"}" else b","
-        return b'{"query":{"nearest":%s}%s%s' % (nearest, comma, others)
+        match request.query:
+            case None:
+                return _dumped(request)
+            case list():
+                return self._bytes.of((request,), self._whole)
+        return self._whole(request)
+
+    def _whole(self, request: models.QueryRequest) -> bytes:
+        query, others = apart(request)
+        told = self._bytes.of(others, lambda *_: _dumped(request, exclude={"query"}))
+        match query:
+            case list():
+                nearest = self._bytes.of((query,), to_json)
+            case models.SparseVector():
+                nearest = to_json(query.__dict__)
+            case _:
+                nearest = _dumped(query)
+        comma = b"" if told == b"{}" else b","
+        return b'{"query":{"nearest":%s}%s%s' % (nearest, comma, told[1:])
 
     def close(self) -> None:
         """Close the connections."""
@@ -76,27 +82,37 @@ def proxied(uri: str) -> bool:
     return bool(proxies.keys() & {parts.scheme, "all"}) and not proxy_bypass(parts.hostname or "")
 
 
+@lru_cache(4096)
+def _target(path: str, collection: str, timeout: int, consistency: int | str | None) -> str:
+    asked = {"timeout": timeout} | ({} if consistency is None else {"consistency": consistency})
+    name = quote(collection, safe="")
+    return f"{path}/collections/{name}/points/query/batch?{urlencode(asked)}"
+
+
 def _dumped(model: Any, **options: Any) -> bytes:
     text: str = model.model_dump_json(exclude_unset=True, exclude_none=True, **options)
     return text.encode()
 
 
-def _point(raw: Mapping[str, Any]) -> Point:
-    vectors = raw.get("vector")
-    if isinstance(vectors, dict):
-        vectors = {
-            name: models.SparseVector.model_construct(**vector)
-            if isinstance(vector, dict)
-            else vector
-            for name, vector in vectors.items()
-        }
-    return Point(raw["id"], raw["score"], raw.get("payload"), vectors)
+def _points(found: Mapping[str, Any]) -> list[Point]:
+    return [
+        Point(raw["id"], raw["score"], raw.get("payload"), _vectors(raw.get("vector")))
+        for raw in found["points"]
+    ]
+
+
+def _vectors(raw: Any) -> Any:
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        name: models.SparseVector.model_construct(**vector) if isinstance(vector, dict) else vector
+        for name, vector in raw.items()
+    }
 
 
 def _refusal(response: Response) -> Exception:
     """The error that qdrant-client makes of an answer."""
-    if response.status == 429 and (wait := response.headers.get("retry-after")):
-        return ResourceExhaustedResponse("", wait)  # type: ignore[arg-type]
-    return UnexpectedResponse(
-        response.status, response.reason, response.content, httpx.Headers(response.headers)
-    )
+    headers = httpx.Headers(response.headers)
+    if response.status == 429 and (wait := headers.get("retry-after")):
+        return ResourceExhaustedResponse("", wait)
+    return UnexpectedResponse(response.status, response.reason, response.content, headers)
