@@ -14,7 +14,17 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from mcp_server_qdrant.settings.environment import Settings, environment_names, load
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.app.local_models import HOST
+from mcp_server_qdrant.encoders.local.hosted import host_name, service
+from mcp_server_qdrant.hosting.connect import connect
+from mcp_server_qdrant.settings import engine as engine_settings
+from mcp_server_qdrant.settings.environment import (
+    Settings,
+    environment_names,
+    load,
+    model_environment,
+)
 from tests.support import Engine, either_engine
 
 ROOT = Path(__file__).parent.parent
@@ -122,12 +132,23 @@ def rounds(pytestconfig: pytest.Config) -> int:
     return 20 if pytestconfig.getoption("thorough") else 5
 
 
+@pytest.fixture(scope="session")
+def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of a person: one process holds the model for all tests, on all workers."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    cache.mkdir(exist_ok=True)
+    return cache
+
+
 @pytest.fixture(scope="session", autouse=True)
-def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def caches(tmp_path_factory: pytest.TempPathFactory, one_cache: Path) -> Iterator[None]:
     """Tests read no settings of the user's own, and leave the user's cache alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-        patch.setenv("QDRANT_CACHE_PATH", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("QDRANT_CACHE_PATH", str(one_cache))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(engine_settings, "user_cache_path", lambda *_, **__: one_cache)
         yield
 
 
@@ -168,8 +189,14 @@ async def engine(request: pytest.FixtureRequest, engine_folder: Path) -> AsyncIt
 
 
 @pytest.fixture(scope="session")
-def model_dir() -> Path:
-    """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand."""
+def model_dir(one_cache: Path) -> Path:
+    """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand.
+
+    The model host outlives the seconds in which no test needs it.
+    """
+    name = host_name(__version__, sys.executable, model_environment())
+    line, _ = connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0)
+    line.close()
     if given := os.environ.get("MCP_TEST_MODEL"):
         return Path(given)
     script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]

@@ -1,8 +1,11 @@
-"""An ASGI application on a port of this machine, in this process."""
+"""Servers on a port of this machine, in this process or one of their own, and their clients."""
 
 import asyncio
 import contextlib
 import socket
+import subprocess
+import time
+import urllib.request
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -29,6 +32,25 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await task
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_answer(address: str, process: subprocess.Popen) -> None:
+    """Return once the server of that process answers."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        with contextlib.suppress(OSError):  # not listening yet, or importing under load
+            urllib.request.urlopen(f"{address}/healthz", timeout=5).close()
+            return
+        time.sleep(0.02)  # to ask without a pause would take the time that the start needs
+    raise AssertionError("the server did not answer")
 
 
 @contextlib.asynccontextmanager

@@ -1,15 +1,11 @@
 """The page in a real browser, over the demo's collections."""
 
 import asyncio
-import contextlib
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,6 +17,7 @@ from mcp import Client
 
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from tests.e2e.raw import clean_environment
+from tests.listening import await_answer, free_port
 
 COLLECTIONS = ("homelab", "meetings", "recipes")
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
@@ -40,7 +37,7 @@ class Served:
 
     env: dict[str, str]
     folder: Path
-    port: int
+    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -55,24 +52,12 @@ class Served:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{self.address}/healthz", timeout=5).close()
-                return
-        pytest.fail("the server did not answer")
+        await_answer(self.address, self.process)
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=90)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def fill(address: str) -> None:
@@ -96,16 +81,19 @@ async def fill(address: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[Served]:
+def served(
+    tmp_path_factory: pytest.TempPathFactory, model_dir: Path, one_cache: Path
+) -> Iterator[Served]:
     """The demo's collections on the embedded engine, one preferred."""
     folder = tmp_path_factory.mktemp("page")
     env = {
         "QDRANT_LOCAL_PATH": str(folder / "engine"),
-        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        "QDRANT_CACHE_PATH": str(one_cache),
         "EMBEDDING_MODEL_PATH": str(model_dir),
+        "EMBEDDING_OPTIONS": "disk=10",
         "QDRANT_COLLECTION_PRIORITY_ORDER": "meetings",
     }
-    server = Served(env, folder, free_port())
+    server = Served(env, folder)
     server.start()
     try:
         with ThreadPoolExecutor() as threads:  # this one belongs to Playwright's loop

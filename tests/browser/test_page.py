@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read
-from tests.browser.conftest import PHONE, Served, free_port
+from tests.browser.conftest import PHONE, Served
 from tests.e2e.raw import clean_environment
 
 SHOTS = os.environ.get("MCP_SCREENSHOTS")  # a folder, for somebody who wants to look
@@ -655,17 +655,3 @@ def test_a_port_that_is_taken_is_one_sentence(served, tmp_path):
     assert done.returncode == 2
     assert f"Port {served.port} of 127.0.0.1 cannot be used" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-
-
-def test_without_any_collection_it_says_how_to_begin(browser, model_dir, tmp_path):
-    env = {"QDRANT_LOCAL_PATH": str(tmp_path / "engine"), "EMBEDDING_MODEL_PATH": str(model_dir)}
-    empty = Served(env, tmp_path, free_port())
-    empty.start()
-    try:
-        page = browser.new_page()
-        page.goto(f"{empty.address}/viz")
-        page.get_by_text("No collections yet").wait_for()
-        shot(page, "empty")
-        page.close()
-    finally:
-        empty.stop()

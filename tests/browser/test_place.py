@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mcp import Client
 
-from tests.browser.conftest import PHONE, Served, free_port
+from tests.browser.conftest import PHONE, Served
 from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, shot, start, titles
 
 LAPTOP = {"width": 1280, "height": 800}
@@ -312,14 +312,14 @@ def test_the_comparison_is_a_picture_with_thumbs(start):
     settled(page)
 
 
-def test_an_empty_store_helps_and_fills_by_itself(browser, model_dir, tmp_path):
-    env = {"QDRANT_LOCAL_PATH": str(tmp_path / "engine"), "EMBEDDING_MODEL_PATH": str(model_dir)}
-    empty = Served(env, tmp_path, free_port())
+def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
+    empty = Served(served.env | {"QDRANT_LOCAL_PATH": str(tmp_path / "engine")}, tmp_path)
     empty.start()
     try:
         page = browser.new_page()
         page.goto(f"{empty.address}/viz")
         page.get_by_text("No collections yet").wait_for()
+        shot(page, "empty")
         assert f"{empty.address}/mcp" in page.locator("pre").first.inner_text()
         page.get_by_role("button", name="Load three demo collections").click()
         page.locator(".tile h3", has_text="recipes").wait_for(timeout=120_000)

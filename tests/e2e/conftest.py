@@ -5,12 +5,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="session")
-def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of a person, and so one process that has loaded the model for all servers."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def env(tmp_path: Path, model_dir: Path, one_cache: Path) -> dict[str, str]:
     """The embedded engine in a fresh folder, the real model."""

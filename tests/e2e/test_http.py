@@ -2,10 +2,8 @@
 
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,14 +12,13 @@ import pytest
 from mcp.client import Client
 
 from tests.e2e.raw import clean_environment
+from tests.listening import await_answer, free_port
 
 
 @contextlib.contextmanager
 def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, subprocess.Popen]]:
     """A server process that answers, and its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "mcp_server_qdrant", "--transport", transport],
         env=clean_environment(env | {"FASTMCP_PORT": str(port)}),
@@ -31,23 +28,13 @@ def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, sub
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        _await(f"{address}/healthz", process)
+        await_answer(address, process)
         yield address, process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
         process.stderr.close()
-
-
-def _await(url: str, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        assert process.poll() is None, process.stderr.read()
-        with contextlib.suppress(OSError):  # not listening yet, or importing under load
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-    pytest.fail("the server did not answer")
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])

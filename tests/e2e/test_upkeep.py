@@ -89,7 +89,7 @@ def test_a_folder_of_the_official_server_is_imported_whole_however_often_it_is_k
         server = RawServer(env, tmp_path)
         server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
         while not (folder / "imported.json").exists():
-            pass
+            threading.Event().wait(0.002)
         threading.Event().wait(round_ * 0.05)  # a later moment each time
         if pid := host_pid(folder):
             os.kill(pid, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
     done = threading.Event()
 
     def keep_searching() -> None:
-        while not done.is_set():
+        while not done.wait(0.03):
             answers.append(search(server))
 
     searching = threading.Thread(target=keep_searching)

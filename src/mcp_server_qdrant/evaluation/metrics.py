@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -87,15 +88,15 @@ def ranked(
 
     Where nothing is expected or found, something else stands for it: ranx wants one at least.
     """
-    names = [f"q{place:07}" for place in range(len(truth))]
+    names = [f"q{place}" for place in range(len(truth))]
     numbers: dict[Key, int] = {}
 
     def short(key: Key) -> str:
-        # Of equal length: ranx compiles itself anew for each length of the longest id.
-        return f"d{numbers.setdefault(key, len(numbers)):07}"
+        return f"d{numbers.setdefault(key, len(numbers))}"
 
+    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx would take half a minute to compile
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's, when it compiles ranx
+        warnings.simplefilter("ignore")  # numba's
         from ranx import Qrels, Run, evaluate
 
         qrels = Qrels(
