@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,23 +18,24 @@ from mcp_server_qdrant.settings.environment import Settings
 
 @dataclass(frozen=True)
 class Corpus:
-    """One test collection: documents, queries, graded judgements."""
+    """One test collection: documents (title, text) with their metadata, queries, judgements."""
 
     name: str
     documents: dict[str, tuple[str, str]]
+    metadata: dict[str, dict[str, Any]]
     queries: dict[str, str]
     judgements: dict[str, dict[str, int]]
 
 
 def read(folder: Path) -> Corpus:
     """A BEIR folder: corpus.jsonl, queries.jsonl, qrels.tsv; unjudged queries are left out."""
-    documents = {
-        row["_id"]: (row.get("title", ""), row["text"])
-        for row in map(json.loads, (folder / "corpus.jsonl").read_text("utf-8").splitlines())
-    }
+    lines = (folder / "corpus.jsonl").read_text("utf-8").splitlines()
+    texts = {row["_id"]: row for row in map(json.loads, lines)}
+    documents = {key: (row.get("title", ""), row["text"]) for key, row in texts.items()}
+    metadata = {key: row.get("metadata") or {} for key, row in texts.items()}
     judgements: dict[str, dict[str, int]] = {}
-    with (folder / "qrels.tsv").open(newline="") as lines:
-        rows = csv.reader(lines, delimiter="\t")
+    with (folder / "qrels.tsv").open(newline="") as judged:
+        rows = csv.reader(judged, delimiter="\t")
         next(rows)
         for query, document, grade in rows:
             if int(grade) > 0 and document in documents:
@@ -43,7 +45,7 @@ def read(folder: Path) -> Corpus:
         for row in map(json.loads, (folder / "queries.jsonl").read_text("utf-8").splitlines())
         if row["_id"] in judgements
     }
-    return Corpus(folder.name, documents, queries, judgements)
+    return Corpus(folder.name, documents, metadata, queries, judgements)
 
 
 def asked(about: str | None, **numbers: int) -> tuple[argparse.Namespace, list[Corpus]]:

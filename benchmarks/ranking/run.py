@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Targ
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
-from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.settings.environment import Settings
@@ -54,8 +54,9 @@ async def fill(services: Services, points: Points, corpus: Corpus, into: str, ro
     batch = []
     for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
         key = f"{corpus.name}/{document}"
-        whole = Document(id=key, collection=into, text=text, title=title or None, document=key)
-        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR))
+        metadata = corpus.metadata[document]
+        whole = Document(key, into, text, title=title or None, metadata=metadata, document=key)
+        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR), day_of(whole))
         point = point_id(into, key, 0)
         batch.append(StoredPoint(point, stored_payload(whole), row.tolist(), sparse))
         if len(batch) == 200:

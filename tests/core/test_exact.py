@@ -36,8 +36,9 @@ def test_a_text_of_numbers_has_no_more_than_two_hundred():
         ("“zwei Wörter” «trois mots» „vier“", (), ("zwei wörter", "trois mots", "vier")),
         ('print("x y"), 5" and 7" wide', (), ()),
         ('a "b c" "d e" "f g" "h i"', (), ()),  # pasted
-        ('"b c"' + " a" * 30, (), ("b c",)),
-        ('"b c"' + " a" * 31, (), ()),  # a text that quotes
+        ('"b c"' + " a" * 14, (), ("b c",)),
+        ('"b c"' + " a" * 15, (), ()),  # a text that quotes
+        ('They call it "b c."', (), ("b c",)),
         ("plain words", (), ()),
     ],
 )

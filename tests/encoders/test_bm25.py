@@ -1,6 +1,7 @@
 """BM25 vectors: their ids, weights and words."""
 
 import math
+from datetime import date
 
 import pytest
 
@@ -51,9 +52,20 @@ def test_a_document_weighs_terms_by_frequency_and_length(bm25):
     )
 
 
+def test_the_words_of_its_day_are_terms_of_a_document_as_if_they_were_there_once(bm25):
+    text, day = "fox fox jumped in May", date(2026, 5, 8)
+    plain, dated = bm25.encode_document(text), bm25.encode_document(text, day)
+    words = set(bm25.tokens("2026-05-08 2026-05 8 2026")) - set(plain.indices)
+
+    assert dated.indices[: len(plain.indices)] == plain.indices
+    assert dated.values == (*plain.values, *[min(plain.values)] * len(words))
+    assert set(dated.indices) == {*plain.indices, *words}
+
+
 @pytest.mark.parametrize("text", ["", "  \n", "the of and", "!?", "\ud800", "\x00"])
 def test_a_text_without_terms_is_an_empty_vector(bm25, text):
     assert bm25.encode_query(text) == bm25.encode_document(text) == EMPTY
+    assert bm25.encode_document(text, date(2026, 5, 8)) == EMPTY
     assert bm25.terms(text) == {}
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import date
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
@@ -24,6 +25,12 @@ def test_a_vector_in_another_language_has_its_stems_and_says_which():
     foreign, marker = vector.indices[len(stems.indices) :]
     assert (foreign,) == bm25.markers.foreign
     assert bm25.markers.languages[marker] == "german"
+
+
+def test_the_day_of_a_text_is_written_in_its_language():
+    for language, text, month in (("english", ENGLISH, "March"), ("german", GERMAN, "März")):
+        dated = MultilingualBm25().encode_document(text, date(2026, 3, 8))
+        assert set(Bm25Encoder(language).tokens(f"8 {month} 2026")) <= set(dated.indices)
 
 
 def test_a_word_is_asked_as_each_language_stems_it_and_stop_words_are_those_of_the_query():

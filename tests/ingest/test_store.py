@@ -239,6 +239,7 @@ async def test_an_update_keeps_when_it_was_created():
 
     assert record.payload["created_at"] == "2026-01-01T00:00:00Z"
     assert record.payload["updated_at"] == "2026-02-01T00:00:00Z"
+    assert list(record.vector["bm25"].indices) == Bm25Encoder().tokens("moss"), "no date's words"
 
 
 async def test_a_caller_may_say_when_it_was_created():
@@ -254,6 +255,8 @@ async def test_a_caller_may_say_when_it_was_created():
         [one.payload[key] for key in ("created_at", "updated_at")] for one in (first, corrected)
     ]
     assert times == [["2020-05-01T00:00:00Z"] * 2, ["2020-05-01T00:00:00Z", "2026-01-02T00:00:00Z"]]
+    (may,) = Bm25Encoder().tokens("May")
+    assert all(may in one.vector["bm25"].indices for one in (first, corrected))
 
 
 async def test_a_new_collection_knows_its_model():

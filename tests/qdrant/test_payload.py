@@ -21,6 +21,7 @@ WHOLE = Document(
     chunks=3,
     start=10,
     end=18,
+    dated=True,
 )
 
 
@@ -37,7 +38,14 @@ def test_the_payload_is_the_official_one_and_more():
 
     assert payload["document"] == "the text"
     assert payload["metadata"] == {"project": "atlas", "n": 3}
-    assert payload["doc"] == {"id": "d1", "chunk": 1, "chunks": 3, "start": 10, "end": 18}
+    assert payload["doc"] == {
+        "id": "d1",
+        "chunk": 1,
+        "chunks": 3,
+        "start": 10,
+        "end": 18,
+        "dated": True,
+    }
 
 
 def test_what_is_not_there_is_not_written_except_metadata():

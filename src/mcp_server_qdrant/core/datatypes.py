@@ -269,7 +269,8 @@ class Document(NamedTuple):
     `textless`: it has no text, `unread`: too long metadata.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
-    `superseded_by` is the id of the text that retired it.
+    `superseded_by` is the id of the text that retired it. `dated`: its `created_at` is what its
+    caller or file says, not when it was stored.
     """
 
     id: PointId
@@ -296,6 +297,7 @@ class Document(NamedTuple):
     writing: int | None = None
     unread: bool = False
     superseded_by: str | None = None
+    dated: bool = False
 
     @property
     def heading(self) -> str | None:

@@ -9,7 +9,7 @@ from itertools import chain
 LONGEST = 64  # characters of a compound
 MOST = 200  # compounds of a text
 PIECES, PHRASES = 16, 3  # of a query; with more of them it is a text that was pasted
-WORDS = 32  # of a query; in a longer one quotation marks quote, and demand nothing
+WORDS = 16  # of a query; in a longer one quotation marks quote, and demand nothing
 
 # Possessive, and only from the beginning of a word: a long run of letters is read once.
 _COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-._/\\:,@#+~]++[^\W_]++)+")
@@ -90,7 +90,7 @@ def _pattern(written: str) -> re.Pattern[str]:
 
 def _quoted(query: str) -> Iterator[str]:
     for match in _QUOTED.finditer(query):
-        yield next(filter(None, match.groups()))
+        yield next(filter(None, match.groups())).rstrip(".,;:!?")  # of the sentence around it
 
 
 def _words(text: str) -> str:

@@ -5,12 +5,14 @@ a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(ste
 Qdrant/bm25 has it.
 
 A compound that tells something (`1.2.12`, `2026-11-12`, `src/main.py`) is a term beside its pieces,
-so that a text that has it is told from one that has the pieces somewhere.
+so that a text that has it is told from one that has the pieces somewhere. The words of a text's day
+are terms of it too.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
+from datetime import date
 from functools import cache
 
 from qdrant_edge import (
@@ -25,6 +27,7 @@ from qdrant_edge import (
 from mcp_server_qdrant.core.datatypes import K1, NO_MARKERS, Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
+from mcp_server_qdrant.encoders.dates import words_of
 from mcp_server_qdrant.encoders.text import clean
 
 B = 0.75
@@ -100,14 +103,17 @@ class Bm25Encoder:
         found = compounds(text)
         return _whole_words().embed_query(" ".join(found)).indices if found else []
 
-    def encode_document(self, text: str) -> Sparse:
-        """The distinct terms of a document with their BM25 weights, compounds as if they were once.
+    def encode_document(self, text: str, day: date | None = None) -> Sparse:
+        """The distinct terms of a document with their BM25 weights, and those of its day.
 
-        They do not make the text longer: the weights of words are as they always were.
+        Compounds and the day's words count as if they were there once. They do not make the text
+        longer: the weights of its words are as they always were.
         """
         vector = self._model.embed_document(_prepared(text))
         indices, values = vector.indices, vector.values
-        more = [term for term in self.compounds(text) if term not in indices] if indices else []
+        named = self.tokens(words_of(day, self.language)) if day else []
+        others = dict.fromkeys([*self.compounds(text), *named]) if indices else ()
+        more = [term for term in others if term not in indices]
         return Sparse((*indices, *more), (*values, *[min(values, default=0.0)] * len(more)))
 
     def terms(self, text: str) -> dict[int, str]:

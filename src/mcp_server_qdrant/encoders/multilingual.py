@@ -7,6 +7,7 @@ count as one term. Vectors of English texts have no marker: they are as they alw
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import date
 
 from mcp_server_qdrant.core.datatypes import ENGLISH, Markers, Sparse
 from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
@@ -39,12 +40,12 @@ class MultilingualBm25(Bm25Encoder):
         languages = {marker: name for name, marker in self._marks.items() if name != FOREIGN}
         self.markers = Markers((self._marks[FOREIGN],), languages)
 
-    def encode_document(self, text: str) -> Sparse:
+    def encode_document(self, text: str, day: date | None = None) -> Sparse:
         """The terms of a document, stemmed in its language, with their weights; and its markers."""
         language = self.language_of(text) or ENGLISH
         if language == ENGLISH:
-            return super().encode_document(text)
-        vector = self._of(language).encode_document(text)
+            return super().encode_document(text, day)
+        vector = self._of(language).encode_document(text, day)
         if not vector.indices:
             return vector
         return Sparse(

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import date
+from itertools import starmap
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Sparse
-from mcp_server_qdrant.core.notation import chain
+from mcp_server_qdrant.core.notation import chain, moment
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
@@ -52,5 +54,16 @@ async def encoded(encoder: Embedder, texts: Sequence[str], progress: Progress) -
 
 async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse]:
     """One BM25 vector per chunk, made in a thread."""
-    texts = [encoded_text(chunk, TITLE_FACTOR) for chunk in chunks]
-    return await asyncio.to_thread(lambda: list(map(bm25.encode_document, texts)))
+    texts = [(encoded_text(chunk, TITLE_FACTOR), day_of(chunk)) for chunk in chunks]
+    return await asyncio.to_thread(lambda: list(starmap(bm25.encode_document, texts)))
+
+
+def day_of(chunk: Document) -> date | None:
+    """The day that a text is of: `metadata.date`, or the `created_at` that came with it.
+
+    That of storing a text is none: everything stored on a day would be found by its name.
+    """
+    said = [(chunk.metadata or {}).get(key) for key in ("date", "created_at")]
+    given = [one for one in said if isinstance(one, str)]
+    times = map(moment, [*given, chunk.created_at if chunk.dated else None])
+    return next((when.date() for when in times if when), None)

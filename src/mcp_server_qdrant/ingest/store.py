@@ -269,6 +269,7 @@ class Store:
                 tags=new.tags or (),
                 created_at=created or written,
                 updated_at=written,
+                dated=said is not None or (before is not None and before.dated),
                 document=document,
                 chunk=number,
                 chunks=len(pieces),

@@ -69,6 +69,7 @@ def read(
         head=head_of(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
         superseded_by=_string((payload,), SUPERSEDED_KEY),
+        dated=doc.get("dated") is True,
     )
 
 
@@ -91,7 +92,7 @@ def stored_payload(document: Document) -> Payload:
         "start": document.start,
         "end": document.end,
     }
-    for name in ("section", "version", "writing"):
+    for name in ("section", "version", "writing", "dated"):
         if value := getattr(document, name):
             kept["doc"][name] = value
     if document.sections:

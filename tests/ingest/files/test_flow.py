@@ -37,7 +37,7 @@ class Model:
 
 
 class Words:
-    def encode_document(self, text: str) -> Sparse:
+    def encode_document(self, text: str, day: None) -> Sparse:
         return Sparse((len(text),), (1.0,))
 
 
@@ -147,9 +147,9 @@ async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(enco
             raise OverflowError
 
     class Stumbling(Words):
-        def encode_document(self, text: str) -> Sparse:
+        def encode_document(self, text: str, day: None) -> Sparse:
             stumble(text)
-            return super().encode_document(text)
+            return super().encode_document(text, day)
 
     class StumblingModel(Model):
         async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:

@@ -59,6 +59,7 @@ def test_times_of_a_chunk_are_the_texts_own_else_the_files(tmp_path):
     assert plain.pieces[0].chunk.created_at == "2001-09-09T01:46:40Z"
     assert dated.pieces[0].chunk.created_at == "2020-05-06T00:00:00Z"
     assert dated.pieces[0].chunk.updated_at == "2001-09-09T01:46:40Z"
+    assert (dated.pieces[0].chunk.dated, plain.pieces[0].chunk.dated) == (True, False)
     assert absurd.pieces[0].chunk.created_at.startswith("2116-")
 
 

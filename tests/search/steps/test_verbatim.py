@@ -15,9 +15,9 @@ def tokens(text: str) -> list[int]:
     return {"1.2": [1, 2, 12]}.get(text, [])
 
 
-def lifted(query: str, alpha: float = 0.5) -> list[tuple[int, float]]:
+def lifted(query: str, alpha: float = 0.5, terms: Terms = TERMS) -> list[tuple[int, float]]:
     exact = Exact.of(query)
-    hits = lift_verbatim(HITS, exact, TERMS, alpha, lambda hit: TEXTS[hit.id], tokens)
+    hits = lift_verbatim(HITS, exact, terms, alpha, lambda hit: TEXTS[hit.id], tokens)
     return [(hit.id, round(hit.relevance, 6)) for hit in hits]
 
 
@@ -34,3 +34,10 @@ def lifted(query: str, alpha: float = 0.5) -> list[tuple[int, float]]:
 )
 def test_a_compound_raises_and_a_phrase_is_required(query, alpha, expected):
     assert lifted(query, alpha) == expected
+
+
+@pytest.mark.parametrize(("other", "expected"), [(8.0, 2), (8.1, 1)])
+def test_a_compound_that_is_less_than_half_of_the_query_raises_nothing(other, expected):
+    terms = Terms("release 1.2", TERMS.idf | {7: other}, {})
+
+    assert lifted("release 1.2", terms=terms)[0][0] == expected

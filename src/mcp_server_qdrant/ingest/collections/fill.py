@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
 from mcp_server_qdrant.qdrant.bulk import Bulk
 
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
@@ -59,7 +59,7 @@ async def _give(
 ) -> tuple[int, set[PointId], list[Document]]:
     """The number that got the vector, those that have none, and those changed meanwhile."""
     readable = [one for one in documents if not one.textless]
-    texts = {one.id: encoded_text(one) for one in readable}
+    texts = {one.id: (encoded_text(one), day_of(one)) for one in readable}
     made = await encode(readable) if readable else ()
     given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
     without = {one.id for one in documents} - given.keys()
@@ -75,7 +75,7 @@ async def _give(
             raise refusal
         return 0, without, now
     # A text that was replaced while it was encoded is not left with the old one's vector.
-    changed = [one for one in now if encoded_text(one) != texts[one.id]]
+    changed = [one for one in now if (encoded_text(one), day_of(one)) != texts[one.id]]
     return len(given) - len(changed), without, changed
 
 

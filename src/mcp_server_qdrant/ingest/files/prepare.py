@@ -252,6 +252,7 @@ class Preparer:
                 tags=text.tags,
                 created_at=iso(text.created_at) if text.created_at else written,
                 updated_at=written,
+                dated=text.created_at is not None,
                 document=document,
                 chunk=number,
                 chunks=len(chunks),
