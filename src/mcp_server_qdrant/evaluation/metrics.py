@@ -2,7 +2,6 @@
 
 import importlib.util
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,9 +93,11 @@ def ranked(
     def short(key: Key) -> str:
         return f"d{numbers.setdefault(key, len(numbers))}"
 
-    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx would take half a minute to compile
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba's
+        import numba
+
+        vars(numba.config).update(DISABLE_JIT=True)  # ranx would take half a minute to compile
         from ranx import Qrels, Run, evaluate
 
         qrels = Qrels(
