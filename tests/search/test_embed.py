@@ -3,7 +3,7 @@
 import asyncio
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.search.embed import embed
+from mcp_server_qdrant.search.embed import begun, embed
 from tests.fakes import FakeEncoder
 from tests.support import missing, registry
 
@@ -51,6 +51,20 @@ async def test_a_model_that_cannot_encode_leaves_its_reason_and_the_other_vector
 
     assert set(vectors.dense) == {"one"}
     assert vectors.failures == {"broken": "The model broken is failed."}
+
+
+async def test_work_that_was_begun_is_used_where_it_is_needed_and_else_ended():
+    one, other = FakeEncoder("one"), FakeEncoder("other")
+    other.gate = asyncio.Event()
+    with begun("q", ["one", "other"], registry(one, other).encode_query) as encode:
+        while not one.queries:
+            await asyncio.sleep(0)
+        vectors = await embed("q", [target("a", "one")], encode)
+        again = await embed("q", [target("a", "one")], encode)
+    await asyncio.sleep(0)
+
+    assert vectors == again
+    assert (one.queries, other.queries) == (["q"], [])
 
 
 async def test_nothing_is_encoded_where_no_collection_has_a_dense_vector():

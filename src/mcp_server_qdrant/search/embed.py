@@ -1,7 +1,8 @@
 """Query -> one vector per distinct model, concurrently."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from mcp_server_qdrant.core.datatypes import QueryVectors, Target
 from mcp_server_qdrant.core.errors import BackendError
@@ -30,3 +31,20 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
         dense={model: v for model, v in answers.items() if not isinstance(v, str)},
         failures={model: v for model, v in answers.items() if isinstance(v, str)},
     )
+
+
+@contextmanager
+def begun(query: str, models: Collection[str], encode: Encode) -> Iterator[Encode]:
+    """An `encode` that works on the query for these models already; what is not used is ended."""
+    tasks = {model: asyncio.ensure_future(encode(model, query)) for model in models}
+
+    async def encoded(model: str, text: str) -> Dense:
+        task = tasks.get(model) if text == query else None
+        return await (task or encode(model, text))
+
+    try:
+        yield encoded
+    finally:
+        for task in tasks.values():
+            task.cancel()
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())

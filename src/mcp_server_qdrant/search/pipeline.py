@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
-from mcp_server_qdrant.search.embed import Encode, embed
+from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
 from mcp_server_qdrant.search.passage import Words
@@ -99,6 +99,7 @@ class Pipeline:
     recorder: Recorder = field(default_factory=Recorder)
     leftovers: Callable[[Sequence[Document]], None] = lambda _: None
     _reasons: dict[str, str | None] = field(default_factory=dict)  # of degraded collections
+    _models: Sequence[str] = ()  # that the last query was encoded for
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
@@ -138,18 +139,22 @@ class Pipeline:
         period = period_of(request, now)
         exact = Exact.of(request.query)
         condition = self.engine.prepare(request.query_filter)
-        resolved = await self.resolve(request.collections)
-        targets = narrowed(resolved, request.algorithm)
-        points = sum(t.points for t in targets if t.dense or t.sparse)
-        alpha = self.rules.adaptive.at(points) if share is None else share
-        alpha = 1.0 if request.algorithm == "semantic" else alpha
+        # The query is encoded while the names of collections are asked for.
+        with begun(request.query, self._models, self.encode) as encode:
+            resolved = await self.resolve(request.collections)
+            targets = narrowed(resolved, request.algorithm)
+            points = sum(t.points for t in targets if t.dense or t.sparse)
+            alpha = self.rules.adaptive.at(points) if share is None else share
+            alpha = 1.0 if request.algorithm == "semantic" else alpha
+            tagged = targets if alpha < 1 else ()
+            terms, vectors, tags = await self._words_and_vectors(
+                request.over(self.preferences), resolved, targets, tagged, encode
+            )
+        self._models = [*vectors.dense]
         limit = limits.shown(request, targets)
         boosted = request.algorithm in ("hybrid", "fuzzy")
         boosted = boosted or "fuzzy_boost" in request.model_fields_set
         request = request.over(self.preferences)
-        terms, vectors, tags = await self._words_and_vectors(
-            request, resolved, targets, targets if alpha < 1 else ()
-        )
         plan = Plan.of(len(targets), limits.deadline, condition)
         least = self.rerank.bounds.pool if request.rerank else 0
         thorough = bool(exact) or request.rerank or request.diversity > 0
@@ -180,6 +185,7 @@ class Pipeline:
         resolved: Sequence[Target],
         targets: Sequence[Target],
         tagged: Sequence[Target],
+        encode: Encode,
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
         """The query for each leg; where a word is misspelled, corrected and encoded again.
 
@@ -193,7 +199,9 @@ class Pipeline:
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed), self._embed(text, targets), self.tags.of(text, tagged)
+            self._probe(text, probed),
+            self._embed(text, targets, encode),
+            self.tags.of(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
@@ -202,7 +210,7 @@ class Pipeline:
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._embed(text, targets), self.tags.of(text, tagged)
+                    self._embed(text, targets, encode), self.tags.of(text, tagged)
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
@@ -220,9 +228,9 @@ class Pipeline:
         with self.recorder.phase("probe"):
             return await self.terms.of(text, targets, variants)
 
-    async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
+    async def _embed(self, text: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
         with self.recorder.phase("embed"):
-            return await embed(text, targets, self.encode)
+            return await embed(text, targets, encode)
 
     async def _retrieve_and_rank(self, query: Query) -> Ranked:
         """The hits of the best candidates.
