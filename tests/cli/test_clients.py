@@ -10,7 +10,7 @@ import platformdirs.macos
 import platformdirs.windows
 import pytest
 
-from mcp_server_qdrant.cli.clients import Client, clients, edited, entries, parse, write
+from mcp_server_qdrant.cli.clients import Client, clients, edited, entries, other, parse, write
 from mcp_server_qdrant.core.errors import ConfigError
 
 ENTRY = {"command": "python", "args": ["-m", "mcp_server_qdrant"]}
@@ -92,8 +92,9 @@ def test_comments_commas_and_order_stay_as_they_are_written(client):
     ("text", "sentence"),
     [
         ('{\n"a": }', "line 2: Expecting value"),
-        ("[]", "not an object"),
-        ('{"servers": []}', "not an object"),
+        ("[" * 100_000, "is not JSON: mend it"),
+        ("[]", "must hold an object, and so must 'servers' in it: mend it"),
+        ('{"servers": []}', "must hold an object, and so must 'servers' in it: mend it"),
     ],
 )
 def test_what_cannot_be_edited_is_refused_with_its_path(client, text, sentence):
@@ -133,3 +134,15 @@ def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():
         ("qdrant", None),
         ("memory", "/p"),
     ]
+
+
+def test_another_program_is_told_from_this_server_and_from_what_is_gone():
+    entries = {
+        "an address": {"url": "http://h/mcp"},
+        "sh": {"command": "sh", "args": ["-c", "other-server"]},
+        None: {"command": "/gone/python"},
+    }
+
+    assert {other(entry): entry for entry in entries.values()} == entries
+    assert other({}) is None
+    assert other({"command": "sh", "args": ["-c", "mcp-server-qdrant"]}) is None

@@ -253,6 +253,47 @@ def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person)
     assert len(list((person.home / ".cursor").glob("mcp.json.*.bak"))) == 1
 
 
+def test_another_server_of_that_name_is_neither_started_nor_replaced(person):
+    text = '{"mcpServers": {"qdrant": {"command": "touch", "args": ["started"]}}}'
+    cursor(text)(person)
+    done = person.run("init", "--client", "cursor", "--yes")
+    told = [one["text"] for one in person.checks()[1] if one["check"] == "client"]
+    other = person.run("init", "--client", "cursor", "--name", "notes", "--yes")
+
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "mcp-server-qdrant: Cursor has another server named 'qdrant' (touch): give this one a name "
+        "of its own with --name.\n",
+    )
+    assert "starts another program (touch), which is not started here." in told[0]
+    assert not (person.home / "started").exists()
+    assert other.exit_code == 0
+    written = json.loads((person.home / ".cursor" / "mcp.json").read_text())["mcpServers"]
+    assert (list(written), written["qdrant"]["command"]) == (["notes", "qdrant"], "touch")
+
+
+def test_init_without_a_model_sets_clients_up_and_says_once_what_is_missing(person):
+    notes = person.home / "notes"
+    notes.mkdir()
+    (notes / "bread.md").write_text("It needs 72 % water.")
+    person.env.update(EMBEDDING_PROVIDER=None, FASTEMBED_CACHE_PATH=str(person.home / "none"))
+    done = person.run("init", "--client", "cursor", "--folder", str(notes), "--yes")
+
+    assert (done.exit_code, done.stderr.count("could not be downloaded")) == (1, 1)
+    assert "its server stores the folders once the model is there." in done.stderr
+    assert (person.home / ".cursor" / "mcp.json").exists()
+
+
+def test_init_proposes_the_clients_that_there_are_and_ends_where_nobody_answers(person):
+    cursor("{}")(person)
+    (person.home / ".claude.json").write_text("{}")
+    done = CliRunner().invoke(main, ["init"], input="", env=person.env)
+
+    assert "[claude-code, cursor]" in done.output
+    assert done.output.endswith("\nmcp-server-qdrant: Interrupted; run it again.\n")
+    assert done.exit_code == 130
+
+
 def test_init_asks_and_writes_nothing_that_is_declined(person):
     answers = "nothing-known\ncursor\n\n\nn\n"
     done = CliRunner().invoke(main, ["init"], input=answers, env=person.env)

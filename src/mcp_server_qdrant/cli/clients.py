@@ -86,6 +86,18 @@ def command(entry: Entry) -> list[str]:
     return [str(word) for word in words if word]
 
 
+def other(entry: Entry) -> str | None:
+    """The program that an entry starts, or "an address", where it is not this server.
+
+    What cannot be started on this machine any more is nobody's.
+    """
+    words = command(entry)
+    if not words:
+        return "an address" if entry else None
+    ours = OURS.search(_command_line(entry)) or shutil.which(words[0]) is None
+    return None if ours else words[0]
+
+
 def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str]:
     """Start the server as a client does: its fault, or None, and the name and version it gives.
 
@@ -136,11 +148,16 @@ def parse(client: Client, text: str) -> dict[str, Any]:
         read = json.loads(_plain(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
         where = (
-            f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+            f" (line {error.lineno}: {error.msg})"
+            if isinstance(error, json.JSONDecodeError)
+            else ""
         )
-        raise ConfigError(f"{client.path} is not JSON, {where}.") from error
+        raise ConfigError(f"{client.path} is not JSON{where}: mend it, or move it away.") from error
     if not isinstance(read, dict) or not isinstance(read.get(client.section, {}), dict):
-        raise ConfigError(f"{client.path} is not an object with an object {client.section!r}.")
+        raise ConfigError(
+            f"{client.path} must hold an object, and so must {client.section!r} in it: mend it, or "
+            "move it away."
+        )
     return read
 
 

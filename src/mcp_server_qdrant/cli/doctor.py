@@ -226,7 +226,8 @@ def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
     if settings.embedding_model_path:
         return unset("EMBEDDING_MODEL_PATH", given)
     if "could not be downloaded" in reason:
-        return _set("EMBEDDING_MODEL_PATH", "<folder with the model's files>", given)
+        line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
+        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
     return AGAIN
 
 
@@ -234,7 +235,8 @@ def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
     """A collection's state. A missing leg costs quality, and may be meant so."""
     name = shlex.quote(info.name)
     legs = " and ".join(info.legs) or "nothing"
-    text = f"{info.name}: {info.points:,} points, searched by {legs}."
+    points = f"{info.points:,} point{'' if info.points == 1 else 's'}"
+    text = f"{info.name}: {points}, searched by {legs}."
     if info.note:
         text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
     if "accept-loss" in text:
@@ -314,7 +316,7 @@ def _clients() -> Iterator[Finding]:
             )
             continue
         for entry_name, project, entry in clients.entries(client, read):
-            seen += 1
+            seen += clients.other(entry) in (None, "an address")
             frame.show(f"Starting the server of {client.title} …")
             yield _started(name, client, (entry_name, project, entry), without_settings())
     if not seen:
@@ -332,8 +334,12 @@ def _started(
 
     name, project, entry = place
     where = f"{client.title}, {name!r} in {client.path}" + (f" for {project}" if project else "")
-    if not clients.command(entry):
+    program = clients.other(entry)
+    if program == "an address":
         return Finding("client", f"{where}: an address, which is not called from here.")
+    if program:
+        text = f"{where}: starts another program ({program}), which is not started here."
+        return Finding("client", text)
     if "${" in json.dumps(entry):
         return Finding("client", f"{where}: has variables that only the client knows; not started.")
     fault, told = clients.start(entry, environment)

@@ -41,7 +41,9 @@ def ending(interrupted: str = "Interrupted.", *, at_once: bool = True) -> Iterat
         status = failed(error)
     except click.exceptions.Exit as done:
         status = done.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort) as error:  # Abort: a question had no answer
+        if isinstance(error, click.Abort):
+            click.echo(err=True)  # the question's line is still open
         show("")
         say(interrupted)
         status = INTERRUPTED

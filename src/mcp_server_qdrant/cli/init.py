@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.ingest import once
-from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD")
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
+LATER = "The client is set up; its server stores the folders once the model is there."
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
@@ -58,6 +60,7 @@ def init(
     from mcp_server_qdrant.settings import environment
 
     env_file = click.get_current_context().meta.get(frame.KEY)
+    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is said here too
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
         if not yes:
@@ -77,12 +80,17 @@ def _asked_clients() -> list[str]:
     from mcp_server_qdrant.cli import clients
 
     known = clients.clients()
-    there = [one for one, client in known.items() if client.path.parent.is_dir()]
+    # Claude Code's file lies in the home folder itself, which says nothing.
+    there = [
+        one
+        for one, client in known.items()
+        if client.path.exists() or (one != "claude-code" and client.path.parent.is_dir())
+    ]
     while True:
-        named = _listed(f"Clients ({', '.join(known)})", ", ".join(there[:1]))
+        named = _listed(f"Clients ({', '.join(known)})", ", ".join(there))
         if named and set(named) <= known.keys():
             return named
-        frame.say("These are no clients that are known here.")
+        frame.say(f"Name some of {', '.join(known)}.")
 
 
 def _listed(question: str, default: str = "") -> list[str]:
@@ -127,8 +135,13 @@ def _configure(
     text = clients.text_of(client)
     servers = clients.parse(client, text).get(client.section, {})
     before = servers.get(name)
-    if not isinstance(before, dict) or "url" in before:
+    if not isinstance(before, dict):
         before = {}
+    if program := clients.other(before):
+        raise ConfigError(
+            f"{client.title} has another server named {name!r} ({program}): give this one a name "
+            "of its own with --name."
+        )
     old = clients.texts(before.get("env"))
     # A client that a desktop starts has not the environment of this shell.
     own = {
@@ -140,7 +153,7 @@ def _configure(
     entry |= {"env": env} if env else {}
     changed = clients.edited(client, text, name, entry)
     if changed == text:
-        click.echo(f"{client.title}: {client.path} is as it should be.")
+        click.echo(f"{client.title} starts this server already: {client.path}")
         return
     _show(client, text, changed, [*old.items(), *env.items()])
     fault, told = clients.start(entry, environment.without_settings())
@@ -150,7 +163,7 @@ def _configure(
         return
     backup = clients.write(client, changed, datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
-    click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart it.")
+    click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart {client.title}.")
 
 
 def _show(client: "Client", before: str, after: str, env: Sequence[tuple[str, Any]]) -> None:
@@ -179,7 +192,10 @@ async def _first_search(settings: "Settings") -> None:
     services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
     try:
         encoder = services.encoders.default
-        if not await frame.loaded(encoder, LOAD_SECONDS):
+        modelless = settings.chosen_provider == "none"
+        if not modelless and not await frame.loaded(encoder, LOAD_SECONDS):
+            if settings.sync_sources:
+                raise EncoderUnavailable(f"{encoder.reason} {LATER}")
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
             request = SyncRequest(
@@ -192,7 +208,8 @@ async def _first_search(settings: "Settings") -> None:
             await once(services.sync, request, None)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
-        click.echo(f"A first search, {query!r}: {len(page.results)} results.")
+        number = len(page.results)
+        click.echo(f"A first search, {query!r}: {number} result{'' if number == 1 else 's'}.")
         for hit in page.results:
             click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
             click.echo(f"  {_line(hit.passage, 200)}")
