@@ -21,9 +21,15 @@ from tests.listening import await_answer, free_port
 
 COLLECTIONS = ("homelab", "meetings", "recipes")
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+)
 PATIENCE = 90_000  # milliseconds
-WANTED = "no browser: apt-get install chromium (as root), and pip install playwright"
+WANTED = "no browser: apt-get install chromium-headless-shell (as root), and pip install playwright"
 
 
 def browser_path() -> str | None:

@@ -55,12 +55,12 @@ class World:
     tokens: dict[str, str] = field(default_factory=dict)
 
 
-def environment(engine: str, folder: Path, model_dir: Path) -> dict[str, str]:
+def environment(engine: str, folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
     """The settings of a server over that engine."""
     place = {"QDRANT_LOCAL_PATH": str(folder / "engine")}
     return {
         **({"QDRANT_URL": SERVER} if engine == "server" and SERVER else place),
-        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        "QDRANT_CACHE_PATH": str(cache),
         "EMBEDDING_MODEL_PATH": str(model_dir),
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import settings_of
 from tests.e2e.raw import RawServer, clean_environment
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
@@ -42,18 +43,22 @@ def queries(tmp_path: Path) -> str:
     return str(path)
 
 
-def fill(env: dict[str, str], folder: Path) -> None:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory, model_dir: Path, one_cache: Path) -> dict[str, str]:
+    """The settings of a server that holds two notes."""
+    folder = tmp_path_factory.mktemp("filled")
+    env = settings_of(folder, model_dir, one_cache)
     server = RawServer(env, folder)
     for text, name, tag in ((KEY, "key", "house"), (PARCEL, "parcel", "mail")):
         server.call("qdrant-store", information=text, id=name, tags=[tag], collection_name="notes")
     assert server.close()[0] == 0
+    return env
 
 
-def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(env, tmp_path, queries):
-    fill(env, tmp_path)
+def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_path, queries):
     out = tmp_path / "out.json"
     done = evaluate(
-        env, "--queries", queries, "--sweep", "semantic_weight=0:1:0.5", "--json", str(out)
+        filled, "--queries", queries, "--sweep", "semantic_weight=0:1:0.5", "--json", str(out)
     )
     told = json.loads(out.read_text("utf-8"))
 
@@ -70,26 +75,24 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(env, tmp_path
 
 
 def test_what_its_libraries_look_for_where_they_run_is_not_taken_from_the_folder(
-    env, tmp_path, queries, monkeypatch
+    filled, tmp_path, queries, monkeypatch
 ):
     """numba would load the code that it finds in the folder which such a file names."""
-    fill(env, tmp_path)
     (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'planted'}")
     (tmp_path / "matplotlibrc").write_text("backend: module://planted")
     monkeypatch.chdir(tmp_path)
-    done = evaluate(env, "--queries", "queries.json", "--json", "out.json")
+    done = evaluate(filled, "--queries", "queries.json", "--json", "out.json")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "out.json").exists()
     assert not (tmp_path / "planted").exists()
 
 
-def test_ctrl_c_ends_it_with_one_line_and_status_130(env, tmp_path, queries):
-    fill(env, tmp_path)
+def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, "eval", "--queries", queries, "--sweep", "recency_weight=0:1:0.006"],
-        env=clean_environment(env),
+        env=clean_environment(filled),
         stdout=subprocess.PIPE,
         stderr=theirs,
         start_new_session=True,

@@ -243,10 +243,10 @@ async def people(one: World, *, blue: bool) -> World:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def peopled(request, tmp_path_factory, model_dir) -> Iterator[Peopled]:
+def peopled(request, tmp_path_factory, model_dir, one_cache) -> Iterator[Peopled]:
     """Two embedded engines; of a server there is one, which is the one world and then the other."""
     first, second = (tmp_path_factory.mktemp(name) for name in ("with", "without"))
-    envs = [environment(request.param, folder, model_dir) for folder in (first, second)]
+    envs = [environment(request.param, folder, model_dir, one_cache) for folder in (first, second)]
     with contextlib.ExitStack() as until_read:
         without = until_read.enter_context(world(envs[1], second))
         asyncio.run(people(without, blue=False))
@@ -428,10 +428,10 @@ def asking_about(key: str) -> Iterator[dict]:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def lent(request, tmp_path_factory, model_dir) -> Iterator[World]:
+def lent(request, tmp_path_factory, model_dir, one_cache) -> Iterator[World]:
     """Blue lends red one text, stored twice: what is hidden of it differs."""
     folder = tmp_path_factory.mktemp("lent")
-    env = environment(request.param, folder, model_dir)
+    env = environment(request.param, folder, model_dir, one_cache)
 
     async def lend_both(one: World) -> None:
         for name, document, readers in zip(

@@ -5,24 +5,19 @@ document's relevance does not depend on how the corpus is cut. Only the candidat
 collections give more of them than one.
 """
 
-import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
-from tests.support import find, memory_services
+from tests.support import find, make_settings
 
 DEMO = Path(__file__).parent.parent.parent / "demo"
 TEXTS = [
@@ -47,47 +42,17 @@ CUTS: dict[str, Place] = {
 }
 
 
-class Remembering(Encoder):
-    """The real encoder, which encodes each chunk of the demo once for all tests here."""
-
-    known: ClassVar[dict[str, list[float]]] = {}
-
-    def __init__(self, model_dir: Path) -> None:
-        self.name = "sentence-transformers/all-MiniLM-L6-v2"
-        self._model = FastEmbedEncoder(Spec("dense", self.name, model_path=str(model_dir)))
-        self._model.start()
-
-    async def known_size(self) -> int:
-        return self._model.size()
-
-    async def ready(self, timeout: float) -> bool:
-        return bool(await asyncio.to_thread(self._model.loaded, timeout))
-
-    def token_limit(self) -> int | None:
-        return self._model.loaded(60).token_limit
-
-    async def tokenizer_json(self) -> str | None:
-        return self._model.loaded(60).tokenizer
-
-    async def encode_query(self, text: str) -> list[float]:
-        self._model.loaded(60)
-        return self._model.encode_query(text)
-
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        self._model.loaded(60)
-        new = [text for text in texts if text not in self.known]
-        self.known.update(zip(new, self._model.encode_documents(new), strict=True))
-        return [self.known[text] for text in texts]
-
-
 @asynccontextmanager
 async def filled(model_dir: Path, place: Place) -> AsyncIterator[Services]:
-    encoder = Remembering(model_dir)
-    async with memory_services(encoder) as services:  # type: ignore[arg-type]
-        for number, text in enumerate(TEXTS):
-            new = NewDocument(text["text"], id=text["id"], title=text["title"])
-            await services.store.store(new, place(number), create=True)
-        yield services
+    """The demo's texts in local mode, with the real model; nothing runs in the background."""
+    settings = make_settings(embedding_model_path=model_dir, qdrant_read_only=True)
+    services = await open_services(settings)
+    assert await services.encoders.default.ready(60)
+    for number, text in enumerate(TEXTS):
+        new = NewDocument(text["text"], id=text["id"], title=text["title"])
+        await services.store.store(new, place(number), create=True)
+    yield services
+    await services.close()
 
 
 async def answers(model_dir: Path, place: Place) -> list[SearchPage]:

@@ -169,13 +169,13 @@ async def test_overlapping_equal_queries_are_one_vector(place, spec):
 
 async def test_a_query_overtakes_the_documents_of_another_client(place, spec):
     async with loaded(place, spec) as encoder, loaded(place, spec) as other:
-        documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 120))
+        documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 50))
         await asyncio.sleep(0.05)
         for number in range(5):
             await other.encode_query(f"a query in between {number}")
 
         assert not documents.done()
-        assert len(await documents) == 120
+        assert len(await documents) == 50
 
 
 async def test_the_reranker_lives_there_too(place, tmp_path):
