@@ -54,6 +54,7 @@ def manifest() -> dict[str, Any]:
         "version": PROJECT["version"].replace(".dev", "-dev"),
         "description": PROJECT["description"],
         "icon": "src/mcp_server_qdrant/http/page/icon.png",
+        "repository": {"type": "git", "url": PROJECT["urls"]["Repository"]},
         "author": {"name": f"The contributors of {PROJECT['name']}"},
         "server": {
             "type": "uv",

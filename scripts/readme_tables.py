@@ -1,6 +1,6 @@
-"""Fill the generated tables of the documents: `python scripts/readme_tables.py` rewrites them.
+"""Fill the generated tables and addresses: `python scripts/readme_tables.py` rewrites them.
 
-tests/test_readme.py fails while they differ from the code.
+tests/test_readme.py and tests/test_distribution.py fail while they differ from the code.
 """
 
 import re
@@ -12,8 +12,13 @@ from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
 from env_example import described, shown
+from server_json import NAME, REPOSITORY
 
 ROOT = Path(__file__).parent.parent
+ADDRESSED = (
+    ROOT / "README.md",
+    ROOT / "packaging" / "claude-code" / ".claude-plugin" / "plugin.json",
+)
 TABLES = {"tools": ROOT / "README.md", "settings": ROOT / "docs" / "settings.md"}
 
 
@@ -50,6 +55,16 @@ def filled(mark: str) -> str:
     return pattern.sub(lambda _: block, TABLES[mark].read_text("utf-8"))
 
 
+def addressed(document: Path) -> str:
+    """The document with the repository's address and the registry's name of pyproject.toml."""
+    text = document.read_text("utf-8")
+    project = REPOSITORY.rpartition("/")[2]
+    text = re.sub(rf"https://github\.com/[\w.-]+/{project}\b", REPOSITORY, text)
+    return re.sub(r"<!-- mcp-name: \S+ -->", f"<!-- mcp-name: {NAME} -->", text)
+
+
 if __name__ == "__main__":
+    for document in ADDRESSED:
+        document.write_text(addressed(document), "utf-8")
     for name, document in TABLES.items():
         document.write_text(filled(name), "utf-8")

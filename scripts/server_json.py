@@ -18,8 +18,11 @@ from mcp_server_qdrant.settings.environment import Settings, environment_names
 sys.path.insert(0, str(Path(__file__).parent))
 from env_example import described, shown
 
-PYPROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))
-PROJECT = PYPROJECT["project"]
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+REPOSITORY = PROJECT["urls"]["Repository"]
+NAME = f"io.github.{REPOSITORY.split('/')[3]}/{PROJECT['name']}"  # as the registry has it
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 FORMATS = {bool: "boolean", int: "number", float: "number", Path: "filepath"}
 
@@ -28,9 +31,10 @@ def entry() -> dict[str, Any]:
     """The server, the package that holds it, and the variables that it reads."""
     return {
         "$schema": SCHEMA,
-        "name": PYPROJECT["tool"]["mcp-registry"]["name"],
+        "name": NAME,
         "title": "Qdrant collections",
         "description": PROJECT["description"],
+        "repository": {"url": REPOSITORY, "source": "github"},
         "version": PROJECT["version"],
         "packages": [
             {

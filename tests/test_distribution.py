@@ -16,8 +16,7 @@ from mcp_server_qdrant.app.server import make_server
 from tests.support import make_settings
 
 ROOT = Path(__file__).parent.parent
-PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PROJECT = PYPROJECT["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
 ENTRY = json.loads((ROOT / "server.json").read_text())
 PLUGIN = ROOT / "packaging" / "claude-code"
@@ -92,13 +91,26 @@ def test_the_entry_keeps_the_rules_of_the_registry():
 
 
 def test_the_name_is_the_same_wherever_it_is_said():
-    name, registered = PROJECT["name"], PYPROJECT["tool"]["mcp-registry"]["name"]
+    name, repository = PROJECT["name"], PROJECT["urls"]["Repository"]
 
-    assert registered.endswith(f"/{name}")
-    assert f"<!-- mcp-name: {registered} -->" in README
+    assert repository.endswith(f"/{name}")
+    assert ENTRY["name"] == f"io.github.{repository.split('/')[3]}/{name}"
+    assert f"<!-- mcp-name: {ENTRY['name']} -->" in README
     assert {name, "mcp-server-qdrant"} == set(PROJECT["scripts"])
     assert len(set(PROJECT["scripts"].values())) == 1
     assert f"pipx install ./{name}" in README
+
+
+def test_every_address_is_the_one_of_the_project():
+    tables = script("readme_tables")
+    repository = PROJECT["urls"]["Repository"]
+
+    assert f"git clone {repository}\n" in README
+    assert ENTRY["repository"]["url"] == repository
+    assert script("bundle").manifest()["repository"]["url"] == repository
+    for document in tables.ADDRESSED:
+        assert repository in document.read_text()
+        assert tables.addressed(document) == document.read_text()
 
 
 def test_the_install_links_start_the_servers_own_command():
