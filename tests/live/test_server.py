@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.services import Services, wire
@@ -86,3 +87,24 @@ async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(services, 
     assert (done.points, counted, gone) == (2, 2, 2)
     assert found.results[0].document.text == "ember falcon"
     assert (await services.client.count(name)).count == 0
+
+
+async def test_strict_mode_is_respected_and_what_it_refuses_is_told(server, services):
+    for place in ("a", "b"):
+        for word in ("roses", "moss", "bread"):
+            await services.store.store(NewDocument(f"{word} in {place}"), place, create=True)
+    limits = {"max_query_limit": 2, "max_timeout": 1, "unindexed_filtering_retrieve": False}
+    strict = models.StrictModeConfig(enabled=True, **limits)
+    await server.update_collection("b", strict_mode_config=strict)
+    services.catalog.forget("b")
+    request = SearchRequest(query="roses", collections=("*",))
+    page = await services.pipeline.search(request)
+    narrowed = {"must": [{"key": "metadata.kind", "match": {"value": "flower"}}]}
+    refused = await services.pipeline.search(
+        request.model_copy(update={"collections": ("a", "b"), "query_filter": narrowed})
+    )
+
+    assert {status.state for status in page.statuses} == {"ok"}
+    assert {result.document.text for result in page.results} >= {"roses in a", "roses in b"}
+    [reason] = [status.reason for status in refused.statuses if status.collection == "b"]
+    assert "Index required but not found" in reason

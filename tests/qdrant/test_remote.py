@@ -143,6 +143,25 @@ async def test_reads_carry_the_consistency_asked_for(server, asked, sent):
         assert query.get("consistency") == sent
 
 
+async def test_searches_stay_within_the_strict_mode_of_a_collection(server):
+    limits = {"enabled": True, "max_query_limit": 2, "max_timeout": 1}
+    async with searching(server) as services:
+        await made(services.client)
+        await remember(services, "notes", "roses", "roses too", "more roses")
+        info = (await services.client.get_collection("notes")).model_dump(mode="json")
+        info["config"]["strict_mode_config"] = limits
+        server.garbage["/collections/notes"] = {"result": info}
+        await services.client.get_collection("notes")
+        server.asked.clear()
+        page = await find(services, "roses", "notes")
+
+    searches = [(query, one) for _, query, body in server.to(SEARCH) for one in body["searches"]]
+    assert {query["timeout"] for query, _ in searches} == {"1"}
+    assert {one["limit"] for _, one in searches} == {1, 2}
+    assert states(page) == {"notes": "ok"}
+    assert sorted(texts(page)) == ["more roses", "roses", "roses too"]
+
+
 async def test_reads_hand_their_deadline_to_the_server(server):
     async with opened(server, timeout=7.2) as client:
         await made(client)

@@ -191,11 +191,17 @@ class Queries:
     async def _payloads(
         self, target: Target, ids: Sequence[PointId], fields: Sequence[str] | None
     ) -> dict[PointId, Payload]:
-        only = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        found: dict[PointId, Payload] = {}
         shown = list(fields) if fields else True
-        request = models.QueryRequest(filter=only, limit=len(ids), with_payload=shown)
-        (points,) = await self._points(target, [request])
-        return {point.id: point.payload or {} for point in points}
+        lacking = list(ids)
+        while lacking:
+            only = models.Filter(must=[models.HasIdCondition(has_id=lacking)])
+            request = models.QueryRequest(filter=only, limit=len(lacking), with_payload=shown)
+            (points,) = await self._points(target, [request])
+            found |= {point.id: point.payload or {} for point in points}
+            # Strict mode may allow fewer at once; of those that are gone there are none.
+            lacking = [point for point in lacking if point not in found] if points else []
+        return found
 
 
 def _request(

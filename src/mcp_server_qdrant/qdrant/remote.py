@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, TranslatedClient, kind_of, status_of
 from mcp_server_qdrant.qdrant.line.grpc import GrpcLine
 from mcp_server_qdrant.qdrant.line.rest import RestLine, proxied
+from mcp_server_qdrant.qdrant.strict import Strict
 
 REST_PORT, GRPC_PORT = 6333, 6334  # of a server that is left as it comes
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
@@ -142,12 +143,14 @@ class RemoteClient(TranslatedClient):
             secure=urlsplit(uri).scheme == "https",
         )
         self._rest = None if proxied(uri) else RestLine(uri, headers)
+        self._strict = Strict()
         self._meeting: asyncio.Task[None] | None = None
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         call: Callable[..., Awaitable[Any]] = partial(super()._send, name)
+        collection = args[0] if args else kwargs.get("collection_name", "")
         if name == "create_collection":
             kwargs = self._created(kwargs)
         if name == "count":  # of the two only the inner client takes a consistency
@@ -159,11 +162,14 @@ class RemoteClient(TranslatedClient):
         async with self._share() if name in _SHARED else nullcontext():
             if name in _READS:
                 seconds = min(self._cluster.timeout, left() or math.inf)
-                limit = {"timeout": max(1, math.ceil(seconds))}
+                whole = max(1, math.ceil(seconds))
+                limit = {"timeout": self._strict.seconds(collection, whole)}
                 kwargs = limit | self._cluster.consistency() | kwargs
             if name not in _RETRIED:
                 return await call(*args, **kwargs)
             answer = await retried(lambda: call(*args, **kwargs), PAUSES, FOREIGN, self.lost)
+        if name == "get_collection":
+            self._strict.learn(collection, answer)
         if self._meeting is None:  # now that the server is there
             self._meeting = asyncio.ensure_future(self._meet())
         return answer
@@ -202,13 +208,16 @@ class RemoteClient(TranslatedClient):
         await self._grpc.close()
         await super().close(*args, **kwargs)
 
-    async def _query_batch(self, *args: Any, **kwargs: Any) -> Any:
+    async def _query_batch(
+        self, collection: str, requests: Sequence[models.QueryRequest], **kwargs: Any
+    ) -> Any:
         """The answers by the lean line that is spoken now."""
+        requests = self._strict.requests(collection, requests)
         if self._speaks_grpc:
-            return await self._grpc.query_batch(*args, **kwargs)
+            return await self._grpc.query_batch(collection, requests, **kwargs)
         if self._rest is None:
-            return await self._inner.query_batch_points(*args, **kwargs)
-        return await self._rest.query_batch(*args, **kwargs)
+            return await self._inner.query_batch_points(collection, requests, **kwargs)
+        return await self._rest.query_batch(collection, requests, **kwargs)
 
     def _created(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of `create_collection`, with what the cluster asks for."""
