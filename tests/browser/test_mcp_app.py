@@ -1,5 +1,6 @@
 """The map in the chat: the MCP App in a real browser, in a sandbox, before a host of our own."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ def server() -> Iterator[Server]:
         for arguments in ({}, {"collections": ["notes"]}):
             asked = arguments | {"points": True}  # until both layouts are there: no app asks again
             while running.call("qdrant-project", asked)["structuredContent"]["map"]["coming"]:
-                pass
+                time.sleep(0.05)
         yield running
 
 
