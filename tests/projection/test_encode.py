@@ -19,6 +19,7 @@ from mcp_server_qdrant.core.maps import (
     Regions,
     View,
 )
+from mcp_server_qdrant.projection import encode as encoding
 from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 
 UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
@@ -113,6 +114,19 @@ def test_snippets_come_along_where_there_are_few():
 
     assert encode(View(Map((few,))))["panels"][0]["groups"][0]["snippets"][0] == "s" * 100
     assert "snippets" not in encode(View(Map((more,))))["panels"][0]["groups"][0]
+
+
+def test_names_travel_in_slices_across_the_groups(monkeypatch):
+    monkeypatch.setattr(encoding, "NAMED", 3)
+    view = View(
+        Map((panel(group("a", UUIDS[:2], np.zeros((2, 3))), group("b", range(3), [[0] * 3] * 3)),))
+    )
+
+    def named(start: int) -> list[int]:
+        (one,) = encode(view, parts="names", start=start)["panels"]
+        return [len(of["titles"]) for of in one["groups"]]
+
+    assert [named(start) for start in (0, 3, 6)] == [[2, 1], [0, 2], [0, 0]]
 
 
 def test_a_search_is_told_with_places_and_none():

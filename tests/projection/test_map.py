@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.datatypes import Correction, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest, View
+from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.map import CHECK_SECONDS, KEPT_SECONDS
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.place import searched
@@ -225,6 +226,20 @@ async def test_maps_asked_for_at_the_same_time_are_drawn_once(engine):
         one, two = await asyncio.gather(view(services, "notes"), view(services, "notes"))
 
         assert one.map is two.map
+
+
+async def test_large_maps_are_kept_only_as_far_as_there_is_room(engine, monkeypatch):
+    monkeypatch.setattr(maps, "MOST_DRAWN", 12)
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(9))
+        seen = [(await view(services, "notes", limit=limit)).map for limit in (3, 9, 5)]
+        again = [(await view(services, "notes", limit=limit)).map for limit in (5, 3, 9)]
+
+        assert [one is two for one, two in zip(again, seen[::-1], strict=True)] == [
+            True,
+            False,
+            False,
+        ]
 
 
 async def test_callers_never_share_a_map(engine):

@@ -8,11 +8,13 @@ import pytest
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.maps import Drawn, MapRequest, Panel
 from mcp_server_qdrant.projection import map as maps
+from mcp_server_qdrant.projection import tsne
+from mcp_server_qdrant.projection.kept import Layout, LayoutCache
 from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.projection.neighbours import beside, carried
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.tsne import nearest
-from tests.support import corpus, memory_services, remember
+from tests.support import corpus, memory_engine, memory_services, remember
 
 COUNT, SIZE = 60, 8
 
@@ -60,12 +62,12 @@ def test_a_further_vector_lies_among_its_like(laid):
 
 def test_a_map_that_changed_little_keeps_its_layout_and_what_is_new_is_put_into_it(laid):
     more = panel(vectors(COUNT + 3))
-    found = carried(laid, more)
+    found = carried([Layout.of(laid)], more)
 
     assert (found[:COUNT] == laid.neighbours).all()
     assert found[COUNT:].tolist() == [[0, 0], [0, 9], [9, 0]]
-    assert carried(laid, panel(vectors(COUNT + 20))) is None
-    assert carried(panel(vectors()), more) is None
+    assert carried([Layout.of(laid)], panel(vectors(COUNT + 20))) is None
+    assert carried([], more) is None
 
 
 async def test_it_is_made_in_the_background_and_then_there(engine):
@@ -93,6 +95,35 @@ async def test_it_is_made_in_the_background_and_then_there(engine):
             for panel in (later.map.panels[0], last.map.panels[0])
         ]
         assert places[0].items() <= places[1].items()
+
+
+async def test_after_a_restart_the_layout_is_there_at_once(tmp_path, monkeypatch):
+    pytest.importorskip("openTSNE")
+    request, seen = MapRequest(("notes",), neighbours=True), []
+    async with memory_engine() as engine:
+        for _ in range(2):
+            async with memory_services(engine=engine) as services:
+                services.projector.disk = LayoutCache(tmp_path, "engine")
+                if not seen:
+                    await remember(services, "notes", *corpus(30))
+                await services.projector.view(request)
+                (entry,) = services.projector._maps.values()
+                await entry.neighbours
+                seen.append((await services.projector.view(request)).map.panels[0].neighbours)
+            monkeypatch.setattr(maps, "neighbours", None)
+
+    assert (seen[0] == seen[1]).all()
+
+
+def test_of_many_points_a_sample_is_laid_out_and_the_others_lie_among_their_like(monkeypatch):
+    pytest.importorskip("openTSNE")
+    monkeypatch.setattr(tsne, "SAMPLED", 40)
+    corner = np.arange(COUNT) % 4
+    places = tsne.laid_out(vectors(), vectors()[:, :2])
+    middles = np.array([places[corner == one].mean(axis=0) for one in range(4)])
+    far = np.linalg.norm(places[:, None] - middles, axis=2)
+
+    assert (far.argmin(axis=1) == corner).all()
 
 
 async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeypatch):

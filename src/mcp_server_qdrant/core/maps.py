@@ -3,7 +3,7 @@
 Arrays are numpy's, float32; nothing here imports numpy. No vector of the engine leaves in these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,18 @@ from mcp_server_qdrant.core.find import SearchRequest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_POINTS = 10_000
+MOST_POINTS = 10_000  # of a map for an agent, or in a chat
+MOST_DRAWN = 100_000  # on the page
 USUAL_POINTS = 1_000
+# What can be asked for -> what is in it; the second layout is begun where it is asked for.
+PARTS: Mapping[str, Set[str]] = {
+    "all": {"points", "names", "regions", "second"},
+    "points": {"points", "regions", "second"},
+    "names": {"names"},
+    "look": {"points", "regions"},
+    "layout": {"second"},
+    "places": set(),
+}
 
 Position = tuple[float, ...]
 

@@ -1,6 +1,6 @@
 """A map as JSON for a browser: under 40 bytes per point beside the titles.
 
-The page and the MCP App read this shape:
+The page and the MCP App read this shape, the page in parts (`PARTS`):
 
     {
       "panels": [{
@@ -53,30 +53,46 @@ The page and the MCP App read this shape:
 """
 
 import base64
+import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, PlacedQuery, Position, View
+from mcp_server_qdrant.core.maps import (
+    PARTS,
+    Group,
+    Panel,
+    PlacedHit,
+    PlacedQuery,
+    Position,
+    View,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Json = dict[str, Any]
 
 SNIPPETS = 2_000
 TITLE = 60
 SNIPPET = 100
 STEPS = 32_767  # of an int16
 ID_BYTES = 16
+NAMED = 20_000  # points of each panel whose names travel together
 
 
-def encode(view: View, axes: int = 3) -> dict[str, Any]:
-    """A map as the JSON above, with the first `axes` (2 or 3) of each position."""
-    panels = view.map.panels
+def encode(view: View, axes: int = 3, parts: str = "all", start: int | None = None) -> Json:
+    """A map as the JSON above, with the first `axes` (2 or 3) of each position.
+
+    `parts` asks for less; `start` for the names of `NAMED` points of each panel from there on.
+    """
+    panels, wanted = view.map.panels, PARTS[parts]
     short = sum(panel.count for panel in panels) <= SNIPPETS
+    named = range(start or 0, sys.maxsize if start is None else start + NAMED)
     return {
-        "panels": [_panel(panel, axes, snippets=short) for panel in panels],
+        "panels": [_panel(one, axes, wanted, named, snippets=short) for one in panels],
         "query": view.page.query if view.page else None,
         "queries": [_query(one, axes) for one in view.queries],
         "hits": [_hit(one, axes) for one in view.hits],
@@ -85,16 +101,37 @@ def encode(view: View, axes: int = 3) -> dict[str, Any]:
     }
 
 
-def _panel(panel: Panel, axes: int, *, snippets: bool) -> dict[str, Any]:
+def _panel(panel: Panel, axes: int, wanted: Set[str], named: range, *, snippets: bool) -> Json:
     largest = max((float(abs(group.positions).max(initial=0)) for group in panel.groups), default=0)
     scale = largest / STEPS or 1.0
-    return {
+    encoded: Json = {
         "model": panel.model,
         "axes": axes,
         "explained": [round(share, 4) for share in panel.explained[:axes]],
         "scale": scale,
-        "groups": [_group(group, axes, scale, snippets=snippets) for group in panel.groups],
-        "beside": beside(panel),
+        "groups": [
+            {"collection": one.collection, "total": one.total, "count": len(one.ids)}
+            for one in panel.groups
+        ],
+    }
+    first = 0
+    for place, group in enumerate(panel.groups):
+        if "points" in wanted:
+            xyz = _base64(_steps(group.positions[:, :axes], scale))
+            encoded["groups"][place]["xyz"] = xyz
+        if "names" in wanted:
+            bounds = max(named.start - first, 0), max(named.stop - first, 0)
+            encoded["groups"][place] |= _names(group, slice(*bounds), snippets=snippets)
+        first += len(group.ids)
+    if "second" in wanted:
+        encoded["beside"] = _second(panel)
+    if "regions" in wanted:
+        encoded |= _regions(panel)
+    return encoded
+
+
+def _regions(panel: Panel) -> Json:
+    return {
         "leaves": _base64(panel.regions.leaves.tobytes()),
         "regions": [asdict(one) for one in panel.regions.found],
         "facets": [
@@ -109,28 +146,20 @@ def _panel(panel: Panel, axes: int, *, snippets: bool) -> dict[str, Any]:
     }
 
 
-def beside(panel: Panel) -> dict[str, Any] | None:
-    """The second layout of a panel, if it has one."""
+def _second(panel: Panel) -> Json | None:
     if panel.neighbours is None:
         return None
     scale = float(abs(panel.neighbours).max()) / STEPS or 1.0
     return {"scale": scale, "xy": _base64(_steps(panel.neighbours, scale))}
 
 
-def _group(group: Group, axes: int, scale: float, *, snippets: bool) -> dict[str, Any]:
-    kind, ids = _ids(group.ids)
-    encoded = {
-        "collection": group.collection,
-        "total": group.total,
-        "count": len(group.ids),
-        "xyz": _base64(_steps(group.positions[:, :axes], scale)),
-        "ids": ids,
-        "id_kind": kind,
-        "titles": [title[:TITLE] for title in group.titles],
-    }
+def _names(group: Group, which: slice, *, snippets: bool) -> Json:
+    kind, ids = _ids(group.ids[which])
+    titles = [title[:TITLE] for title in group.titles[which]]
+    named = {"ids": ids, "id_kind": kind, "titles": titles}
     if snippets:
-        encoded["snippets"] = [snippet[:SNIPPET] for snippet in group.snippets]
-    return encoded
+        named["snippets"] = [snippet[:SNIPPET] for snippet in group.snippets[which]]
+    return named
 
 
 def _steps(positions: "NDArray[Any]", scale: float) -> bytes:
@@ -149,7 +178,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def _query(one: PlacedQuery, axes: int) -> dict[str, Any]:
+def _query(one: PlacedQuery, axes: int) -> Json:
     return {
         "panel": one.panel,
         "at": _rounded(one.position[:axes]),
@@ -158,7 +187,7 @@ def _query(one: PlacedQuery, axes: int) -> dict[str, Any]:
     }
 
 
-def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
+def _hit(one: PlacedHit, axes: int) -> Json:
     return {
         "rank": one.rank,
         "collection": one.collection,

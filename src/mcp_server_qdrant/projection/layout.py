@@ -15,6 +15,7 @@ from mcp_server_qdrant.projection.regions import regions
 from mcp_server_qdrant.projection.words import Words
 
 OUTLIERS = 5
+LEARNT = 20_000  # points from which the axes are learnt, evenly from all groups
 FAR = 3.0  # standard deviations
 TELLING = 10  # points from which on it can be told what is usual
 
@@ -97,7 +98,7 @@ def _left_out(target: Target, points: Drawn, unsound: int) -> list[str]:
 
 def _panel(model: str, parts: Sequence[_Part]) -> Panel:
     vectors = np.concatenate([part.vectors for part in parts])
-    wide = principal(vectors, REDUCED)
+    wide = principal(vectors[:: -(-len(vectors) // LEARNT)], REDUCED)
     basis, reduced = wide.first(AXES), wide.project(vectors)
     texts = [text for part in parts for text in part.points.texts]
     outliers = [outlier for part in parts for outlier in _outliers(part)]

@@ -14,14 +14,16 @@ from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
+from mcp_server_qdrant.core.maps import MOST_DRAWN, Drawn, Map, MapRequest, Panel, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
+from mcp_server_qdrant.projection.kept import Layout, LayoutCache
 from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.projection.neighbours import (
     FEWEST,
+    SOME,
     WANTED,
     carried,
     installed,
@@ -30,6 +32,7 @@ from mcp_server_qdrant.projection.neighbours import (
 from mcp_server_qdrant.projection.pca import shares
 from mcp_server_qdrant.projection.place import place
 from mcp_server_qdrant.projection.regions import telling
+from mcp_server_qdrant.projection.tsne import SAMPLED
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
 
@@ -46,10 +49,11 @@ class _Entry:
     state: State
     made: float
     checked: float
+    points: int  # at most
     making: "asyncio.Task[Map]"
     neighbours: "asyncio.Task[None] | None" = None
     laid: Map | None = None  # with the second layout, or while it is being made
-    anchor: Map | None = None  # the last one whose second layout was made anew
+    layouts: Sequence[Layout] = ()  # the last ones that were made anew
 
     @property
     def failed(self) -> bool:
@@ -71,7 +75,9 @@ class Projector:
     drawer: Drawer
     encoders: Registry
     search: Callable[[SearchRequest], Awaitable[SearchPage]]
+    disk: LayoutCache | None = None
     clock: Callable[[], float] = monotonic
+    # The last ones, of 100,000 points in all.
     _maps: OrderedDict[State, _Entry] = field(default_factory=OrderedDict, init=False)
     _writes: Counter[str] = field(default_factory=Counter, init=False)
     _laying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -99,9 +105,11 @@ class Projector:
         found = await self._map(await self.catalog.resolve(request.collections), request)
         return await asyncio.to_thread(_chosen, found, frozenset(spots))
 
-    async def encoded(self, view: View, axes: int) -> dict[str, Any]:
+    async def encoded(
+        self, view: View, axes: int, parts: str = "all", start: int | None = None
+    ) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
-        return await asyncio.to_thread(encode, view, axes)
+        return await asyncio.to_thread(encode, view, axes, parts, start)
 
     async def picture(self, view: View) -> bytes:
         """The view, which has a panel, as a PNG."""
@@ -131,8 +139,9 @@ class Projector:
             entry = self._maps.get(key)  # another caller's by now, perhaps
             if entry is None or entry.state != state or _old(entry, now):
                 making = asyncio.ensure_future(self._make(targets, limit))
-                anchor = entry.anchor if entry else None
-                entry = _Entry(state, now, now, making, anchor=anchor)
+                layouts = entry.layouts if entry else ()
+                points = min(limit, sum(target.points for target in targets))
+                entry = _Entry(state, now, now, points, making, layouts=layouts)
             entry.checked = now
             self._keep(key, entry)
         self._maps.move_to_end(key)
@@ -142,35 +151,44 @@ class Projector:
             if entry.failed and self._maps.get(key) is entry:
                 del self._maps[key]
         if request.neighbours and entry.neighbours is None:
-            self._begin(entry, made)
+            name = who.name if (who := caller()) else ""
+            names = (name, str(limit), *sorted(target.collection for target in targets))
+            self._begin(entry, made, names)
         return entry.laid or made
 
-    def _begin(self, entry: _Entry, made: Map) -> None:
-        """Have the second layout made, which `entry` then has."""
+    def _begin(self, entry: _Entry, made: Map, names: Sequence[str]) -> None:
+        """Have the second layout made, which `entry` then has; `names` are for the disk."""
         if not any(panel.count >= FEWEST for panel in made.panels):
             return
         if not installed():
             entry.laid = replace(made, notes=(*made.notes, WANTED))
             return
         entry.laid = replace(made, coming=True)
-        entry.neighbours = asyncio.ensure_future(self._lay(entry, made))
+        entry.neighbours = asyncio.ensure_future(self._lay(entry, made, names))
 
-    async def _lay(self, entry: _Entry, made: Map) -> None:
+    async def _lay(self, entry: _Entry, made: Map, names: Sequence[str]) -> None:
         """Make the second layout; of a map that has changed little it stays as it was."""
         try:
-            panels = await asyncio.to_thread(_carried, entry.anchor, made)
+            if self.disk and not entry.layouts:
+                entry.layouts = await asyncio.to_thread(self.disk.load, names)
+            panels = await asyncio.to_thread(_carried, entry.layouts, made)
             if panels is None:
                 async with self._laying:
                     panels = [await _laid(panel) for panel in made.panels]
-                entry.anchor = replace(made, panels=tuple(panels))
-            entry.laid = replace(made, panels=tuple(panels))
+                entry.layouts = await asyncio.to_thread(_layouts, panels)
+                if self.disk:
+                    await asyncio.to_thread(self.disk.save, names, entry.layouts)
+            notes = (SOME,) if any(panel.count > SAMPLED for panel in panels) else ()
+            entry.laid = replace(made, panels=tuple(panels), notes=(*made.notes, *notes))
         except BackendError as error:
             entry.laid = replace(made, notes=(*made.notes, str(error)))
 
     def _keep(self, key: State, entry: _Entry) -> None:
         self._maps[key] = entry
-        while len(self._maps) > KEPT:
-            self._maps.popitem(last=False)
+        held = sum(one.points for one in self._maps.values())
+        while len(self._maps) > KEPT or (held > MOST_DRAWN and len(self._maps) > 1):
+            _, gone = self._maps.popitem(last=False)
+            held -= gone.points
 
     async def _make(self, targets: Sequence[Target], limit: int) -> Map:
         notes = [
@@ -206,12 +224,15 @@ async def _laid(panel: Panel) -> Panel:
     return replace(panel, neighbours=places)
 
 
-def _carried(anchor: Map | None, made: Map) -> list[Panel] | None:
-    """The panels with the layout of the anchor; None where one of them has changed too much."""
+def _layouts(panels: Sequence[Panel]) -> list[Layout]:
+    return [Layout.of(panel) for panel in panels if panel.neighbours is not None]
+
+
+def _carried(layouts: Sequence[Layout], made: Map) -> list[Panel] | None:
+    """The panels with these layouts; None where one of them has changed too much."""
     found = []
     for panel in made.panels:
-        olds = anchor.panels if anchor else ()
-        places = next((got for old in olds if (got := carried(old, panel)) is not None), None)
+        places = carried(layouts, panel)
         if places is None and panel.count >= FEWEST:
             return None
         found.append(replace(panel, neighbours=places))

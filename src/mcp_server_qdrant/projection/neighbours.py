@@ -6,19 +6,20 @@
 import asyncio
 import io
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.maps import Panel
+from mcp_server_qdrant.projection.kept import Layout, spots_of
 from mcp_server_qdrant.projection.pca import Vectors
-from mcp_server_qdrant.projection.tsne import nearest
+from mcp_server_qdrant.projection.tsne import SAMPLED, among
 
 FEWEST = 20  # points from which on there is such a layout
-BESIDE = 5  # neighbours that a further point lies among
 KNOWN = 0.9  # share of points from which on a layout is carried over
+SOME = f"Near means alike: {SAMPLED:,} of the points are laid out, the others put among their like."
 WANTED = "pip install 'mcp-server-qdrant[map]' adds a map on which near means alike."
 
 
@@ -58,36 +59,22 @@ def beside(panel: Panel, vectors: Vectors) -> Vectors | None:
     """The places (m, 2) of further unit vectors (m, d), among their neighbours."""
     if panel.neighbours is None:
         return None
-    return _among(panel.wide.project(vectors), panel.reduced, panel.neighbours)
+    return among(panel.wide.project(vectors), panel.reduced, panel.neighbours)
 
 
-def carried(old: Panel, new: Panel) -> Vectors | None:
-    """The old panel's layout for the new one; None where too much has changed.
+def carried(olds: Sequence[Layout], new: Panel) -> Vectors | None:
+    """One of the layouts for the panel; None where too much has changed.
 
     A new point, or one with another text, is put among its neighbours.
     """
-    if old.neighbours is None or old.model != new.model:
-        return None
-    known = {spot: place for place, spot in enumerate(_spots(old))}
-    places = np.asarray([known.get(spot, -1) for spot in _spots(new)])
-    changed = places < 0
-    if changed.mean() > 1 - KNOWN:
-        return None
-    found: Vectors = old.neighbours[places]
-    if changed.any():
-        found[changed] = _among(new.reduced[changed], new.reduced[~changed], found[~changed])
-    return found
-
-
-def _spots(panel: Panel) -> list[tuple[str, PointId, str]]:
-    return [
-        (group.collection, *one)
-        for group in panel.groups
-        for one in zip(group.ids, group.snippets, strict=True)
-    ]
-
-
-def _among(reduced: Vectors, others: Vectors, positions: Vectors) -> Vectors:
-    """The middle of the nearest others."""
-    near, _ = nearest(reduced, others, min(BESIDE, len(others)))
-    return np.asarray(np.median(positions[near], axis=1), np.float32)
+    spots = spots_of(new) if olds else None
+    for old in olds:
+        if old.model != new.model or spots is None:
+            continue
+        places, known = old.places_of(spots)
+        if known.mean() < KNOWN:
+            continue
+        if not known.all():
+            places[~known] = among(new.reduced[~known], new.reduced[known], places[known])
+        return places
+    return None

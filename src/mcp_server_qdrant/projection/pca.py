@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 AXES = 3
 REDUCED = 50  # axes on which neighbours and regions are looked for
+BLOCK = 4_096  # vectors that are doubled in precision at a time
 EXACT = 1_024  # up to this rank the eigenvectors are computed in full, in a tenth of a second
 OVERSAMPLING = 13
 ITERATIONS = 12
@@ -42,13 +43,18 @@ def unit(vectors: ArrayLike) -> tuple[Vectors, NDArray[np.bool_]]:
 
     What is not finite becomes zero, and zero stays so.
     """
-    given = np.asarray(vectors, np.float64)
-    finite = np.asarray(np.isfinite(given).all(axis=1))
-    held = np.where(finite[:, None], given, 0.0)
-    largest = np.abs(held).max(axis=1, initial=0.0, keepdims=True)
-    held /= np.where(largest > 0, largest, 1.0)  # so that no square overflows
-    length = np.linalg.norm(held, axis=1, keepdims=True)
-    return (held / np.where(length > 0, length, 1.0)).astype(np.float32), finite
+    given = np.asarray(vectors)
+    made, finite = np.empty(given.shape, np.float32), np.empty(len(given), np.bool_)
+    for start in range(0, len(given), BLOCK):
+        part = slice(start, start + BLOCK)
+        held = given[part].astype(np.float64)
+        finite[part] = np.isfinite(held).all(axis=1)
+        held[~finite[part]] = 0.0
+        largest = np.abs(held).max(axis=1, initial=0.0, keepdims=True)
+        held /= np.where(largest > 0, largest, 1.0)  # so that no square overflows
+        length = np.linalg.norm(held, axis=1, keepdims=True)
+        made[part] = held / np.where(length > 0, length, 1.0)
+    return made, finite
 
 
 def principal(vectors: ArrayLike, axes: int = AXES) -> Basis:

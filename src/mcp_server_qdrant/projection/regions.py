@@ -20,6 +20,7 @@ FEWEST = 12  # points from which on there are regions
 MOST = 96
 ROUNDS = 8  # of 2-means
 NAMED_BY = 8  # words
+READ = 4_000  # texts of a cluster, from which it is named
 COMMON = 0.5  # of all texts: a word in more of them tells nothing
 
 Members = NDArray[np.int32]
@@ -121,7 +122,8 @@ def _names(clusters: Sequence[Members], words: Words) -> list[list[str]]:
     """Class-based tf-idf: the share of a cluster's texts with a word, times how rare it is."""
     everywhere, texts = words.texts_with, len(words.of)
     names = []
-    for members in clusters:
+    for cluster in clusters:
+        members = cluster[:: -(-len(cluster) // READ)]
         inside = Counter(word for point in members.tolist() for word in words.of[point])
         least = min(len(members), max(2, len(members) // 50))
         scored = [

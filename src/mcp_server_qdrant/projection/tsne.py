@@ -16,6 +16,8 @@ from mcp_server_qdrant.projection.pca import Vectors
 PERPLEXITY = 30
 EARLY, LATE = 125, 350  # iterations
 BLOCK = 512
+SAMPLED = 10_000  # points that are laid out at most
+BESIDE = 5  # neighbours that a further point lies among
 INTERPOLATED = 5_000  # points from which on interpolation beats the tree
 
 
@@ -31,7 +33,27 @@ def main() -> None:
 
 
 def laid_out(vectors: Vectors, start: Vectors) -> Vectors:
-    """The places (n, 2) at which points that are alike are neighbours."""
+    """The places (n, 2) at which points that are alike are neighbours.
+
+    Of more than `SAMPLED` points a sample is laid out; the others are put among their like.
+    """
+    if len(vectors) <= SAMPLED:
+        return _embedded(vectors, start)
+    chosen = np.zeros(len(vectors), np.bool_)
+    chosen[np.random.default_rng(0).choice(len(vectors), SAMPLED, replace=False)] = True
+    places = np.empty((len(vectors), 2), np.float32)
+    places[chosen] = _embedded(vectors[chosen], start[chosen])
+    places[~chosen] = among(vectors[~chosen], vectors[chosen], places[chosen])
+    return places
+
+
+def among(vectors: Vectors, others: Vectors, places: Vectors) -> Vectors:
+    """The middle of the places of the others that are nearest."""
+    near, _ = nearest(vectors, others, min(BESIDE, len(others)))
+    return np.asarray(np.median(places[near], axis=1), np.float32)
+
+
+def _embedded(vectors: Vectors, start: Vectors) -> Vectors:
     from openTSNE import TSNEEmbedding
     from openTSNE.affinity import PerplexityBasedNN
     from openTSNE.nearest_neighbors import PrecomputedNeighbors

@@ -101,11 +101,12 @@ async def test_places_alone_travel_without_the_points(one):
 
 async def test_points_travel_without_their_names_and_these_alone(one):
     told = {}
-    for parts in ("points", "names", "layout"):
+    for parts in ("points", "look", "names", "layout"):
         (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
         told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
     names = {"ids", "id_kind", "titles", "snippets"}
-    assert told == {"points": {"xyz"}, "names": names, "layout": set()}
+    assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "layout": set()}
+    assert "start must be" in await one.refused("map", start=-1)
     assert "parts must be one of" in await one.refused("map", parts="vectors")
 
 
@@ -189,7 +190,7 @@ def test_without_results_nothing_is_averaged():
         ("search", {"query": "x", "tags": [1]}, "tags must be a list of texts."),
         ("compare", {"query": ""}, "query is empty"),
         ("map", {"collections": []}, "collections must be a list of names, and not empty."),
-        ("map", {"points": 10_001}, "points must be a whole number from 1 to 10000."),
+        ("map", {"points": 100_001}, "points must be a whole number from 1 to 100000."),
         ("map", {"search": "x"}, "search must be an object."),
         ("map", {"search": {"query": "\x00"}}, "NUL"),
         ("map", {"vectors": True}, "There is no field 'vectors'."),

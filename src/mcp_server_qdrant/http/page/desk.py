@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, get_args
@@ -16,23 +16,13 @@ from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.maps import MOST_POINTS, USUAL_POINTS, MapRequest
+from mcp_server_qdrant.core.maps import MOST_DRAWN, PARTS, USUAL_POINTS, MapRequest
 from mcp_server_qdrant.http.page.memories import Memories, collections, known, tagged
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 AXES = 3
 DRAWN = {"collections", "points"}
-NAMES, PLACES = ("ids", "id_kind", "titles", "snippets"), ("xyz",)
-AROUND = ("leaves", "regions", "facets")
-# What is asked of a map -> what its panels and their groups then are without.
-PARTS: dict[str, tuple[Collection[str], Collection[str]]] = {
-    "all": ((), ()),
-    "points": ((), NAMES),
-    "names": ((*AROUND, "beside"), PLACES),
-    "layout": (AROUND, (*NAMES, *PLACES)),
-    "places": ((*AROUND, "beside"), (*NAMES, *PLACES)),
-}
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
@@ -137,22 +127,21 @@ class Desk:
         """The collections as points, with a search on them if one is asked for.
 
         `search` is what `search` takes. `parts` asks for less than all: "places" where the hits
-        lie, without the points; "points" these without ids and titles, "names" only those, and
-        "layout" what is there of the second layout.
+        lie, without the points; "points" these without ids and titles, "names" only those (of
+        some points, `start` being the first), "layout" what is there of the second layout, and
+        "look" the points of a map that another is to follow.
         """
-        known(body, {*DRAWN, "search", "parts"})
-        parts = body.get("parts") or "all"
+        known(body, {*DRAWN, "search", "parts", "start"})
+        parts, start = body.get("parts") or "all", body.get("start")
+        if start is not None and (type(start) is not int or start < 0):
+            raise RequestError("start must be a whole number from 0.")
         if parts not in PARTS:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = await self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        view = await projector.view(replace(_drawn(body), search=search))
-        drawn: dict[str, Any] = await projector.encoded(view, AXES)
-        of_panel, of_group = PARTS[parts]
-        drawn["panels"] = [
-            _but(panel, of_panel) | {"groups": [_but(one, of_group) for one in panel["groups"]]}
-            for panel in drawn["panels"]
-        ]
+        asked = replace(_drawn(body), search=search, neighbours="second" in PARTS[parts])
+        view = await projector.view(asked)
+        drawn: dict[str, Any] = await projector.encoded(view, AXES, parts, start)
         return drawn
 
     async def region(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,20 +224,14 @@ def _names(names: Any) -> tuple[str, ...] | None:
 
 
 def _drawn(body: Mapping[str, Any]) -> MapRequest:
-    """What is drawn, the second layout with it."""
-    names, points = _names(body.get("collections")), _points(body.get("points"))
-    return MapRequest(names, points, neighbours=True)
-
-
-def _but(held: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in held.items() if key not in keys}
+    return MapRequest(_names(body.get("collections")), _points(body.get("points")))
 
 
 def _points(points: Any) -> int:
     if points is None:
         return USUAL_POINTS
-    if type(points) is not int or not 1 <= points <= MOST_POINTS:
-        raise RequestError(f"points must be a whole number from 1 to {MOST_POINTS}.")
+    if type(points) is not int or not 1 <= points <= MOST_DRAWN:
+        raise RequestError(f"points must be a whole number from 1 to {MOST_DRAWN}.")
     return points
 
 

@@ -10,6 +10,8 @@ import { hue } from "./raster.js";
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
 const NAMED = 2000; // points up to which their names travel with them
+const SOON = 10000; // points above which a smaller map is shown first
+const LOOK = 3000; // points of it
 const LAID = 1500; // ms between two questions for the second layout
 const SHOWN = 6; // documents of a region
 const LONGEST = 56; // of a title: the map has no more than 60 characters
@@ -75,22 +77,32 @@ export class MapCard {
     this.busy(true);
     clearTimeout(this.polling);
     try {
-      const parts = points > NAMED ? "points" : "all";
-      const answer = await call("map", { collections, points, search, parts }, signal);
-      this.asked = { collections, points };
-      this.show(decode(answer));
-      if (parts === "points") this.names(this.map, signal);
-      if (answer.coming) this.await(this.map);
+      this.searched = search;
+      if (points > SOON) await this.read(collections, LOOK, signal, "look");
+      await this.read(collections, points, signal);
     } finally {
       this.busy(false);
     }
   }
 
-  /** Titles and ids of a large map come behind its points. */
+  async read(collections, points, signal, parts = points > NAMED ? "points" : "all") {
+    const answer = await call("map", { collections, points, search: this.searched, parts }, signal);
+    this.asked = { collections, points };
+    this.show(decode(answer));
+    if (parts !== "all") this.names(this.map, signal);
+    if (answer.coming) this.await(this.map);
+  }
+
+  /** Titles and ids of a large map come behind its points, many at a time. */
   async names(map, signal) {
+    const named = () => Math.max(...map.panels.map(({ ids }) => ids.length));
     try {
-      const answer = await call("map", { ...this.asked, parts: "names" }, signal);
-      answer.panels.forEach((panel, place) => name(map.panels[place], panel));
+      for (let start = 0; map.panels.some(({ count }) => count > start); start = named()) {
+        const answer = await call("map", { ...this.asked, parts: "names", start }, signal);
+        if (this.map !== map || signature(answer) !== signature(map)) return;
+        answer.panels.forEach((panel, place) => name(map.panels[place], panel));
+        if (named() <= start) return;
+      }
     } catch {
       // A search or the next map asks again; a click on a point without a title does nothing.
     }
@@ -169,7 +181,7 @@ export class MapCard {
     const { panel } = plot;
     plot.light(found.points);
     const ids = {};
-    for (const point of found.points) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
+    for (const point of some(found.points, MOST_IDS)) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
     const { words } = await call("region", { ...this.asked, ids }).catch(() => ({ words: [] }));
     if (this.plots.includes(plot)) this.showChosen(plot, found.points, words);
   }
@@ -182,12 +194,12 @@ export class MapCard {
       plot.light(null);
       this.on.within(null);
     };
-    const ids = points.slice(0, MOST_IDS).map((point) => plot.panel.idOf(point));
+    const ids = some(points, MOST_IDS).map((point) => plot.panel.idOf(point));
     const only = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
       const on = only.getAttribute("aria-pressed") === "false";
       only.setAttribute("aria-pressed", String(on));
       this.on.within(on ? ids : null);
-    } }, "Search only here");
+    } }, ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
     const documents = plot.typical(points, SHOWN).map((point) => {
       const one = this.about(plot, { point });
       return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.id, LONGEST)));
@@ -486,4 +498,10 @@ export class MapCard {
       plot.highlight(result ? (plot.hits.find(same) ?? null) : null);
     }
   }
+}
+
+/** So many of them at most, evenly chosen. */
+function some(points, most) {
+  const step = Math.ceil(points.length / most);
+  return points.filter((_, n) => n % step === 0);
 }

@@ -38,10 +38,11 @@ function panel(given) {
     regions: given.regions,
     facets: given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) })),
     second: laid(given.beside, count),
+    ids: [],
     titles: [],
     snippets: [],
     collectionOf: (point) => given.groups[groupOf[point]].collection,
-    idOf: () => "",
+    idOf: (point) => made.ids[point] ?? "",
   };
   if (given.groups[0]?.ids) name(made, given);
   return made;
@@ -54,20 +55,16 @@ export function laid(beside, count) {
   return Float32Array.from({ length: count * 2 }, (_, n) => view.getInt16(n * 2, true) * beside.scale);
 }
 
-/** Gives a panel the ids and titles of its points, which may travel behind them. */
+/** Gives the next points of a panel their ids and titles, which may travel behind them. */
 export function name(panel, { groups }) {
-  panel.titles = groups.flatMap((group) => group.titles);
-  panel.snippets = groups.flatMap((group) => group.snippets ?? group.titles.map(() => null));
-  const starts = [];
-  groups.reduce((sum, group) => (starts.push(sum), sum + group.count), 0);
-  const raw = groups.map((group) => (group.id_kind === "mixed" ? null : bytes(group.ids)));
-  panel.idOf = (point) => {
-    const place = panel.groupOf[point];
-    const group = groups[place];
-    const within = point - starts[place];
-    if (group.id_kind === "mixed") return String(group.ids[within]);
-    return readable(raw[place].subarray(within * 16, within * 16 + 16), group.id_kind);
-  };
+  for (const { ids, id_kind: kind, titles, snippets } of groups) {
+    const raw = kind === "mixed" ? null : bytes(ids);
+    titles.forEach((title, n) => {
+      panel.ids.push(raw ? readable(raw.subarray(n * 16, n * 16 + 16), kind) : ids[n]);
+      panel.titles.push(title);
+      panel.snippets.push(snippets?.[n] ?? null);
+    });
+  }
 }
 
 function readable(sixteen, kind) {

@@ -13,6 +13,7 @@ const REST_OPACITY = 0.4;
 const PAD = 34;
 const PIN = 19; // pixels between the middles of two pins
 const MANY = 4000; // points that are drawn small
+const CLOUD = 20000; // points above which they are dust, and drawn at a time while it moves
 const CROWD = 500; // points from which on crowded places are shaded
 const REACH = 14; // pixels within which a point is pointed at
 const REST = 140; // ms without a move after which it is drawn in full
@@ -119,7 +120,8 @@ export class Plot {
     const mean = (axis) => points.reduce((sum, point) => sum + place[point * 3 + axis], 0) / points.length;
     const [x, y] = [mean(0), mean(1)];
     const far = (point) => Math.hypot(place[point * 3] - x, place[point * 3 + 1] - y);
-    return points.toSorted((one, other) => far(one) - far(other)).slice(0, count);
+    const step = Math.ceil(points.length / MANY);
+    return points.filter((_, n) => n % step === 0).sort((one, other) => far(one) - far(other)).slice(0, count);
   }
 
   all(wanted) {
@@ -466,7 +468,8 @@ export class Plot {
     const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
     const shown = panel.groups.map((group) => !this.hidden.has(group.collection));
     const full = Math.round(256 * (this.hits.length ? REST_OPACITY : 0.85));
-    for (let n = 0; n < count; n++) {
+    const step = this.moving ? Math.ceil(count / CLOUD) : 1; // of many, some are drawn meanwhile
+    for (let n = 0; n < count; n += step) {
       let x = xyz[n * 3] - mx;
       let y = xyz[n * 3 + 1] - my;
       if (mix) {
@@ -483,7 +486,7 @@ export class Plot {
         : 0;
     }
     const picture = this.raster.draw({
-      ...{ width, height, place, codes: this.codes, paper: this.surface },
+      ...{ width, height, place, step, codes: this.codes, paper: this.surface },
       ratio: this.moving ? 1 : this.ratio,
       colours: [...this.colours, this.muted],
       radius: this.radius(),
@@ -525,7 +528,7 @@ export class Plot {
 
   radius() {
     const { count } = this.panel;
-    return count > MANY ? 2 : count > 800 ? 3 : 4.5;
+    return count > CLOUD ? 1.2 : count > MANY ? 2 : count > 800 ? 3 : 4.5;
   }
 
   /** Where the results and the star of the query stand in this frame. */

@@ -2,6 +2,7 @@
 
 const WORDS = 2; // of a name
 const [GAP, LINE] = [8, 18]; // pixels
+const ENOUGH = 500; // points that tell the middle of a region
 
 /** A region is one of so many. */
 export const among = (region, count) => region.born <= count && (!region.split || count < region.split);
@@ -18,6 +19,10 @@ export function middles(panel, layout) {
   });
   for (let n = 0; n < panel.count; n++) for (const place of owners[panel.leaves[n]]) held[place].push(n);
   const axes = (values, step, axis, points) => median(points.map((n) => values[n * step + axis]));
+  for (const [place, points] of held.entries()) {
+    const step = Math.ceil(points.length / ENOUGH);
+    held[place] = points.filter((_, n) => n % step === 0);
+  }
   return held.map((points) => {
     const at = [0, 1, 2].map((axis) => axes(panel.xyz, 3, axis, points));
     return { at, beside: layout === "beside" ? [0, 1].map((axis) => axes(panel.second, 2, axis, points)) : null };
