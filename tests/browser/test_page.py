@@ -570,6 +570,31 @@ def findings(axe, page):
     return [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found]
 
 
+def test_regions_and_lasso_work_without_a_mouse(page):
+    names = page.get_by_role("list", name="Regions").get_by_role("button")
+    names.first.wait_for()
+    names.first.focus()
+    page.keyboard.press("Enter")
+    region = page.get_by_role("region", name="Region")
+    title = region.get_by_role("heading")
+    title.wait_for()
+    assert page.evaluate("document.activeElement.tagName") == "H3"
+    assert names.first.inner_text().split()[0] in title.inner_text()
+    page.keyboard.press("Escape")
+    region.wait_for(state="hidden")
+    assert names.first.evaluate("one => one === document.activeElement")
+    lasso = page.get_by_role("button", name="Draw around points")
+    lasso.focus()
+    page.keyboard.press("Enter")
+    for key in ("ArrowRight", "ArrowUp", "+", "+", "+", "Enter"):
+        page.keyboard.press(key)
+    title.wait_for()
+    assert lasso.get_attribute("aria-pressed") == "false"
+    assert int(region.locator("p.hint").inner_text().split()[0]) > 5
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.tagName") == "CANVAS"
+
+
 def test_everything_can_be_reached_with_the_keyboard(page):
     page.keyboard.press("Shift+Tab")
     page.get_by_role("link", name="Skip to the results").focus()

@@ -6,6 +6,7 @@ import { $, announce, clip, fixed, h, percent, plural, sized } from "./dom.js";
 import { decode, laid, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
+import { shown } from "./regions.js";
 
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
@@ -14,6 +15,7 @@ const SOON = 10000; // points above which a smaller map is shown first
 const LOOK = 3000; // points of it
 const LAID = 1500; // ms between two questions for the second layout
 const SHOWN = 6; // documents of a region
+const LISTED = 9; // regions
 const LONGEST = 56; // of a title: the map has no more than 60 characters
 const MOST_IDS = 5000; // that a search is kept to
 
@@ -41,6 +43,9 @@ export class MapCard {
       for (const plot of this.plots) this.arrange(plot);
       this.showVariance();
     });
+    this.regions = h("ul", { class: "chips", "aria-label": "Regions", hidden: true });
+    this.region.before(this.regions);
+    this.region.addEventListener("keydown", ({ key }) => key === "Escape" && $(".close-region", this.region).click());
     this.texts = new Map();
     segmented($("#dimensions"), "dimensions", { 2: "2-D", 3: "3-D" }, 2, (value) => {
       this.dimensions = Number(value);
@@ -53,10 +58,13 @@ export class MapCard {
     });
     const button = (label, name, act) =>
       h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
-    this.lasso = button("Lasso", "Draw around points (or drag with Shift)", () => {
+    this.lasso = button("Lasso", "Draw around points (or drag with Shift)", ({ detail }) => {
       const on = this.lasso.getAttribute("aria-pressed") === "false";
       this.lasso.setAttribute("aria-pressed", String(on));
       for (const plot of this.plots) plot.lassoing = on;
+      if (!on || detail || !this.plots.length) return; // a mouse draws, a key gets a circle
+      this.plots[0].circle();
+      announce("Arrow keys move the circle, plus and minus change its size, Enter takes what lies inside, Escape ends.");
     });
     this.lasso.setAttribute("aria-pressed", "false");
     $("#zoom").replaceChildren(
@@ -174,7 +182,6 @@ export class MapCard {
 
   /** What was picked on a map: a region, the points of a lasso, or one to open. */
   async pick(plot, found) {
-    this.lasso.setAttribute("aria-pressed", "false");
     if (found.region) return this.showChosen(plot, plot.within(found.region), found.region.words, found.region);
     if (!found.points) return this.on.open(this.about(plot, found));
     if (!found.points.length) return announce("No point lies inside the line.");
@@ -186,10 +193,29 @@ export class MapCard {
     if (this.plots.includes(plot)) this.showChosen(plot, found.points, words);
   }
 
+  /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
+  showRegions() {
+    const buttons = this.plots.flatMap((plot) =>
+      shown(plot.panel, LISTED).map((region) => {
+        const points = plot.within(region);
+        return h("button", {
+          type: "button", class: "use", dir: "auto",
+          onfocus: () => plot.light(points, region),
+          onblur: () => this.region.hidden && plot.light(null),
+          onclick: () => this.showChosen(plot, points, region.words, region),
+        }, region.words.slice(0, 2).join(" "), h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`));
+      }),
+    );
+    this.regions.replaceChildren(...buttons.map((one) => h("li", {}, one)));
+    this.regions.hidden = !buttons.length;
+  }
+
   /** Points of a map: their words, their documents, and what can be done with them. */
   showChosen(plot, points, words, region = null) {
     plot.light(points, region);
+    const before = document.activeElement;
     const close = () => {
+      if (this.region.contains(document.activeElement)) before.focus();
       this.region.hidden = true;
       plot.light(null);
       this.on.within(null);
@@ -200,13 +226,14 @@ export class MapCard {
       only.setAttribute("aria-pressed", String(on));
       this.on.within(on ? ids : null);
     } }, ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
-    const documents = plot.typical(points, SHOWN).map((point) => {
-      const one = this.about(plot, { point });
+    const typical = plot.typical(points, SHOWN * 4).map((point) => this.about(plot, { point }));
+    const different = typical.filter(({ title }, n) => n === typical.findIndex((one) => one.title === title));
+    const documents = different.slice(0, SHOWN).map((one) => {
       return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.id, LONGEST)));
     });
     const like = words.slice(0, 5).join(" ");
     this.region.replaceChildren(
-      h("h3", { dir: "auto" }, words.join(", ") || "What you drew around"),
+      h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What you drew around"),
       h("p", { class: "hint" }, plural(points.length, "point")),
       h("ul", {}, documents),
       h(
@@ -214,10 +241,11 @@ export class MapCard {
         { class: "acts" },
         only,
         like && h("button", { type: "button", onclick: () => this.on.search(like) }, "More like this"),
-        h("button", { type: "button", onclick: close }, "Close"),
+        h("button", { type: "button", class: "close-region", onclick: close }, "Close"),
       ),
     );
     this.region.hidden = false;
+    if (before.matches(":focus-visible")) $("h3", this.region).focus();
     this.region.scrollIntoView({ block: "nearest" });
     announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
   }
@@ -253,6 +281,7 @@ export class MapCard {
       const plot = new Plot($(".canvas", holders[place]), panel, colours, {
         hover: (found, x, y) => this.hover(plot, found, x, y),
         pick: (found) => this.pick(plot, found),
+        lassoed: () => this.lasso.setAttribute("aria-pressed", "false"),
         step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
       });
       if (this.dimensions === 3) plot.flatten(3);
@@ -263,6 +292,7 @@ export class MapCard {
     this.region.hidden = true;
     this.showLayouts();
     this.showColouring();
+    this.showRegions();
     if (!map.panels.length) {
       $("#panels").replaceChildren(h("p", { class: "empty" }, map.notes[0] ?? "There is nothing to draw."));
     }
@@ -354,6 +384,7 @@ export class MapCard {
   showView() {
     const table = this.view === "table";
     $("#panels").hidden = table;
+    this.regions.hidden = table || !this.regions.children.length;
     $("#points").hidden = !table;
     $("#zoom").hidden = table;
     $("#tip").hidden = true;

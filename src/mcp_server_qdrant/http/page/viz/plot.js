@@ -15,6 +15,7 @@ const PIN = 19; // pixels between the middles of two pins
 const MANY = 4000; // points that are drawn small
 const CLOUD = 20000; // points above which they are dust, and drawn at a time while it moves
 const CROWD = 500; // points from which on crowded places are shaded
+const [CORNERS, STRIDE] = [40, 18]; // of a circle around points, in corners and in pixels for a key
 const REACH = 14; // pixels within which a point is pointed at
 const REST = 140; // ms without a move after which it is drawn in full
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
@@ -257,13 +258,25 @@ export class Plot {
 
   /** What lies inside a line is picked. */
   catch(line) {
-    this.loop = null;
+    this.loop = this.ring = null;
     this.lassoing = false;
+    this.on.lassoed?.();
     const { place } = this;
     const points = line
       ? this.all((n) => place[n * 3 + 2] && encloses(line, place[n * 3], place[n * 3 + 1]))
       : [];
     if (line) this.on.pick({ points });
+    this.draw();
+  }
+
+  /** A circle that keys move, as the line around points. */
+  circle({ x, y, r } = { x: this.width / 2, y: this.height / 2, r: Math.min(this.width, this.height) / 5 }) {
+    this.ring = { x, y, r };
+    this.canvas.focus();
+    this.loop = Array.from({ length: CORNERS }, (_, n) => {
+      const angle = (n / CORNERS) * 2 * Math.PI;
+      return [x + r * Math.cos(angle), y + r * Math.sin(angle)];
+    });
     this.draw();
   }
 
@@ -297,8 +310,14 @@ export class Plot {
 
   key(event) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (step && event.shiftKey && this.dimensions === 3) {
-      const sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+    const sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+    const { x, y, r } = this.ring ?? {};
+    if (this.ring && step) this.circle(sideways ? { x: x + step * STRIDE, y, r } : { x, y: y + step * STRIDE, r });
+    else if (this.ring && "+=".includes(event.key)) this.circle({ x, y, r: r * 1.2 });
+    else if (this.ring && event.key === "-") this.circle({ x, y, r: r / 1.2 });
+    else if (this.ring && event.key === "Enter") this.catch(this.loop);
+    else if (this.ring && event.key === "Escape") this.catch(null);
+    else if (step && event.shiftKey && this.dimensions === 3) {
       this.rotate(sideways ? step * 0.12 : 0, sideways ? 0 : step * 0.12);
     } else if (step) this.stepTo(step);
     else if (event.key === "Enter" && this.active) this.on.pick({ hit: this.active });
@@ -513,7 +532,7 @@ export class Plot {
     const { shown, star } = this.pins;
     const taken = shown.map(({ pin: [x, y] }) => [x - 9, y - 9, x + 9, y + 9]);
     if (star) taken.push([star[0] - 36, star[1] - 11, star[0] + 36, star[1] + 32]);
-    this.labels = placed(panel.regions, wanted, spots, measure, taken, this);
+    this.labels = placed(panel, wanted, spots, measure, taken, this);
     for (const { region, text, x, y } of this.labels) {
       context.strokeStyle = this.surface;
       context.fillStyle = region === this.focus ? this.accent : this.ink;

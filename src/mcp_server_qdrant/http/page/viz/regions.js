@@ -5,7 +5,13 @@ const [GAP, LINE] = [8, 18]; // pixels
 const ENOUGH = 500; // points that tell the middle of a region
 
 /** A region is one of so many. */
-export const among = (region, count) => region.born <= count && (!region.split || count < region.split);
+const among = (region, count) => region.born <= count && (!region.split || count < region.split);
+
+/** So many regions that share all points, the largest first; fewer where there are no more. */
+export function shown({ regions }, count) {
+  const most = Math.max(0, ...regions.map((region) => region.born));
+  return regions.filter((region) => region.words.length && among(region, Math.min(count, most)));
+}
 
 export const inside = (panel, region, point) =>
   panel.leaves[point] >= region.first && panel.leaves[point] < region.last;
@@ -35,20 +41,17 @@ function median(values) {
 }
 
 /** The names that fit, the largest region first: { region, text, x, y, box }, none over another, or what is taken. */
-export function placed(regions, wanted, spots, measure, taken, { width, height }) {
-  const most = Math.max(...regions.map((region) => region.born));
-  const count = Math.min(wanted, most);
+export function placed(panel, wanted, spots, measure, taken, { width, height }) {
   const found = [];
-  regions.forEach((region, place) => {
-    if (!region.words.length || !among(region, count)) return;
+  for (const region of shown(panel, wanted)) {
     const text = region.words.slice(0, WORDS).join(" ");
     const half = measure(text) / 2;
-    const [x, y] = spots[place];
+    const [x, y] = spots[panel.regions.indexOf(region)];
     const box = [x - half, y - LINE / 2, x + half, y + LINE / 2];
-    if (box[0] < 4 || box[2] > width - 4 || box[1] < 4 || box[3] > height - 4) return;
+    if (box[0] < 4 || box[2] > width - 4 || box[1] < 4 || box[3] > height - 4) continue;
     const clear = (other) =>
       box[2] + GAP < other[0] || box[0] - GAP > other[2] || box[3] < other[1] || box[1] > other[3];
     if (taken.every(clear) && found.every((one) => clear(one.box))) found.push({ region, text, x, y, box });
-  });
+  }
   return found;
 }
