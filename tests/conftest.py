@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from mcp_server_qdrant.settings.environment import (
     load,
     model_environment,
 )
+from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import Engine, either_engine
 
 ROOT = Path(__file__).parent.parent
@@ -173,6 +175,20 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
         return load()
 
     return load_from
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server refused is tried again without a pause."""
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))
+
+
+@pytest.fixture
+def server() -> Iterator[RestServer]:
+    """Local mode behind Qdrant's REST interface."""
+    with warnings.catch_warnings(), rest_server() as one:
+        warnings.simplefilter("ignore")
+        yield one
 
 
 @pytest.fixture(scope="session")

@@ -3,35 +3,23 @@
 import ast
 import re
 import tomllib
-import warnings
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from mcp_server_qdrant.app.services import Services
-from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
+from tests.qdrant.rest_stub import BROKEN
 from tests.qdrant.test_remote import searching
 from tests.support import find, remember, states, texts
+
+pytestmark = pytest.mark.usefixtures("at_once")
 
 ROOT = Path(__file__).parent.parent
 QUERY = "/collections/forest/points/query/batch"
 PAGE = (ROOT / "docs" / "degradation.md").read_text("utf-8")
 SHOWN_BY = tomllib.loads((ROOT / "tests" / "degradation.toml").read_text("utf-8"))
 CONDITIONS = ["down at the start", "dies", "is slow", "answers garbage", "recovers"]
-
-
-@pytest.fixture
-def server() -> Iterator[RestServer]:
-    with warnings.catch_warnings(), rest_server() as one:
-        warnings.simplefilter("ignore")
-        yield one
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))
 
 
 async def filled(services: Services) -> None:

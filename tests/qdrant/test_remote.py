@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,25 +25,15 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.remote import PAUSES, Cluster, RemoteClient
 from mcp_server_qdrant.search.retrieve import AT_ONCE
 from tests.fakes import FakeEncoder
-from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
+from tests.qdrant.rest_stub import BROKEN, RestServer
 from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts
+
+pytestmark = pytest.mark.usefixtures("at_once")
 
 COUNT = "/collections/notes/points/count"
 POINTS = "/collections/notes/points"
 SEARCH = "/collections/notes/points/query/batch"
 ALL = len(PAUSES) + 1
-
-
-@pytest.fixture
-def server() -> Iterator[RestServer]:
-    with warnings.catch_warnings(), rest_server() as one:
-        warnings.simplefilter("ignore")
-        yield one
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0,) * len(PAUSES))
 
 
 @asynccontextmanager

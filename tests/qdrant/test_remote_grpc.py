@@ -1,8 +1,7 @@
 """gRPC is spoken where the server answers on it, and REST where it does not."""
 
 import logging
-import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -13,23 +12,13 @@ from qdrant_client import grpc as messages
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.remote import RemoteClient
-from tests.qdrant.rest_stub import BROKEN, RestServer, rest_server
+from tests.qdrant.rest_stub import BROKEN, RestServer
 from tests.support import COSINE
 
 CLOSED = 9  # a port where nobody listens
 OVER_REST, OVER_GRPC = 0, 7  # the numbers of points that the two ways tell of
 
-
-@pytest.fixture
-def server() -> Iterator[RestServer]:
-    with warnings.catch_warnings(), rest_server() as one:
-        warnings.simplefilter("ignore")
-        yield one
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 class Root(messages.QdrantServicer):
