@@ -69,6 +69,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores, where some always wait for processes."""
+    return (os.cpu_count() or 1) + (not config.getoption("fast"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def is_fast(item: pytest.Item) -> bool:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()

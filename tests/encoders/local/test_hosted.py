@@ -178,6 +178,7 @@ async def test_a_query_overtakes_the_documents_of_another_client(place, spec):
         assert len(await documents) == 50
 
 
+@pytest.mark.process
 async def test_the_reranker_lives_there_too(place, tmp_path):
     folder = build_cross_encoder(tmp_path / "model")
     async with line(place) as host:
