@@ -151,6 +151,19 @@ async def test_searches_stay_within_the_strict_mode_of_a_collection(server):
     assert sorted(texts(page)) == ["more roses", "roses", "roses too"]
 
 
+async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
+    async with searching(server) as services:
+        await made(services.client)
+        await remember(services, "notes", "roses", metadata={"kind": "flower"})
+        server.asked.clear()
+        where = {"must": [{"key": "metadata.kind", "match": {"value": "flower"}}]}
+        page = await find(services, "roses", "notes", query_filter=where)
+
+    searches = [one for _, _, body in server.to(SEARCH) for one in body["searches"]]
+    assert [one["params"]["acorn"] for one in searches if "params" in one] == [{"enable": True}] * 2
+    assert texts(page) == ["roses"]
+
+
 async def test_reads_hand_their_deadline_to_the_server(server):
     async with opened(server, timeout=7.2) as client:
         await made(client)

@@ -28,8 +28,12 @@ from mcp_server_qdrant.qdrant.tenant.guard import check
 
 Leg = tuple[Any, str | None]  # a query vector, and the name of the vectors that it is compared with
 
-# The scores of quantised vectors are approximate, unless they are computed again.
-_RESCORED = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True))
+# The scores of quantised vectors are approximate, unless they are computed again. Where a filter
+# leaves few of many points, the graph alone finds too few of them (docs/server.md).
+_RESCORED = models.SearchParams(
+    quantization=models.QuantizationSearchParams(rescore=True),
+    acorn=models.AcornSearchParams(enable=True),
+)
 # Few points need no index.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
 
