@@ -203,3 +203,21 @@ def test_a_passage_is_of_the_section_of_its_best_sentence(query, section):
     ]
 
     assert passage(parts, words_of(query), ROOM).section == section
+
+
+def test_words_in_the_name_of_a_section_count_half_for_its_sentences():
+    first, second = FILLER * 5 + "Seven paint pots. ", "Eight paint pots. " + FILLER * 5
+    parts = [Part(first + second, 0.5, 0, ((0, "Shed"), (len(first), "House roof")))]
+
+    assert passage(parts, words_of("roof paint"), 20).text == "…Eight paint pots.…"
+
+
+@pytest.mark.parametrize("filler", ["", FILLER * 6])
+def test_a_heading_that_is_shown_as_the_section_is_not_repeated(filler):
+    text = f"## Backup\n\n### Prune\n\n{ANSWER} {filler}"
+    prune = ((0, "Backup"), (text.index("###"), "Backup > Prune"))
+
+    cut = passage([Part(text, 0.5, 0, prune)], words_of("restic"), ROOM)
+    assert cut == (ANSWER + ("…" if filler else ""), "Backup > Prune")
+    cut = passage([Part(text, 0.5, 0)], words_of("restic"), ROOM)
+    assert cut == (f"## Backup ### Prune {ANSWER}" + ("…" if filler else ""), None)

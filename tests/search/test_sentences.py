@@ -9,6 +9,7 @@ WRAPPED = """Backups run every night at two on the server in the basement,
 because the uplink is idle at that time of the day. They
 are kept for a week.
 See below."""
+WIDE = "A line of a comment that is wider than fifty letters"
 MARKDOWN = """# Backups
 
 ## Retention
@@ -44,6 +45,9 @@ def split(text: str) -> list[str]:
         ("备份每天运行。明天下雨。", ["备份每天运行。", "明天下雨。"]),
         ("- one item\n- two items", ["- one item", "- two items"]),
         ("short line\nanother line", ["short line", "another line"]),
+        (f"    {WIDE}\n    goes on.", [f"{WIDE} goes on."]),
+        (f"    {WIDE}\n        deeper.", [WIDE, "deeper."]),
+        ("Text.\n[1.0]: https://example.org/1.0\n[note]: say so", ["Text.", "[note]: say so"]),
         ("", []),
         ("  \n\n", []),
     ],

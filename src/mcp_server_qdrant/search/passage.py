@@ -20,6 +20,7 @@ GAP = " … "
 # is among them: one where the words decide, several where they do not. Fitted on XQuAD in English,
 # German and Spanish (benchmarks/excerpts.py); vectors of the sentences added nothing to it.
 WORDS, RELEVANCE = 7.0, 3.0
+NAMED = 0.5  # what words of the query count in the name of a sentence's section
 ENOUGH = 0.8
 
 _WORD = re.compile(r"\w+")
@@ -93,13 +94,17 @@ class _Stretch(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """A sentence of a stretch, its white space folded; `lead` is the place of its lead."""
+    """A sentence of a stretch, its white space folded; `lead` is the place of its lead.
+
+    `heading` is the length of the headings that it begins with.
+    """
 
     stretch: int
-    start: int
     text: str
     odds: float
-    lead: int | None
+    section: str | None
+    heading: int = 0
+    lead: int | None = None
 
 
 def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOUGH) -> Excerpt:
@@ -109,17 +114,26 @@ def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOU
     ends are marked with an ellipsis, white space is folded.
     """
     stretches = _joined(parts)
-    if len(stretches) == 1 and len(folded := _folded(stretches[0].text)) <= WHOLE:
-        return Excerpt(folded, stretches[0].section(0))
+    if len(stretches) == 1 and len(_folded(stretches[0].text)) <= WHOLE:
+        return _whole(stretches[0])
     units = _units(stretches, words)
     if not units:  # rules and fences alone
         return Excerpt(_cut(_folded(stretches[0].text), 0, SHORT), stretches[0].section(0))
     if len(units) > 1 and all(unit.odds == units[0].odds for unit in units):
         room = min(room, SHORT)
     chosen = sorted(_chosen(units, room, enough))
-    best = max((units[place] for place in chosen), key=lambda unit: unit.odds)
-    section = stretches[best.stretch].section(best.start)
+    section = max((units[place] for place in chosen), key=lambda unit: unit.odds).section
+    for place in chosen:  # what is shown above the excerpt is not repeated in it
+        if (unit := units[place]).section == section is not None:
+            units[place] = unit._replace(text=unit.text[unit.heading :])
     return Excerpt(_shown(units, chosen, words, room), section)
+
+
+def _whole(stretch: _Stretch) -> Excerpt:
+    """A short text, without the headings above it that are shown as its section."""
+    below = next((one.body for one in sentences(stretch.text, LONGEST)), 0)
+    section = stretch.section(below)
+    return Excerpt(_folded(stretch.text[below if section else 0 :]), section)
 
 
 def _joined(parts: Sequence[Part]) -> list[_Stretch]:
@@ -143,12 +157,16 @@ def _units(stretches: Sequence[_Stretch], words: Words) -> list[_Unit]:
     units: list[_Unit] = []
     for number, stretch in enumerate(stretches):
         first, tokens = len(units), words.reader(stretch.text)
-        for start, end, lead in sentences(stretch.text, LONGEST):
-            text = _folded(stretch.text[start:end])
-            share = words.share(text, tokens)
+        named: dict[str | None, float] = {None: 0.0}
+        for start, end, body, lead in sentences(stretch.text, LONGEST):
+            text, section = _folded(stretch.text[start:end]), stretch.section(body)
+            if section not in named:
+                named[section] = words.share(section or "", tokens)
+            share = words.share(text, tokens) + NAMED * named[section]
             gain = WORDS * share + RELEVANCE * (stretch.relevance(start) - best)
+            heading = len(text) - len(_folded(stretch.text[body:end]))
             above = None if lead is None else first + lead
-            units.append(_Unit(number, start, text, math.exp(gain), above))
+            units.append(_Unit(number, text, math.exp(gain), section, heading, above))
     return units
 
 

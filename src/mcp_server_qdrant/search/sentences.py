@@ -15,7 +15,9 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _ROW = re.compile(r"\s*\|")
 _MARKS = re.compile(r"[\s=*_~+|:-]*$")  # rules of tables and pages, underlines of headings
-_ITEM = re.compile(r"\s*(?:[-*+>•]|\d+[.)])\s|\s{4,}\S|\t|\d{4}-\d\d|\d\d:\d\d")
+_LINK = re.compile(r"\s*\[[^\]]+\]:\s+\S+\s*$")  # where a link leads, below the text that has it
+_ITEM = re.compile(r"\s*(?:[-*+>•]|\d+[.)])\s|\d{4}-\d\d|\d\d:\d\d")
+_CODE = re.compile(r"\s{4,}\S|\t")
 # A stop ends a sentence before white space only: "renew.sh" and "0.18" are words; nor does it
 # before a small letter, or after an initial, an ordinal ("3. Mai") and some abbreviations.
 _STOP = re.compile(
@@ -28,10 +30,14 @@ _OPEN = re.compile(
 
 
 class Sentence(NamedTuple):
-    """A stretch of the text; `lead` is the place of the one without which it says too little."""
+    """A stretch of the text, from its headings on; `body` is where it begins below them.
+
+    `lead` is the place of the sentence without which it says too little.
+    """
 
     start: int
     end: int
+    body: int
     lead: int | None = None
 
 
@@ -47,24 +53,26 @@ def sentences(text: str, longest: int) -> list[Sentence]:
             continue
         lead = None if kind == "prose" else anchor
         for first, last in _split(text, start, end) if kind == "prose" else [(start, end)]:
-            found.append(Sentence(first if heading is None else heading, last, lead))
+            found.append(Sentence(first if heading is None else heading, last, first, lead))
             heading = None
         if kind == "prose" or (kind == "row" and above != "row"):  # a table's first row names it
             anchor = len(found) - 1
         above = kind
     if heading is not None:  # nothing below it
-        found.append(Sentence(heading, min(len(text), longest)))
+        found.append(Sentence(heading, min(len(text), longest), heading))
     return found
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and kind of each paragraph of prose, and of each other line."""
-    fenced, open_since, wrapped = False, -1, False
+    fenced, open_since, wrapped, indent = False, -1, False, 0
     for match in _LINE.finditer(text):
         start, end, line = match.start(), match.end(), match.group()
         kind = _kind(line, fenced=fenced)
         fenced ^= kind == "fence"
-        goes_on = kind == "prose" and wrapped and not _ITEM.match(line)
+        margin = len(line) - len(line.lstrip())
+        apart = _ITEM.match(line) or (margin != indent and _CODE.match(line))
+        goes_on = kind == "prose" and wrapped and not apart
         if open_since >= 0 and not goes_on:
             yield open_since, start, "prose"
             open_since = -1
@@ -72,7 +80,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
             open_since = start if open_since < 0 else open_since
         elif kind in ("heading", "row", "code"):
             yield start, end, kind
-        wrapped = kind == "prose" and len(line) > WRAPPED
+        wrapped, indent = kind == "prose" and len(line) > WRAPPED, margin
     if open_since >= 0:
         yield open_since, len(text), "prose"
 
@@ -80,7 +88,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
 def _kind(line: str, *, fenced: bool) -> str:
     if _FENCE.match(line):
         return "fence"
-    if _MARKS.match(line):
+    if _MARKS.match(line) or _LINK.match(line):
         return "blank"
     if fenced:
         return "code"
