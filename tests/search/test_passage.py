@@ -36,10 +36,10 @@ def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
     return cut
 
 
-def test_a_short_text_is_shown_whole_with_its_white_space_folded():
+def test_a_short_text_that_has_room_is_shown_whole_with_its_white_space_folded():
     text = "one\n\n two\tthree  " * 21
 
-    assert shown(text, "nothing") == " ".join(text.split())
+    assert shown(text, "nothing", WHOLE) == " ".join(text.split())
     assert len(" ".join(text.split())) == 293 < WHOLE
 
 

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Why,
 )
-from mcp_server_qdrant.core.notation import point_id, short_id
+from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.delete import about_documents, about_points
@@ -107,7 +107,7 @@ FORGERY = Document(7, "notes", FORGED[0], FORGED[0], FORGED[0], {FORGED[0]: FORG
 
 def known(found: Document) -> tuple[str, str]:
     """Where a result is, as an agent reads it."""
-    return found.collection, short_id(found.id)
+    return found.collection, tool_text.shown_id(found)
 
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
@@ -176,7 +176,9 @@ def test_no_document_adds_to_what_a_person_is_asked(found):
     by_ids = about_documents(Named(tuple(found), ()))
     by_filter = about_points(Matching("notes", 3, tuple(found)), None)
 
-    assert answers.of(by_ids, "deletion") == list(map(known, found))
+    assert answers.of(by_ids, "deletion") == [
+        (one.collection, tool_text.document_id(one)) for one in found
+    ]
     assert [one[:2] for one in by_filter.splitlines()[1:]] == ["- "] * len(found)
 
 
@@ -251,3 +253,61 @@ def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
     assert page.notes[0] == "A note."
     assert page.notes[1].startswith("Metadata left out for its length")
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (
+            ["2026-05-01"] * 3,
+            ["1. a (id 1)", "2. a (id 2)", "3. a (id 3)", "Note: all of 2026-05-01."],
+        ),
+        (["2026-05-01"] * 2, ["1. a (id 1, 2026-05-01)", "2. a (id 2, 2026-05-01)"]),
+        ([None] * 3, ["1. a (id 1)", "2. a (id 2)", "3. a (id 3)"]),
+        (
+            ["2026-05-01", "2026-05-01", None],
+            ["1. a (id 1, 2026-05-01)", "2. a (id 2, 2026-05-01)", "3. a (id 3)"],
+        ),
+    ],
+)
+def test_a_day_that_all_results_have_is_said_once(days, said):
+    found = [
+        Result(Document(number, "a", "text", updated_at=day), None, 0.0, "")
+        for number, day in enumerate(days, 1)
+    ]
+
+    assert tool_text.page(SearchPage("q", found, (), ()), "minimal").splitlines() == said
+
+
+@pytest.mark.parametrize(
+    ("title", "section", "shown"),
+    [
+        ("shed.md", "Keys", " · Keys"),
+        ("Shed", None, ""),
+        ("The shed", "Keys", " · The shed > Keys"),
+        (
+            "The shed",
+            "A" * 40 + " > " + "Lock " * 4 + "> Keys",
+            " · The shed > … > Lock Lock Lock Lock > Keys",
+        ),
+    ],
+)
+def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_file(
+    title, section, shown
+):
+    whole = point_id("notes", "home/shed.md", 0)
+    part = Document(
+        part_id(whole, "v", 1),
+        "notes",
+        "text",
+        title,
+        section=section,
+        document="home/shed.md",
+        chunk=1,
+        chunks=9,
+        version="v",
+        head=whole,
+    )
+    line = tool_text.result(1, Result(part, 0.5, 0.5, ""), "minimal")
+
+    assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}"

@@ -688,9 +688,7 @@ class TestGet:
         (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
         assert one["part"] == f"3/{len(points)}"
         assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(
-            f"notes (id {short_id(points[2])}) part 3/{len(points)} · Harb"
-        )
+        assert said(alone).startswith(f"notes (id {short_id(points[0])}:3/{len(points)}) · Harb")
 
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:
@@ -986,6 +984,45 @@ async def test_a_short_id_is_completed_and_what_several_begin_with_is_refused(en
     assert len(left.structured_content["documents"]) == 2
 
 
+@pytest.mark.parametrize("own", ["harbours", None])
+async def test_a_part_is_taken_by_the_id_of_the_whole_and_its_number(engine, own):
+    async with memory_server(engine=engine) as client:
+
+        async def texts(one: str) -> list[str] | str:
+            got = await client.call_tool("qdrant-get", {"ids": [one]})
+            return (
+                said(got)
+                if got.is_error
+                else [document["text"] for document in got.structured_content["documents"]]
+            )
+
+        await store(client, LONG, id=own)
+        found = await find(client, "harbour 203")
+        shown = re.search(r"\(id (\S+?)(:\d+/\d+), ", said(found))
+        whole, number = shown[1], shown[2]
+        first, count = number[1:].split("/")
+        part, beyond = await texts(whole + number), await texts(f"{whole}:{int(count) + 1}/{count}")
+        stale = await texts(f"{whole}:{first}/{int(count) + 1}")
+
+    assert whole == own or own is None
+    assert "harbour 203" in part[0] != LONG
+    assert "Not found" in beyond
+    assert "Not found" in stale
+
+
+async def test_a_part_of_a_text_in_several_collections_is_asked_for_by_collection(engine):
+    async with memory_server(engine=engine) as client:
+        for name in ("notes", "more"):
+            done = await store(client, LONG, name, id="harbours")
+        count = done.structured_content["parts"]
+        asked = {"ids": [f"harbours:2/{count}"]}
+        several = refusal(await client.call_tool("qdrant-get", asked))
+        named = await client.call_tool("qdrant-get", asked | {"collection_name": "more"})
+
+    assert several == f"harbours:2/{count} is in more, notes: pass collection_name."
+    assert named.structured_content["documents"][0]["part"] == f"2/{count}"
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
@@ -1017,14 +1054,15 @@ async def test_every_tool_shows_and_takes_the_same_id(engine, given, shown):
     assert said(gone) == f"Deleted: notes (id {shown}) · roses need sun and water"
 
 
-async def test_a_part_is_shown_by_its_own_id_beside_that_of_its_document(engine):
+async def test_a_part_is_shown_by_its_number_behind_the_id_of_its_document(engine):
     async with memory_server(engine=engine) as client:
         done = await store(client, LONG, id="plan")
         points = await parts_of(engine, "plan")
         found = said(await find(client, "harbour 280")).splitlines()[0]
+        parts = (await client.call_tool("qdrant-get", {"ids": points})).structured_content
         gone = await client.call_tool("qdrant-delete", {"ids": [points[-1]]})
 
     assert done.structured_content == {"collection": "notes", "id": "plan", "parts": len(points)}
-    short, number = re.search(r"\(id (\S{11}), \S{10}, plan\) part (\d+)/", found).groups()
-    assert points[int(number) - 1].startswith(short)
+    number = int(re.search(rf"\(id plan:(\d+)/{len(points)}, \S{{10}}\)", found)[1])
+    assert "harbour 280" in parts["documents"][number - 1]["text"]
     assert said(gone).startswith(f"Deleted: notes (id plan, {len(points)} parts) · Sentence")

@@ -33,6 +33,7 @@ _SPACED_ZONE = re.compile(r" (?=[+-]\d\d:?\d\d\Z)")
 _NIL = "00000000-0000-0000-0000-000000000000"
 _REST = 25  # characters of an id that a short one leaves out: 40 bits tell ten million points apart
 _SHORT = re.compile("[0-9a-f]{8}-[0-9a-f]{2}")
+_PART = re.compile(r"(.+):([1-9]\d{0,5})/([1-9]\d{0,5})", re.DOTALL)
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
 _FROM_5_TO_8 = (5 ^ 8) << 76
 # Controls of a terminal, of the end of a line and of the direction of writing, and characters that
@@ -179,6 +180,12 @@ def short_id(point: PointId) -> str:
 def first_id(beginning: str) -> str | None:
     """The least id that begins so; None for what `short_id` does not make."""
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
+
+
+def part_of(text: str) -> tuple[str, int, int] | None:
+    """The id of a document, the number of a part from 1, and that of all, from `id:2/9`."""
+    found = _PART.fullmatch(text)
+    return (found[1], int(found[2]), int(found[3])) if found else None
 
 
 def as_point_id(text: str) -> PointId | None:

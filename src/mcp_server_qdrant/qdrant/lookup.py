@@ -8,7 +8,14 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.notation import as_point_id, called, first_id
+from mcp_server_qdrant.core.notation import (
+    as_point_id,
+    called,
+    every,
+    first_id,
+    part_of,
+    sibling_id,
+)
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.points import Points
@@ -60,11 +67,11 @@ class Lookup:
         return list(once.values()), failures
 
     async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
-        """The ids, short ones completed; what is short for none stays as it is.
+        """The ids, short ones and those of parts completed; what is neither stays as it is.
 
-        Raises RequestError for what several begin with.
+        Raises RequestError for what may be several.
         """
-        complete: dict[str, str] = {}
+        complete = {one: await self._part(one, collection) for one in filter(part_of, ids)}
         for short in filter(first_id, ids):
             names = await self._places(collection)
             found, _ = await gathered(names, partial(self._beginning, short))
@@ -75,6 +82,27 @@ class Lookup:
                 )
             complete[short] = known[0] if known else short
         return [complete.get(one, one) for one in ids]
+
+    async def _part(self, numbered: str, collection: str | None) -> str:
+        """The id of the point of `id:2/9`, unless that is a caller's own id, or was of a text that
+        has another number of parts now.
+        """
+        beginning, number, chunks = part_of(numbered) or ("", 0, 0)
+        (whole,) = await self.full([beginning], collection)
+
+        async def found(name: str) -> str | None:
+            named = await self.named(name, [numbered, whole])
+            first = named.get(whole)
+            if numbered in named or first is None or first.chunks != chunks or number > chunks:
+                return None
+            same = first.chunk == number - 1
+            return str(first.id if same else sibling_id(first, number - 1, self._points.identify))
+
+        places, _ = await gathered(await self._places(collection), found)
+        points = {name: point for name, point in places.items() if point}
+        if len(points) > 1:
+            raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
+        return next(iter(points.values()), numbered)
 
     async def _beginning(self, short: str, collection: str) -> list[str]:
         return await self._points.beginning(collection, short)

@@ -110,11 +110,11 @@ class _Unit(NamedTuple):
 def passage(parts: Sequence[Part], words: Words, room: int, enough: float = ENOUGH) -> Excerpt:
     """The sentences of a text's found parts that answer best, in at most `room` characters or so.
 
-    A short text is given whole, and where no word of the query occurs, its beginning. Gaps and cut
-    ends are marked with an ellipsis, white space is folded.
+    A short text that has room is given whole, and where no word of the query occurs, its beginning.
+    Gaps and cut ends are marked with an ellipsis, white space is folded.
     """
     stretches = _joined(parts)
-    if len(stretches) == 1 and len(_folded(stretches[0].text)) <= WHOLE:
+    if len(stretches) == 1 and len(_folded(stretches[0].text)) <= min(room, WHOLE):
         return _whole(stretches[0])
     units = _units(stretches, words)
     if not units:  # rules and fences alone

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Hit, Result, SearchPage, Status, Target
+from mcp_server_qdrant.core.datatypes import Document, Hit, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
@@ -10,12 +10,13 @@ from mcp_server_qdrant.core.notation import every, line
 from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.explain import ranks_of, why
-from mcp_server_qdrant.search.passage import SHORT, WHOLE, Words
+from mcp_server_qdrant.search.passage import WHOLE, Words
 from mcp_server_qdrant.search.query import Listing, Query, Ranked
 from mcp_server_qdrant.search.texts import Texts
 
 NAMED = 3
-ROOM = 480  # characters of the best hit's passage; that of others shrinks with their score, squared
+ROOM = 520  # characters of the best hit's passage
+LATER, LEAST = 100, 50  # of another's with title and section, and of the passage alone at least
 
 
 def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Texts) -> SearchPage:
@@ -24,13 +25,12 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
     ranks = ranks_of(ranked.retrieved.found.values()) if request.explain else {}
     words = Words(query.terms, texts.reader)
     shown = ranked.hits[: query.limit]
-    best = max((hit.score for hit in shown), default=0.0)
     results = []
-    for hit in shown:
-        room = max(int(ROOM * (hit.score / best) ** 2), SHORT) if best > 0 else SHORT
+    for number, hit in enumerate(shown):
         places = ranks.get((hit.collection, hit.id), ())
         document, shown_text = texts.document(hit), ""
         if not full:
+            room = _room(document) if number else ROOM
             shown_text, section = texts.passage(words, hit, room)
             document = document._replace(section=section)
         results.append(
@@ -64,6 +64,13 @@ def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Tex
         more=len(ranked.hits[query.limit :]),
         least=min((hit.relevance for hit in ranked.hits[query.limit :]), default=None),
     )
+
+
+def _room(document: Document) -> int:
+    """The characters of the passage of a hit that is not the best; a short text is whole."""
+    if document.chunks == 1 and len(document.text) <= WHOLE:
+        return WHOLE
+    return max(LATER - len(document.heading or ""), LEAST)
 
 
 def worth(page: SearchPage, ranked: Ranked, query: Query) -> Answer:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -41,6 +42,8 @@ from mcp_server_qdrant.core.writes import Stored
 SYNC_LINE = 400
 ABOUT = 100  # characters of a collection's description
 SOURCE = 60  # characters, the last ones
+SHORT_LINE = 60  # of a title and section in a list of passages
+SAME_DAY = 3  # results from which on a day that all have is said once
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 NAMED = 3
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
@@ -48,8 +51,11 @@ REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on line
 
 def page(found: SearchPage, mode: Mode) -> str:
     """A page of results, a few lines each, then what the caller should know."""
-    lines = [result(number, one, mode) for number, one in enumerate(found.results, 1)]
-    lines += noted(found.notes)
+    days = {day(one.document) for one in found.results}
+    dated = mode == "full" or len(days) > 1 or len(found.results) < SAME_DAY
+    lines = [result(n, one, mode, dated=dated) for n, one in enumerate(found.results, 1)]
+    same = "" if dated else days.pop()
+    lines += noted([*([f"all of {same}."] if same else []), *found.notes])
     if found.corrections:
         said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in found.corrections)
         lines.insert(0, f"Corrected: {said}")
@@ -73,12 +79,12 @@ def reranked(outcome: Reranked) -> str:
     return f"Not reranked: {line(outcome.reason or '', None)}"
 
 
-def result(number: int, one: Result, mode: Mode) -> str:
+def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     """One result: relevance, collection, id, title, passage (or the whole text)."""
     document = one.document
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    about = "" if mode == "full" else origin(document)
-    lines = [f"{number}. {relevance}{heading(document, about)}"]
+    place = heading(document) if mode == "full" else brief(document, dated=dated)
+    lines = [f"{number}. {relevance}{place}"]
     lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
         lines += details(document)
@@ -130,16 +136,38 @@ def _place(rank: int | None) -> str:
     return f" (no. {rank})" if rank else ""
 
 
-def heading(document: Document, about: str = "") -> str:
-    """Collection, id, part and title of a text; `about` stands behind the id."""
-    title = f" · {line(chain(document.heading, LINE))}" if document.heading else ""
-    place = f"{called(document.collection)} (id {called(shown_id(document))}{about})"
-    return f"{place}{part(document)}{title}"
+def heading(document: Document) -> str:
+    """Collection, id, part and title of a text."""
+    return f"{_shown(document)}{_titled(document.heading, LINE)}"
+
+
+def brief(document: Document, *, dated: bool) -> str:
+    """The same in few tokens, with its source and its day: a title that is the file's name is not
+    repeated.
+    """
+    file = PurePath(source(document))
+    known = (document.title or "").casefold() in (file.name.casefold(), file.stem.casefold())
+    title = document.section if known else document.heading
+    return f"{_shown(document, origin(document, dated=dated))}{_titled(title, SHORT_LINE)}"
+
+
+def _shown(document: Document, about: str = "") -> str:
+    shown = f"{called(document.collection)} (id {called(shown_id(document))}{about})"
+    numbered = document.document is not None and document.last is None
+    return shown if numbered else f"{shown}{part(document)}"
+
+
+def _titled(title: str | None, length: int) -> str:
+    return f" · {line(chain(title, length))}" if title else ""
 
 
 def shown_id(document: Document) -> str:
-    """The id of a text as all tools show and take it; that of its point if it is a part."""
-    return short_id(document.id) if document.chunks > 1 else document_id(document)
+    """The id of a text as all tools take it; of a part, that of the whole and its number."""
+    if document.chunks == 1:
+        return document_id(document)
+    if document.document is None or document.last is not None:
+        return short_id(document.id)
+    return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
 
 
 def document_id(document: Document) -> str:
@@ -161,10 +189,10 @@ def own_id(collection: str, point: PointId, document: str | None) -> str:
     return short_id(point)
 
 
-def origin(document: Document) -> str:
+def origin(document: Document, *, dated: bool = True) -> str:
     """The day of a text, and where it is from, as far as its id does not tell it."""
-    known = (day(document), source(document))
-    return "".join(f", {called(one)}" for one in known if one and one != shown_id(document))
+    known = (day(document) if dated else None, source(document))
+    return "".join(f", {called(one)}" for one in known if one and one != document_id(document))
 
 
 def source(document: Document) -> str:
