@@ -347,6 +347,8 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
         ("compare", {"query": "obsidian plan", "collections": ["*"]}),
         ("map", {"collections": ["*"], "search": {"query": "zebrafish"}}),
         *(("map", {"collections": [VAULT], "parts": parts}) for parts in ("names", "layout")),
+        ("map", {"collections": ["*"], "points": 100_000, "parts": "look"}),
+        ("map", {"collections": [SHARED], "parts": "names", "start": 0}),
         ("map", {"search": {"query": "plan", "ids": IDS}, "parts": "places"}),
         ("region", {"collections": ["*"], "ids": {VAULT: IDS, SHARED: IDS}}),
         ("region", {"collections": [VAULT], "ids": {VAULT: IDS}}),

@@ -1,10 +1,14 @@
 """The page's server side: what it answers to whom, and that it answers as the tools do."""
 
+import re
+from collections import Counter
+
 import httpx
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.http.page.desk import Desk, compared
 from mcp_server_qdrant.http.page.memories import tagged
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, PAGES, WEB, calls
@@ -338,6 +342,14 @@ def test_the_page_names_no_other_host():
         assert "http://" not in text, name
         assert "https://" not in text, name
         assert "innerHTML" not in text, name
+
+
+def test_the_app_is_one_script_in_which_no_name_stands_for_two_things():
+    script = app_html().split("<script>")[1]
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
+
+    assert len(names) > 30
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def test_pages_are_got_and_calls_are_posted_below_one_path():

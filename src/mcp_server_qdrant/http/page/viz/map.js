@@ -6,7 +6,7 @@ import { $, announce, clip, fixed, h, percent, plural, sized } from "./dom.js";
 import { decode, laid, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
-import { shown } from "./regions.js";
+import { largest } from "./regions.js";
 
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
@@ -196,7 +196,7 @@ export class MapCard {
   /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
   showRegions() {
     const buttons = this.plots.flatMap((plot) =>
-      shown(plot.panel, LISTED).map((region) => {
+      largest(plot.panel, LISTED).map((region) => {
         const points = plot.within(region);
         return h("button", {
           type: "button", class: "use", dir: "auto",

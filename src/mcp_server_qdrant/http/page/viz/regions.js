@@ -8,7 +8,7 @@ const ENOUGH = 500; // points that tell the middle of a region
 const among = (region, count) => region.born <= count && (!region.split || count < region.split);
 
 /** So many regions that share all points, the largest first; fewer where there are no more. */
-export function shown({ regions }, count) {
+export function largest({ regions }, count) {
   const most = Math.max(0, ...regions.map((region) => region.born));
   return regions.filter((region) => region.words.length && among(region, Math.min(count, most)));
 }
@@ -43,7 +43,7 @@ function median(values) {
 /** The names that fit, the largest region first: { region, text, x, y, box }, none over another, or what is taken. */
 export function placed(panel, wanted, spots, measure, taken, { width, height }) {
   const found = [];
-  for (const region of shown(panel, wanted)) {
+  for (const region of largest(panel, wanted)) {
     const text = region.words.slice(0, WORDS).join(" ");
     const half = measure(text) / 2;
     const [x, y] = spots[panel.regions.indexOf(region)];
