@@ -253,6 +253,14 @@ def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person)
     assert len(list((person.home / ".cursor").glob("mcp.json.*.bak"))) == 1
 
 
+def test_a_home_that_cannot_be_written_is_told_from_an_engine_that_fails(person):
+    person.env["XDG_DATA_HOME"] = "/dev/null"
+    status, problems = person.doctor()
+
+    assert (status, [one["check"] for one in problems]) == (1, ["engine"])
+    assert problems[0]["fix"] == "export QDRANT_LOCAL_PATH='<a folder that you may write>'"
+
+
 def test_another_server_of_that_name_is_neither_started_nor_replaced(person):
     text = '{"mcpServers": {"qdrant": {"command": "touch", "args": ["started"]}}}'
     cursor(text)(person)

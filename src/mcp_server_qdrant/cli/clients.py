@@ -125,7 +125,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str
         told = json.loads(out.splitlines()[0])["result"]["serverInfo"]
         return None, f"{told['name']} {told['version']}"
     except (LookupError, ValueError, TypeError):
-        said = [line for line in err.splitlines() if line.strip()] or ["it said nothing"]
+        said = [line for line in err.splitlines() if line.strip()] or ["it ended without an answer"]
         return said[-1].removeprefix("mcp-server-qdrant: "), ""
 
 

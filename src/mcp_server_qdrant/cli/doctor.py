@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
+UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
+WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 Given = Mapping[str, tuple[str, str]]
@@ -186,7 +188,11 @@ def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> st
     if isinstance(error, EngineUnavailable) and settings.qdrant_url:
         return f"{unset('QDRANT_URL', given)}  (or start the server there)"
     name = "QDRANT_URL" if settings.qdrant_url else "QDRANT_LOCAL_PATH"
-    return unset(name, given) if name in given else AGAIN
+    if name in given:
+        return unset(name, given)
+    if UNSTARTED in str(error):
+        return _set(name, WRITABLE, given)
+    return AGAIN
 
 
 async def _engine(services: "Services", settings: "Settings") -> Finding:
@@ -219,6 +225,8 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
 def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
     if settings.chosen_provider != "fastembed":
         return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
+    if UNSTARTED in reason:
+        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
     if near := re.search(r"Did you mean '(.+)'\?", reason):
         return _set("EMBEDDING_MODEL", near[1], given)
     if "fastembed has no model" in reason:
