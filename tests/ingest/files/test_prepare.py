@@ -125,7 +125,7 @@ class Panic(BaseException):
 def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
     fault, tmp_path, monkeypatch
 ):
-    def stumble(path: str, data: bytes) -> Any:
+    def stumble(path: str, *_: Any) -> Any:
         raise fault(f"{path} makes it stumble")
 
     monkeypatch.setattr(prepare_module, "load", stumble)
