@@ -287,7 +287,7 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
 def test_the_candidates_do_not_depend_on_the_limit_and_are_shared_by_many_collections():
     plans = [Plan.of(count, 5.0, None) for count in (1, 2, 3, 8, 16, 64)]
 
-    assert [plan.depth for plan in plans] == [110, 110, 80, 30, 15, 12]
+    assert [plan.depth for plan in plans] == [110, 110, 110, 42, 21, 12]
     assert {plan.pool for plan in plans} == {30}
     assert plans[-1].deeper(None).depth == 48
 

@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import DenseShare
 
 # The same whatever the limit, so that a small one shows the first results of a large one.
-CANDIDATES = 240  # of all collections together
+CANDIDATES = 330  # of all collections together
 DEPTH = 110  # of one collection at most
 SHALLOW = 12  # and at least
 POOL = 30  # hits that are read at first
