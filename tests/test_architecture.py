@@ -68,6 +68,7 @@ SHARED_BY_SEARCH = (
     *("algorithm", "engine", "lift", "passage", "query", "sentences", "texts"),
     *("words/cache", "words/lexicon", "words/vocabulary"),
 )
+LOOKING = ("search/pipeline.py", "search/elsewhere.py")
 ONLY_BY = {
     "core/logs.py": ("cli/*",),
     "search/pipeline.py": ("app/*", "tools/services.py"),
@@ -75,12 +76,12 @@ ONLY_BY = {
     "search/steps/tags.py": ("search/ranking.py", "search/words/tags.py"),
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
-    "search/sketches/*": ("search/pipeline.py", "search/sketches/*", "app/services.py"),
-    "search/doubt.py": ("search/present.py",),
+    "search/sketches/*": (*LOOKING, "search/sketches/*", "app/services.py"),
+    "search/doubt.py": ("search/present.py", "search/elsewhere.py"),
     "search/explain.py": ("search/present.py",),
     "search/payloads.py": ("search/pipeline.py", "search/listing.py"),
     "search/rerank.py": ("search/pipeline.py", "app/models.py"),
-    "search/*": ("search/pipeline.py", "app/services.py"),
+    "search/*": (*LOOKING, "app/services.py"),
 }
 OWNERS = {  # third party -> the files that may import it
     "mcp": ("tools/*", "http/*", "app/server.py", "app/stdio.py", "app/http.py"),
@@ -418,7 +419,8 @@ PLANTS = [  # file, its text, what is told of it
     (
         "search/new.py",
         f"from {PACKAGE}.search.words.terms import Terms",
-        "1: imports search/words/terms.py, which is for search/pipeline.py and app/services.py",
+        "1: imports search/words/terms.py, which is for "
+        "search/pipeline.py and search/elsewhere.py and app/services.py",
     ),
     (
         "search/steps/new.py",

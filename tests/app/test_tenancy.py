@@ -290,6 +290,23 @@ async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
     assert texts(page) == ["the handbook"]
 
 
+async def test_a_tenant_hears_of_better_matches_in_its_own_texts_alone(house):
+    house.values["collection_name"] = "notes"
+    house.tenants = house.anew()
+    red, blue = house.of("red"), house.of("blue")
+    await remember(red, "notes", "moss of the river in the shade", "piano of alpha")
+    await remember(red, "both", "garden of delta")
+    for name in ("both", "theirs"):
+        await remember(blue, name, "copper bridge river", "falcon of delta")
+
+    before = await find(red, "copper bridge river")
+    await remember(red, "mine", "copper bridge river", "falcon of delta")
+    after = await find(red, "copper bridge river")
+
+    assert [note.split(":")[0] for note in before.notes] == ["Weak matches only"]
+    assert after.notes[1].startswith("Better elsewhere: mine has relevance 0.")
+
+
 async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
@@ -376,7 +393,7 @@ async def checked(tmp_path):
     with served() as stub:
         async with memory_engine() as engine:
             values = {"tenant_check_url": f"{stub.url}/check", "tenant_check_key": "k" * 16}
-            house = House(engine, FakeEncoder(), **values)
+            house = House(engine, FakeEncoder(), collection_name="notes", **values)
             red = house.of("red")
             await remember(red, "notes", "open text", id="open")
             await remember(red, "notes", "secret text", id="secret")
@@ -403,6 +420,16 @@ async def test_only_hits_that_the_check_allows_are_shown(checked):
     assert headers["Authorization"] == f"Bearer {'k' * 16}"
     assert (body["tenant"], body["caller"]) == ("red", "someone")
     assert "secret text" not in json.dumps(stub.bodies)
+
+
+async def test_nothing_is_said_of_texts_elsewhere_that_the_check_was_not_asked_about(checked):
+    stub, red = checked
+    stub.reply = allow(lambda body: [True] * len(body["hits"]))
+    await remember(red, "hidden", "copper bridge over a river")
+
+    page = await find(red, "copper bridge river text")
+
+    assert [note.split(":")[0] for note in page.notes] == ["Weak matches only"]
 
 
 @pytest.mark.parametrize(

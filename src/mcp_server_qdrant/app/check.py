@@ -14,12 +14,13 @@ from typing import Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import Document, PointId, SearchPage
+from mcp_server_qdrant.core.datatypes import Document, Hit, PointId, SearchPage
 from mcp_server_qdrant.core.errors import CheckUnavailable
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
 from mcp_server_qdrant.search.pipeline import Pipeline
+from mcp_server_qdrant.search.query import Query
 
 SECONDS = 2.0  # for the whole answer
 Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
@@ -79,6 +80,11 @@ class CheckedPipeline(Pipeline):
             if _shown(hit.document) in allowed
         ]
         return replace(page, results=kept)
+
+    @override
+    async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
+        """Nothing: the check was not asked about what is there."""
+        return []
 
 
 class CheckedLookup(Lookup):

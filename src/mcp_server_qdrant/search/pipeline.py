@@ -26,6 +26,7 @@ from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
+from mcp_server_qdrant.search.elsewhere import Elsewhere
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
@@ -116,9 +117,15 @@ class Pipeline:
             await self._doubt(request.query_filter, query.targets, query.left())
         statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
         page = present(ranked, query, statuses, self.texts)  # passages and notes
-        corrected = bool(page.corrections)
-        self.recorder.answered(worth(page, ranked, query), corrected=corrected)
-        return page
+        answer = worth(page, ranked, query)
+        self.recorder.answered(answer, corrected=bool(page.corrections))
+        better = [] if answer == "found" else await self.elsewhere(query, ranked.best)
+        return replace(page, notes=[*page.notes, *better])
+
+    async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
+        """The sentence on another collection that has far better than `best`."""
+        parts = (self.engine, self.encode, self.terms, self.sketches, self.texts)
+        return await Elsewhere(self.resolve, *parts).notes(query, best)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""

@@ -1,0 +1,80 @@
+"""Far better matches in other collections, where the default one has weak ones or none.
+
+One quick look: a few candidates of each, without payloads and without a second pass.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mcp_server_qdrant.core.datatypes import Hit, Target
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import called, escaped
+from mcp_server_qdrant.search.algorithm import narrowed
+from mcp_server_qdrant.search.doubt import weak
+from mcp_server_qdrant.search.embed import Encode, embed
+from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.query import SHALLOW, Query
+from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.retrieve import retrieve
+from mcp_server_qdrant.search.sketches.keeper import Sketches
+from mcp_server_qdrant.search.sketches.waves import FIRST, waves
+from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.words.terms import TermWeights
+
+SECONDS = 0.5
+AHEAD = 0.1  # of the page's best
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Looks into the collections that a search without `collections` left out."""
+
+    resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
+    engine: Engine
+    encode: Encode
+    terms: TermWeights
+    sketches: Sketches
+    texts: Texts
+
+    async def notes(self, query: Query, best: Hit | None) -> list[str]:
+        """The sentence on the collection with the best hit, where that is far better than `best`.
+
+        None where the look fails or takes too long.
+        """
+        request = query.request
+        # Several default collections are all there are; only whole texts tell who has a phrase.
+        if request.collections is not None or len(query.targets) > 1 or query.exact.phrases:
+            return []
+        hits: list[Hit] = []
+        seconds = min(SECONDS, query.left())
+        with suppress(QdrantMcpError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                hits = await self._look(query, seconds)
+        found = max(hits, key=lambda hit: hit.relevance, default=None)
+        least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
+        if found is None or found.relevance < least or weak(found, query.alpha):
+            return []
+        name = found.collection
+        wanted = escaped(json.dumps([name], ensure_ascii=False))
+        return [
+            f"Better elsewhere: {called(name)} has relevance {found.relevance:.2f}. "
+            f"Search it with collections={wanted}."
+        ]
+
+    async def _look(self, query: Query, seconds: float) -> list[Hit]:
+        """The best candidates of the other collections; of many, of those that are likely."""
+        text, searched = query.request.query, {target.collection for target in query.targets}
+        resolved = [t for t in await self.resolve(["*"]) if t.collection not in searched]
+        targets = narrowed(resolved, query.request.algorithm)
+        terms, vectors = await asyncio.gather(
+            self.terms.of(text, targets), embed(text, targets, self.encode)
+        )
+        plan = replace(query.plan, depth=SHALLOW, deadline=seconds, tags={})
+        query = replace(query, targets=targets, terms=terms, vectors=vectors, plan=plan)
+        if len(targets) > FIRST:
+            targets = [*waves(query, await self.sketches.of(targets)).first[-FIRST:]]
+        retrieved = await retrieve(self.engine, targets, vectors, terms, plan)
+        return candidates(retrieved.found.values(), query, self.texts)

@@ -1,0 +1,220 @@
+"""The line on another collection, where the default one has weak matches only or none."""
+
+import asyncio
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.qdrant import catalog
+from mcp_server_qdrant.search import elsewhere
+from mcp_server_qdrant.search.sketches import waves
+from tests.fakes import FakeEncoder
+from tests.support import find, memory_engine, memory_server, memory_services, remember, said
+
+QUERY = "zeppelin harbour mast"
+WEAK = "moss needs a zeppelin of shade"
+# Their relevance, each beside another text: 0.86, 0.80, 0.74, 0.15. The weak one has 0.17.
+FAR, LESS, LEAST = QUERY, f"{QUERY} repair", f"{QUERY} repair and more"
+NEAR = "zeppelin prices of the year before the war"
+
+
+async def fill(services, default=WEAK, **others) -> None:
+    if default:
+        await remember(services, "garden", default, "roses need sun")
+    for name, text in others.items():
+        await remember(services, name, text, "bread needs time")
+
+
+def better(page) -> list[str]:
+    return [note for note in page.notes if "elsewhere" in note]
+
+
+@pytest.mark.parametrize(
+    ("default", "others", "asked", "fields", "expected"),
+    [
+        (WEAK, {"ships": FAR, "notes": NEAR}, (), {}, "ships"),
+        (None, {"ships": FAR}, (), {}, "ships"),
+        (None, {"ships": NEAR}, (), {}, None),
+        (WEAK, {"ships": FAR}, (), {"algorithm": "semantic"}, "ships"),
+        (WEAK, {"ships": FAR}, (), {"algorithm": "keyword"}, "ships"),
+        (WEAK, {"ships": FAR}, (), {"score_threshold": 0.5}, "ships"),
+        (WEAK, {"ships": FAR}, (), {"score_threshold": 0.9}, None),
+        (WEAK, {"ships": FAR}, ("garden",), {}, None),
+        (WEAK, {"ships": NEAR}, (), {}, None),
+        (LEAST, {"ships": FAR}, (), {}, None),
+        (LEAST, {"ships": FAR}, (), {"score_threshold": 0.75}, "ships"),
+        (LEAST, {"ships": LESS}, (), {"score_threshold": 0.75}, None),
+        (WEAK, {}, (), {}, None),
+    ],
+)
+async def test_a_weak_or_empty_answer_names_the_collection_that_has_far_better(
+    default, others, asked, fields, expected
+):
+    async with memory_services(collection_name="garden") as services:
+        await fill(services, default, **others)
+        page = await find(services, QUERY, *asked, **fields)
+
+    said = [note.split(" has ")[0] for note in better(page)]
+    assert said == ([f"Better elsewhere: {expected}"] if expected else [])
+
+
+async def test_the_line_says_what_to_do_and_the_relevance_that_is_found_there():
+    async with memory_services(collection_name="garden") as services:
+        await fill(services, **{"the ships": FAR})
+        page = await find(services, QUERY)
+        there = await find(services, QUERY, "the ships")
+
+    relevance = f"{there.results[0].relevance:.2f}"
+    weak, line = page.notes
+    assert weak.startswith("Weak matches only")
+    assert line == (
+        f"Better elsewhere: 'the ships' has relevance {relevance}. "
+        'Search it with collections=["the ships"].'
+    )
+
+
+async def test_an_agent_reads_it_in_text_and_structured_content():
+    async with memory_server(collection_name="garden") as client:
+        for text, where in ((WEAK, "garden"), (FAR, "ships")):
+            await client.call_tool("qdrant-store", {"information": text, "collection_name": where})
+        answer = await client.call_tool("qdrant-find", {"query": QUERY})
+
+    *_, line = answer.structured_content["notes"]
+    assert line.startswith("Better elsewhere: ships has relevance 0.")
+    assert f"Note: {line}" in said(answer)
+
+
+async def test_a_word_is_looked_for_as_written_though_it_was_corrected_for_the_default():
+    async with memory_services(collection_name="garden") as services:
+        await fill(services, "a zeppelins of shade", ships="zepelins anchor")
+        page = await find(services, "zepelins anchor harbour captain")
+
+    assert [correction.to for correction in page.corrections] == ["zeppelins"]
+    assert better(page)[0].startswith("Better elsewhere: ships")
+
+
+@pytest.mark.parametrize(("tag", "expected"), [("red", False), ("blue", True)])
+async def test_the_filter_holds_elsewhere_too(tag, expected):
+    async with memory_services(collection_name="garden") as services:
+        await remember(services, "garden", WEAK, tags=("red", "blue"))
+        await remember(services, "ships", FAR, tags=("blue",))
+        condition = {"must": [{"key": "tags", "match": {"value": tag}}]}
+        page = await find(services, QUERY, query_filter=condition)
+
+    assert bool(better(page)) == expected
+
+
+async def test_a_phrase_that_must_occur_is_not_promised_elsewhere():
+    async with memory_services(collection_name="garden") as services:
+        await fill(services, ships="mast harbour zeppelin")
+        page = await find(services, '"zeppelin harbour mast"')
+
+    assert page.notes[0].startswith("Nothing found")
+    assert better(page) == []
+
+
+@pytest.mark.parametrize(
+    ("default", "name", "searched"),
+    [(FAR, "garden", ["garden"]), (WEAK, None, ["garden", "ships"])],
+)
+async def test_no_call_more_is_made_where_the_answer_is_good_or_all_were_searched(
+    default, name, searched
+):
+    calls = []
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, collection_name=name) as services,
+    ):
+        await fill(services, default, ships=NEAR)
+        for asked in ([], [], searched):  # the first to warm up
+            engine.calls.clear()
+            await find(services, QUERY, *asked, correct=False)
+            calls.append(sorted(engine.calls))
+
+    assert calls[1] == calls[2]
+
+
+async def test_names_are_not_asked_for_again_where_all_were_searched(monkeypatch):
+    monkeypatch.setattr(catalog, "NAMES_SECONDS", 0.0)
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await fill(services, ships=NEAR)
+        engine.calls.clear()
+        page = await find(services, QUERY)
+
+    assert page.notes[0].startswith("Weak matches only")
+    assert engine.calls.count(("get_collections", "")) == 1
+
+
+async def test_the_legs_elsewhere_are_those_of_the_request():
+    encoder = FakeEncoder()
+    async with memory_services(encoder, collection_name="garden") as services:
+        await fill(services, ships=FAR)
+        page = await find(services, QUERY, algorithm="keyword")
+
+    assert better(page)
+    assert encoder.queries == []
+
+
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_what_fails_or_hangs_elsewhere_is_not_told(fault, monkeypatch):
+    monkeypatch.setattr(elsewhere, "SECONDS", 0.05)
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, collection_name="garden") as services,
+    ):
+        await fill(services, ships=FAR)
+        await services.catalog.resolve(["*"])
+        if fault == "fails":
+            engine.broken["ships"] = EngineFailure("Its files are damaged.")
+        else:
+            engine.hanging.add("ships")
+        page = await asyncio.wait_for(find(services, QUERY), 5)
+
+    assert [note.split(":")[0] for note in page.notes] == ["Weak matches only"]
+    assert len(page.results) == 1
+
+
+async def test_one_that_fails_does_not_hide_another():
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, collection_name="garden") as services,
+    ):
+        await fill(services, ships=FAR, broken=FAR)
+        await services.catalog.resolve(["*"])
+        engine.broken["broken"] = EngineFailure("Its files are damaged.")
+        page = await find(services, QUERY)
+
+    assert better(page)[0].startswith("Better elsewhere: ships")
+
+
+async def test_a_collection_that_this_server_may_not_show_is_never_named():
+    async with memory_engine() as engine:
+        async with memory_services(engine=engine) as everything:
+            await fill(everything, ships=FAR, notes=NEAR)
+        values = {"collection_name": "garden", "qdrant_collections": ("garden", "notes")}
+        async with memory_services(engine=engine, **values) as services:
+            page = await find(services, QUERY)
+
+    assert [note.split(":")[0] for note in page.notes] == ["Weak matches only"]
+
+
+async def test_of_many_collections_the_likely_ones_are_asked(monkeypatch):
+    for module in (waves, elsewhere):
+        monkeypatch.setattr(module, "FIRST", 3)
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine, collection_name="garden") as services,
+    ):
+        await fill(services, **{f"other{n}": f"lantern number {n}" for n in range(9)}, ships=FAR)
+        await services.pipeline.sketches.of(await services.catalog.resolve(["*"]))
+        await services.pipeline.sketches.settled()
+        for number in range(4):  # nothing is known of these now
+            await remember(services, f"other{number}", "bread again")
+        engine.calls.clear()
+        page = await find(services, QUERY)
+
+    assert better(page)[0].startswith("Better elsewhere: ships")
+    searches = [name for call, name in engine.calls if call == "query_batch_points"]
+    asked = [name for name in searches if name != "garden"]
+    assert len(asked) == 10 + 3  # for the words of all, and for the candidates of three
+    assert "ships" in asked[10:]
