@@ -16,7 +16,7 @@ import pytest
 from mcp import Client
 
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
-from tests.e2e.raw import clean_environment
+from tests.e2e.raw import clean_environment, settings_of
 from tests.listening import await_answer, free_port
 
 COLLECTIONS = ("homelab", "meetings", "recipes")
@@ -92,13 +92,8 @@ def served(
 ) -> Iterator[Served]:
     """The demo's collections on the embedded engine, one preferred."""
     folder = tmp_path_factory.mktemp("page")
-    env = {
-        "QDRANT_LOCAL_PATH": str(folder / "engine"),
-        "QDRANT_CACHE_PATH": str(one_cache),
-        "EMBEDDING_MODEL_PATH": str(model_dir),
-        "EMBEDDING_OPTIONS": "disk=10",
-        "QDRANT_COLLECTION_PRIORITY_ORDER": "meetings",
-    }
+    env = settings_of(folder, model_dir, one_cache)
+    env["QDRANT_COLLECTION_PRIORITY_ORDER"] = "meetings"
     server = Served(env, folder)
     server.start()
     try:

@@ -111,6 +111,17 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
     return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_OPTIONS": "disk=0"} | env
 
 
+def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
+    """The embedded engine in this folder, the real model."""
+    return {
+        "QDRANT_LOCAL_PATH": str(folder / "engine"),
+        "QDRANT_CACHE_PATH": str(cache),
+        "EMBEDDING_OPTIONS": "disk=10",
+        "EMBEDDING_MODEL_PATH": str(model_dir),
+        "FASTMCP_LOG_LEVEL": "WARNING",
+    }
+
+
 def text_of(result: dict[str, Any]) -> str:
     return "".join(block["text"] for block in result["content"])
 

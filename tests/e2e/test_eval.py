@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import settings_of
-from tests.e2e.raw import RawServer, clean_environment
+from tests.e2e.raw import RawServer, clean_environment, settings_of
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."

@@ -23,6 +23,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
@@ -70,7 +71,7 @@ def doctor(as_json: bool) -> None:  # noqa: FBT001
         if as_json:
             click.echo(json.dumps([asdict(one) for one in findings], indent=1, ensure_ascii=False))
         count = sum(not one.ok for one in findings)
-        frame.say(f"{count or 'no'} problem{'' if count == 1 else 's'}.")
+        frame.say(f"{amount(count, 'problem') if count else 'no problems'}.")
         if count:
             raise click.exceptions.Exit(1)
 
@@ -243,8 +244,7 @@ def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
     """A collection's state. A missing leg costs quality, and may be meant so."""
     name = shlex.quote(info.name)
     legs = " and ".join(info.legs) or "nothing"
-    points = f"{info.points:,} point{'' if info.points == 1 else 's'}"
-    text = f"{info.name}: {points}, searched by {legs}."
+    text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
     if info.note:
         text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
     if "accept-loss" in text:

@@ -15,6 +15,7 @@ import click
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
+from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
@@ -208,8 +209,7 @@ async def _first_search(settings: "Settings") -> None:
             await once(services.sync, request, None)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
-        number = len(page.results)
-        click.echo(f"A first search, {query!r}: {number} result{'' if number == 1 else 's'}.")
+        click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")
         for hit in page.results:
             click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
             click.echo(f"  {_line(hit.passage, 200)}")

@@ -116,6 +116,11 @@ def every(names: Iterable[str]) -> str:
     return ", ".join(map(called, names))
 
 
+def amount(number: int, noun: str) -> str:
+    """So many of a noun whose plural ends in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def point_id(collection: str, document: str, chunk: int, namespace: uuid.UUID = NAMESPACE) -> str:
     """uuid5 of (collection, document id, chunk index): the id of a document's first part.
 

@@ -137,11 +137,11 @@ def _answered(
     error: UnexpectedResponse | grpc.aio.AioRpcError, collection: str | None
 ) -> QdrantMcpError:
     status = status_of(error)
-    pointless = status == 404 and NO_POINT in _reason(error)
-    if status == 404 and collection is not None and not pointless:
-        return UnknownCollection(collection)
-    if status in (400, 409, 422) or pointless:
+    no_point = status == 404 and NO_POINT in _reason(error)
+    if status in (400, 409, 422) or no_point:
         return RequestError(f"Qdrant refused the request{_reason(error)}")
+    if status == 404 and collection is not None:
+        return UnknownCollection(collection)
     code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
     if code == grpc.StatusCode.UNAVAILABLE:
         return EngineUnavailable(UNREACHABLE)

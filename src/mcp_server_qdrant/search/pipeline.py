@@ -153,15 +153,16 @@ class Pipeline:
             points = sum(t.points for t in targets if t.dense or t.sparse)
             alpha = self.rules.adaptive.at(points) if share is None else share
             alpha = 1.0 if request.algorithm == "semantic" else alpha
+            preferred = request.over(self.preferences)
             tagged = targets if alpha < 1 else ()
             terms, vectors, tags = await self._words_and_vectors(
-                request.over(self.preferences), resolved, targets, tagged, encode
+                preferred, resolved, targets, tagged, encode
             )
         self._models = [*vectors.dense]
         limit = limits.shown(request, targets)
         boosted = request.algorithm in ("hybrid", "fuzzy")
         boosted = boosted or "fuzzy_boost" in request.model_fields_set
-        request = request.over(self.preferences)
+        request = preferred
         plan = Plan.of(len(targets), limits.deadline, condition)
         least = self.rerank.bounds.pool if request.rerank else 0
         thorough = bool(exact) or request.rerank or request.diversity > 0
