@@ -68,7 +68,7 @@ SHARED_BY_SEARCH = (
     *("algorithm", "engine", "lift", "passage", "query", "sentences", "texts"),
     *("words/cache", "words/lexicon", "words/vocabulary"),
 )
-LOOKING = ("search/pipeline.py", "search/elsewhere.py")
+LOOKING = ("search/pipeline.py", "search/understand.py", "search/elsewhere.py")
 ONLY_BY = {
     "core/logs.py": ("cli/*",),
     "search/pipeline.py": ("app/*", "tools/services.py"),
@@ -420,7 +420,7 @@ PLANTS = [  # file, its text, what is told of it
         "search/new.py",
         f"from {PACKAGE}.search.words.terms import Terms",
         "1: imports search/words/terms.py, which is for "
-        "search/pipeline.py and search/elsewhere.py and app/services.py",
+        "search/pipeline.py and search/understand.py and search/elsewhere.py and app/services.py",
     ),
     (
         "search/steps/new.py",

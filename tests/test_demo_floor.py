@@ -41,7 +41,7 @@ async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     """The demo's collections on the embedded engine, searched on TODAY."""
     settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
     services = await open_services(settings)
-    services.pipeline.now = lambda: TODAY
+    services.pipeline.understanding.now = lambda: TODAY
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
         for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():

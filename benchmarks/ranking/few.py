@@ -73,24 +73,27 @@ async def cut(services: Services, corpora: list[tuple[Corpus, np.ndarray]], grou
 
 async def compare(services: Services, corpora: list[Corpus], most: int, folder: Path) -> list[Any]:
     """Of each query, for few and for all: nDCG@10, results, collections asked, times."""
-    pipeline = services.pipeline
-    limits = {"few": pipeline.limits, "all": replace(pipeline.limits, collections=EVERYTHING)}
+    understanding = services.pipeline.understanding
+    limits = {
+        "few": understanding.limits,
+        "all": replace(understanding.limits, collections=EVERYTHING),
+    }
     rows = []
     for corpus in corpora:
         for query, text in list(corpus.queries.items())[:most]:
             grades = {f"{corpus.name}/{d}": g for d, g in corpus.judgements[query].items()}
             request = SearchRequest(query=text, collections=("*",), limit=10)
-            await pipeline.search(request)  # the words of the query are probed once, for both
+            await services.pipeline.search(request)  # words are probed once
             row = {}
             for way, limit in limits.items():
-                pipeline.limits = limit
+                understanding.limits = limit
                 began, used, hosted = time.perf_counter(), time.process_time(), host_seconds(folder)
-                page = await pipeline.search(request)
+                page = await services.pipeline.search(request)
                 spent = time.perf_counter() - began
                 used = time.process_time() - used + host_seconds(folder) - hosted
                 ranking = [result.document.document or "" for result in page.results]
                 row[way] = ndcg(ranking, grades), ranking, len(page.statuses), spent, used
-            pipeline.limits = limits["few"]
+            understanding.limits = limits["few"]
             rows.append(row)
     return rows
 

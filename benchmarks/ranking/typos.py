@@ -132,9 +132,9 @@ async def correction_times(services: Services, trial: Trial, queries: Sequence[Q
     targets = await services.catalog.resolve(trial.names)
     took = []
     for _, text, _ in queries:
-        terms = await services.pipeline.terms.of(text, targets)
+        terms = await services.pipeline.understanding.terms.of(text, targets)
         began = time.perf_counter()
-        await services.pipeline.speller.correct(terms, targets)
+        await services.pipeline.understanding.speller.correct(terms, targets)
         if terms.unknown:
             took.append((time.perf_counter() - began) * 1e3)
     return sorted(took)

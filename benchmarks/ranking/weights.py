@@ -67,7 +67,7 @@ class Measure:
 
     async def line(self, name: str, services: Services, share: DenseShare, algorithm: str) -> None:
         pipeline = services.pipeline
-        pipeline.rules = replace(pipeline.rules, adaptive=share)
+        pipeline.understanding.rules = replace(pipeline.understanding.rules, adaptive=share)
         for where in ("together", "apart"):
             scores = [await self._of(services, one, where, algorithm) for one in self.corpora]
             means = [float(np.mean(one)) for one in scores]

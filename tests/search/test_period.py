@@ -44,7 +44,7 @@ async def services(request, tmp_path):
         either_engine(request.param, tmp_path) as engine,
         memory_services(FakeEncoder(), engine=engine) as services,
     ):
-        store, services.pipeline.now = services.store, lambda: NOW
+        store, services.pipeline.understanding.now = services.store, lambda: NOW
         for name, (created, corrected, metadata) in NOTES.items():
             when = datetime.fromisoformat(created).replace(tzinfo=UTC)
             new = NewDocument(f"The meeting {name}", metadata, id=name, created_at=when)

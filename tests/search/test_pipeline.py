@@ -1,6 +1,5 @@
 """The read path as a whole, over the local engine."""
 
-import asyncio
 import math
 
 import pytest
@@ -413,22 +412,3 @@ async def test_a_word_is_found_as_soon_as_a_text_with_it_is_stored():
         await remember(services, "zoo", "a zebrafish swims")
 
         assert texts(await find(services, "zebrafish", "zoo")) == ["a zebrafish swims"]
-
-
-async def test_a_query_is_encoded_while_the_names_of_collections_are_asked_for():
-    encoder = FakeEncoder()
-    async with memory_services(encoder) as services:
-        await remember(services, "garden", "roses")
-        await find(services, "sun", "*")
-        resolve = services.pipeline.resolve
-
-        async def late(names):
-            while "roses" not in encoder.queries:
-                await asyncio.sleep(0)
-            return await resolve(names)
-
-        services.pipeline.resolve = late
-        page = await asyncio.wait_for(find(services, "roses", "*"), 20)
-
-    assert texts(page) == ["roses"]
-    assert encoder.queries == ["sun", "roses"]

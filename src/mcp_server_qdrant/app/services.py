@@ -38,11 +38,12 @@ from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.algorithm import DenseShare
-from mcp_server_qdrant.search.pipeline import Limits, Pipeline
+from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.sketches.disk import SketchCache
 from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.understand import Limits, Understanding
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -82,7 +83,7 @@ class Services:
 
     def record(self, recorder: Recorder) -> None:
         """Tell `recorder` how searches go."""
-        self.pipeline.recorder = recorder
+        self.pipeline.understanding.recorder = recorder
 
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, and of the folders kept in step."""
@@ -90,7 +91,7 @@ class Services:
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
-        tasks = (self.shared.tasks, self.lexicon.tasks, self.pipeline.tags.tasks)
+        tasks = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
         parts = (*tasks, self.pipeline.sketches.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
 
@@ -113,7 +114,7 @@ class Services:
         """Stop the work in the background."""
         await self.background.close()
         await self.projector.close()
-        await self.pipeline.tags.close()
+        await self.pipeline.understanding.tags.close()
         await self.lexicon.close()
         await self.pipeline.sketches.close()
         await self.catalog.close()
@@ -163,7 +164,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     pipeline = _pipeline(shared, view, catalog, facets, lexicon)
-    pipeline.leftovers = shared.leftovers
     engine = _engine_key(settings, view.words)
     layouts = LayoutCache(settings.cache_path / "maps", engine) if engine else None
     projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search, layouts)
@@ -245,8 +245,8 @@ def _written(
 ) -> None:
     """Bring up to date what searches remember of a collection."""
     projector.changed(collection)
-    pipeline.terms.changed(collection)
-    pipeline.tags.changed(collection)
+    pipeline.understanding.terms.changed(collection)
+    pipeline.understanding.tags.changed(collection)
     pipeline.sketches.changed(collection)
     lexicon.stored(collection, texts)
 
@@ -254,8 +254,8 @@ def _written(
 def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     """Forget what searches remember of deleted texts."""
     projector.changed(collection)
-    pipeline.terms.forget(collection)
-    pipeline.tags.changed(collection)
+    pipeline.understanding.terms.forget(collection)
+    pipeline.understanding.tags.changed(collection)
     pipeline.sketches.changed(collection)
 
 
@@ -289,31 +289,37 @@ def _pipeline(
         make = partial(CheckedPipeline, shared.check, view.tenant)
 
     document = _reader(settings, view)
-    return make(
-        catalog.resolve,
-        catalog.forget,
-        queries,
-        encoders.encode_query,
-        TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
-        Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
-        TagIndex(facets.tags, bm25.tokens),
-        Texts(document, title_of, bm25.reader),
-        Limits(
+    understanding = Understanding(
+        resolve=catalog.resolve,
+        prepare=queries.prepare,
+        encode=encoders.encode_query,
+        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
+        speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
+        tags=TagIndex(facets.tags, bm25.tokens),
+        limits=Limits(
             results=settings.qdrant_search_limit,
             deadline=settings.search_timeout,
             collections=settings.max_collections,
         ),
-        Preferences.of(settings),
-        Rules(
+        preferences=Preferences.of(settings),
+        rules=Rules(
             adaptive=_dense_share(settings),
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
         ),
+        pool=shared.rerank.bounds.pool,
+    )
+    return make(
+        understanding,
+        queries,
+        Texts(document, title_of, bm25.reader),
         shared.rerank,
-        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
         _sketches(shared, view),
+        catalog.forget,
+        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
+        shared.leftovers,
     )
 
 

@@ -5,16 +5,15 @@ One quick look: a few candidates of each, without payloads and without a second 
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mcp_server_qdrant.core.datatypes import Hit, Target
+from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
 from mcp_server_qdrant.search.algorithm import narrowed
 from mcp_server_qdrant.search.doubt import weak
-from mcp_server_qdrant.search.embed import Encode, embed
+from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
@@ -22,7 +21,7 @@ from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.sketches.waves import FIRST, waves
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.words.terms import TermWeights
+from mcp_server_qdrant.search.understand import Understanding
 
 SECONDS = 0.5
 AHEAD = 0.1  # of the page's best
@@ -32,10 +31,8 @@ AHEAD = 0.1  # of the page's best
 class Elsewhere:
     """Looks into the collections that a search without `collections` left out."""
 
-    resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
+    understanding: Understanding
     engine: Engine
-    encode: Encode
-    terms: TermWeights
     sketches: Sketches
     texts: Texts
 
@@ -67,10 +64,11 @@ class Elsewhere:
     async def _look(self, query: Query, seconds: float) -> list[Hit]:
         """The best candidates of the other collections; of many, of those that are likely."""
         text, searched = query.request.query, {target.collection for target in query.targets}
-        resolved = [t for t in await self.resolve(["*"]) if t.collection not in searched]
+        understanding = self.understanding
+        resolved = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
         targets = narrowed(resolved, query.request.algorithm)
         terms, vectors = await asyncio.gather(
-            self.terms.of(text, targets), embed(text, targets, self.encode)
+            understanding.terms.of(text, targets), embed(text, targets, understanding.encode)
         )
         plan = replace(query.plan, depth=SHALLOW, deadline=seconds, tags={})
         query = replace(query, targets=targets, terms=terms, vectors=vectors, plan=plan)

@@ -4,103 +4,72 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
-    QueryVectors,
     SearchPage,
     State,
     Status,
-    TagMatch,
     Target,
-    Terms,
 )
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.elsewhere import Elsewhere
-from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
 from mcp_server_qdrant.search.passage import Words
 from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved, Rules
+from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import candidates, rank, unfinished, worth_reading
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.sketches.waves import waves
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.words.spelling import Speller, Variants
-from mcp_server_qdrant.search.words.tags import TagIndex
-from mcp_server_qdrant.search.words.terms import TermWeights
+from mcp_server_qdrant.search.understand import Limits, Understanding
 
 ROUNDS = 2  # in which collections may be asked for more candidates
 MOST_ROUNDS = 8  # while parts of replaced texts are left out, which hide others
-# Hits that are read where something must be found as it is written, or others are preferred for
-# more than their score.
-THOROUGH = 120
-MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Results of a search without a limit, per collection; its seconds; collections all asked."""
-
-    results: int = 10
-    deadline: float = 8.0
-    collections: int = 64
-
-    def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
-        """The results of a request over these collections."""
-        return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
-
-
-def this_hour() -> datetime:
-    """The present to the hour: a request repeated at once gets the same answer, to the last bit."""
-    return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 @dataclass(eq=False)
 class Pipeline:
     """One search over many collections.
 
-    `resolve` gives the targets of a search, `forget` makes the next search look a collection up
-    anew; `check_keys` refuses a filter by a key that no text has. `recorder` measures the phases;
-    `leftovers` takes the parts that were found and belong to no present version of their text.
+    `forget` makes the next search look a collection up anew; `check_keys` refuses a filter by a
+    key that no text has. `leftovers` takes the parts that were found and belong to no present
+    version of their text.
     """
 
-    resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
-    forget: Callable[[str], None]
+    understanding: Understanding
     engine: Engine
-    encode: Encode
-    terms: TermWeights
-    speller: Speller
-    tags: TagIndex
     texts: Texts
-    limits: Limits
-    preferences: Preferences
-    rules: Rules
     rerank: Rerank
-    check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     newest: Newest
     sketches: Sketches
-    now: Callable[[], datetime] = this_hour
-    recorder: Recorder = field(default_factory=Recorder)
-    leftovers: Callable[[Sequence[Document]], None] = lambda _: None
+    forget: Callable[[str], None]
+    check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
+    leftovers: Callable[[Sequence[Document]], None]
     _reasons: dict[str, str | None] = field(default_factory=dict)  # of degraded collections
-    _models: Sequence[str] = ()  # that the last query was encoded for
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of a search."""
+        return self.understanding.limits
+
+    @property
+    def recorder(self) -> Recorder:
+        """What measures the phases."""
+        return self.understanding.recorder
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """The answer to one request.
@@ -109,7 +78,7 @@ class Pipeline:
         """
         if not request.query.strip():
             return await self._list(request)
-        query = await self._understand(request)  # targets, terms and global idf, vectors, tags
+        query = await self.understanding.of(request)  # targets, terms and global idf, vectors, tags
         ranked = await self._retrieve_and_rank(query)  # asks on while the page could still change
         ranked = await self._reread(ranked, query)  # by the reranker, or by spelling
         ranked = await self._complete(ranked, query)  # payloads that are shown in full
@@ -124,13 +93,13 @@ class Pipeline:
 
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
         """The sentence on another collection that has far better than `best`."""
-        parts = (self.engine, self.encode, self.terms, self.sketches, self.texts)
-        return await Elsewhere(self.resolve, *parts).notes(query, best)
+        look = Elsewhere(self.understanding, self.engine, self.sketches, self.texts)
+        return await look.notes(query, best)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
-        period, limits = period_of(request, self.now()), self.limits
-        targets = await self.resolve(request.collections)
+        period, limits = period_of(request, self.understanding.now()), self.limits
+        targets = await self.understanding.resolve(request.collections)
         limit = limits.shown(request, targets)
         lister = Lister(self.engine, self.newest, self.texts)
         found = await lister.listing(targets, request, period, limit, limits.deadline)
@@ -138,107 +107,6 @@ class Pipeline:
             await self._doubt(request.query_filter, targets, limits.deadline)
         found = replace(found, statuses=self._settle(found.statuses))
         return listing_page(found, request, targets, period)
-
-    async def _understand(self, request: SearchRequest) -> Query:
-        left, limits = _countdown(self.limits.deadline), self.limits
-        share = dense_share(request.semantic_weight, request.keyword_weight)
-        now = self.now()
-        period = period_of(request, now)
-        exact = Exact.of(request.query)
-        condition = self.engine.prepare(request.query_filter)
-        # The query is encoded while the names of collections are asked for.
-        with begun(request.query, self._models, self.encode) as encode:
-            resolved = await self.resolve(request.collections)
-            targets = narrowed(resolved, request.algorithm)
-            points = sum(t.points for t in targets if t.dense or t.sparse)
-            alpha = self.rules.adaptive.at(points) if share is None else share
-            alpha = 1.0 if request.algorithm == "semantic" else alpha
-            preferred = request.over(self.preferences)
-            tagged = targets if alpha < 1 else ()
-            terms, vectors, tags = await self._words_and_vectors(
-                preferred, resolved, targets, tagged, encode
-            )
-        self._models = [*vectors.dense]
-        limit = limits.shown(request, targets)
-        boosted = request.algorithm in ("hybrid", "fuzzy")
-        boosted = boosted or "fuzzy_boost" in request.model_fields_set
-        request = preferred
-        plan = Plan.of(len(targets), limits.deadline, condition)
-        least = self.rerank.bounds.pool if request.rerank else 0
-        thorough = bool(exact) or request.rerank or request.diversity > 0
-        return Query(
-            request=request,
-            rules=self.rules,
-            targets=targets,
-            limit=limit,
-            alpha=alpha,
-            likeness=request.fuzzy_boost if boosted else 0.0,
-            terms=terms,
-            vectors=vectors,
-            plan=replace(
-                plan,
-                pool=max(plan.pool, least, THOROUGH if thorough else 0),
-                tags=tags,
-                weights=fusion_weights(share),
-                period=period,
-            ),
-            now=now,
-            left=left,
-            exact=exact,
-        )
-
-    async def _words_and_vectors(
-        self,
-        request: SearchRequest,
-        resolved: Sequence[Target],
-        targets: Sequence[Target],
-        tagged: Sequence[Target],
-        encode: Encode,
-    ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
-        """The query for each leg; where a word is misspelled, corrected and encoded again.
-
-        Semantic search asks the collections for their words too, but only to correct the spelling.
-        """
-        text = request.query
-        if request.algorithm == "fuzzy":
-            terms, tags = await asyncio.gather(
-                self._expanded(text, targets), self.tags.of(text, tagged)
-            )
-            return terms, QueryVectors({}, {}), tags
-        probed = resolved if request.correct else targets
-        terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed),
-            self._embed(text, targets, encode),
-            self.tags.of(text, tagged),
-        )
-        suspect = terms.unknown - self.tags.terms(tags)
-        if request.correct and suspect:
-            text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
-            better = await self._probe(text, probed) if corrections else terms
-            if len(better.unknown) < len(terms.unknown):
-                terms = replace(better, corrections=corrections)
-                vectors, tags = await asyncio.gather(
-                    self._embed(text, targets, encode), self.tags.of(text, tagged)
-                )
-        if request.algorithm == "semantic":
-            terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
-        return terms, vectors, tags
-
-    async def _expanded(self, text: str, targets: Sequence[Target]) -> Terms:
-        """The words of the query and those spelled almost like them."""
-        variants, unread = await self.speller.expand(text, targets)
-        terms = await self._probe(text, targets, variants)
-        return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
-
-    async def _probe(
-        self, text: str, targets: Sequence[Target], variants: Variants | None = None
-    ) -> Terms:
-        with self.recorder.phase("probe"):
-            return await self.terms.of(text, targets, variants)
-
-    async def _embed(self, text: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
-        with self.recorder.phase("embed"):
-            return await embed(text, targets, encode)
 
     async def _retrieve_and_rank(self, query: Query) -> Ranked:
         """The hits of the best candidates.
@@ -367,13 +235,6 @@ class Pipeline:
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))
         return list(worst.values())
-
-
-def _countdown(seconds: float) -> Callable[[], float]:
-    """A clock that gives the rest of so many seconds."""
-    clock = asyncio.get_running_loop().time
-    end = clock() + seconds
-    return lambda: end - clock()
 
 
 def _all_failed(statuses: Sequence[Status]) -> str:

@@ -305,8 +305,8 @@ async def test_without_a_tag_in_the_query_the_answer_is_the_same_to_the_bit(serv
         for project, text in LOOKALIKES.items():
             await remember(made, f"of-{project}", text, tags=[project])
         with_tags = await find(made, "release checklist", "*", limit=9)
-        made.pipeline.tags._facets = Facets()
-        made.pipeline.tags._known.clear()
+        made.pipeline.understanding.tags._facets = Facets()
+        made.pipeline.understanding.tags._known.clear()
         without = await find(made, "release checklist", "*", limit=9)
 
     assert with_tags == without
