@@ -129,7 +129,10 @@ async def find(
 async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[Services, Phases]]:
     """The services over one engine, with the phases that they record."""
     settings = Settings(
-        embedding_cache_dir=cache, search_timeout=60.0, qdrant_collections=(f"{PREFIX}*",), **way
+        embedding_cache_dir=cache,
+        search_limits={"seconds": 60.0},
+        qdrant_collections=(f"{PREFIX}*",),
+        **way,
     )
     if settings.qdrant_url is None:
         options = EdgeOptions(quiet_seconds=NEVER, max_open=2 * MOST)

@@ -131,7 +131,7 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
         embedding_model_path=model,
         embedding_options={"disk": 8_000, "threads": 1, "query_seconds": 120},
         qdrant_timeout=240,
-        search_timeout=120,
+        search_limits={"seconds": 120},
     )
 
 

@@ -4,7 +4,7 @@
 
 All BEIR folders of DATA together are cut into so many collections of the embedded engine: by topic
 (k-means of the vectors), and at random. Each query searches all of them twice, in turns: with the
-default SEARCH_MAX_COLLECTIONS, and with a bound that asks all. Printed per cut: nDCG@10 of both,
+default SEARCH_LIMITS, and with a bound that asks all. Printed per cut: nDCG@10 of both,
 their ratio, the share of the first ten that are the same, the share of the collections asked, the
 median time of a find and the median processor time of it, in this process and the engine host.
 """

@@ -298,8 +298,8 @@ def _pipeline(
         tags=TagIndex(facets.tags, bm25.tokens),
         limits=Limits(
             results=settings.qdrant_search_limit,
-            deadline=settings.search_timeout,
-            collections=settings.max_collections,
+            deadline=settings.search_limits.seconds,
+            collections=settings.search_limits.collections,
         ),
         preferences=Preferences.of(settings),
         rules=Rules(

@@ -92,9 +92,6 @@ class EngineSettings(BaseModel):
         "in all.",
         ge=1,
     )
-    search_timeout: float = variable(
-        "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has.", gt=0
-    )
     bm25_language: Annotated[str, AfterValidator(_language)] = variable(
         "BM25_LANGUAGE",
         "auto",

@@ -13,6 +13,15 @@ SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+class SearchLimits(Group):
+    """Limits of a find."""
+
+    seconds: Positive = Field(8.0, description="after which it answers with what it has")
+    collections: int = Field(
+        64, ge=1, description="of more, only those that can have the best results are asked"
+    )
+
+
 class RerankLimits(Group):
     """Limits of reranking."""
 
@@ -45,12 +54,7 @@ class RankingSettings(BaseModel):
         "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
         "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
     )
-    max_collections: int = variable(
-        "SEARCH_MAX_COLLECTIONS",
-        64,
-        "Of more collections than this, only those that can have the best results are asked.",
-        ge=1,
-    )
+    search_limits: SearchLimits = variable("SEARCH_LIMITS", SearchLimits(), "Limits of a find.")
     priority_order: Names = variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )

@@ -27,7 +27,7 @@ async def sketched(services) -> None:
 
 
 async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
-    async with memory_services(max_collections=4) as services:
+    async with memory_services(search_limits={"collections": 4}) as services:
         await fill(services)
         before = await find(services, "zeppelin history", "*", limit=1)
         await services.pipeline.sketches.settled()
@@ -42,7 +42,7 @@ async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
 
 
 async def test_a_collection_that_was_written_to_since_is_asked():
-    async with memory_services(max_collections=4) as services:
+    async with memory_services(search_limits={"collections": 4}) as services:
         await fill(services)
         await sketched(services)
         await remember(services, "copper", "zeppelin history in full")
@@ -52,7 +52,9 @@ async def test_a_collection_that_was_written_to_since_is_asked():
 
 
 async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones():
-    async with memory_services(max_collections=4, priority_order=("anchor",)) as services:
+    async with memory_services(
+        search_limits={"collections": 4}, priority_order=("anchor",)
+    ) as services:
         await fill(services)
         await sketched(services)
         page = await find(services, "zeppelin history", "*", "copper", limit=1)
@@ -64,7 +66,7 @@ async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones()
 
 @pytest.mark.parametrize("rare", ["2026-11-12", "zanzibar"])
 async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collection(rare):
-    async with memory_services(max_collections=4) as services:
+    async with memory_services(search_limits={"collections": 4}) as services:
         await fill(services)
         await remember(services, "copper", *(f"copper part {n} of the mine" for n in range(40)))
         await remember(services, "copper", f"invoice of {rare}")
@@ -84,7 +86,7 @@ async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collectio
     ],
 )
 async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(asked):
-    async with memory_services(max_collections=4) as services:
+    async with memory_services(search_limits={"collections": 4}) as services:
         await fill(services)
         await sketched(services)
         page = await find(services, asked.pop("query"), "*", **{"limit": 1} | asked)
@@ -93,7 +95,7 @@ async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_f
 
 
 async def test_up_to_the_bound_all_are_asked():
-    async with memory_services(max_collections=12) as services:
+    async with memory_services(search_limits={"collections": 12}) as services:
         await fill(services)
         await sketched(services)
         page = await find(services, "zeppelin history", "*", limit=1)
