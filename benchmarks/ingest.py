@@ -21,10 +21,11 @@ import corpus
 import servers
 
 from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Selection, sources, walk
+from mcp_server_qdrant.ingest.files.walk import sources, walk
 from mcp_server_qdrant.settings.environment import Settings
 
 HERE = servers.BUILD / "bench" / "ingest"

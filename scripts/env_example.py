@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from mcp_server_qdrant.core.fields import Group
 from mcp_server_qdrant.settings.environment import Settings, environment_names
-from mcp_server_qdrant.settings.values import Group
 
 HEAD = """\
 # Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS

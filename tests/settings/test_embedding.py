@@ -99,7 +99,7 @@ def test_models_of_collections_are_pairs_or_json(text, expected):
 
 @pytest.mark.parametrize("text", ["notes", "=m", "notes=", "{", "a=b,c"])
 def test_models_of_collections_that_are_no_pairs_are_refused(text):
-    assert "name=model pairs separated by commas, or a JSON object" in refusal(
+    assert "name=value pairs separated by commas, or a JSON object" in refusal(
         collection_models=text
     )
 

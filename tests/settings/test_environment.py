@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings, environment_names, load
-from mcp_server_qdrant.settings.filter import FilterableField
 
 ROOT = Path(__file__).parent.parent.parent
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -176,7 +176,7 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("EMBEDDING_OPTIONS", "threads=0", "threads: must be at least 1"),
         ("EMBEDDING_OPTIONS", "query_cache=-1", "query_cache: must be at least 0"),
         ("EMBEDDING_OPTIONS", "threads", "name=value pairs separated by commas"),
-        ("EMBEDDING_OPTIONS", "{", "name=value pairs, or a JSON object"),
+        ("EMBEDDING_OPTIONS", "{", "name=value pairs separated by commas, or a JSON object"),
         ("EMBEDDING_OPTIONS", "depth=3", "depth: Extra inputs"),
         ("QDRANT_TIMEOUT", "0", "must be more than 0"),
         ("QDRANT_SEARCH_TIMEOUT", "-2", "must be more than 0"),

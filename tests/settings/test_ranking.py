@@ -6,9 +6,9 @@ from mcp_server_qdrant.app.local_models import open_host
 from mcp_server_qdrant.app.models import open_reranker
 from mcp_server_qdrant.app.services import _dense_share
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import RerankLimits
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.settings.ranking import RerankLimits
 from tests.support import make_settings
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.core.rows import RowTemplate, Selection
 from mcp_server_qdrant.settings.environment import load
 
 
@@ -31,7 +31,7 @@ def test_a_list_says_more(monkeypatch):
     (one,) = load().sync_sources
 
     assert (one.name, one.include, one.exclude) == ("n", ("*.md",), ())
-    assert one.selection == (("*.md",), (), False, None)
+    assert one.selection == Selection(("*.md",))
 
 
 def test_links_are_followed_and_rows_read_by_a_template_where_that_is_said(monkeypatch):
@@ -39,7 +39,7 @@ def test_links_are_followed_and_rows_read_by_a_template_where_that_is_said(monke
     monkeypatch.setenv("SYNC_SOURCES", given)
     (one,) = load().sync_sources
 
-    assert one.selection == ((), (), True, RowTemplate.of({"title": "{a}"}))
+    assert one.selection == Selection(follow_links=True, rows=RowTemplate.of({"title": "{a}"}))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ def _add_page(
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.priority_order,
         "alpha": settings.hybrid_alpha[0][1],
-        "filters": [asdict(field) for field in options.fields],
+        "filters": [field.model_dump() for field in options.fields],
     }
     defaults |= Preferences.of(settings).model_dump()
     options = replace(options, arbitrary_filter=True)

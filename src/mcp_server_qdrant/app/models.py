@@ -20,7 +20,6 @@ from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.qdrant.inference import key_header
 from mcp_server_qdrant.qdrant.points import Blueprint
 from mcp_server_qdrant.qdrant.remote import Cluster
-from mcp_server_qdrant.search.rerank import Bounds as RerankBounds
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -137,7 +136,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    return Rerank(reranker, RerankBounds(**settings.rerank_limits.model_dump()))
+    return Rerank(reranker, settings.rerank_limits)
 
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:

@@ -23,7 +23,6 @@ from mcp_server_qdrant.http.load import Standing
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
-from mcp_server_qdrant.tools.fields import FieldParameter
 from mcp_server_qdrant.tools.toolset import Options, make_tools
 
 if TYPE_CHECKING:
@@ -246,13 +245,7 @@ def options_of(settings: Settings) -> Options:
         default_collection=settings.collection_name,
         read_only=settings.qdrant_read_only,
         arbitrary_filter=settings.arbitrary_filter,
-        fields=tuple(
-            FieldParameter(
-                field.name, field.description, field.field_type, field.condition, field.required
-            )
-            for field in settings.filterable_fields
-            if field.condition is not None
-        ),
+        fields=tuple(one for one in settings.filterable_fields if one.condition is not None),
         find_description=settings.tool_find_description,
         store_description=settings.tool_store_description,
     )

@@ -21,7 +21,6 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.files import walk
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
@@ -226,7 +225,7 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
     """
     paced = Sync(store, files, Pace(settings.embedding_options.background).of)
     folders = [
-        Folder(source.path, source.collection, source.name, walk.Selection(*source.selection))
+        Folder(source.path, source.collection, source.name, source.selection)
         for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]

@@ -13,7 +13,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
-from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate
+from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate, Selection
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
@@ -124,7 +124,7 @@ async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
     """The request that the options make. Raises ConfigError, RequestError."""
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
-    from mcp_server_qdrant.ingest.files.walk import Selection, sources
+    from mcp_server_qdrant.ingest.files.walk import sources
 
     collection = options["collection"] or read.collection_name
     if collection is None:

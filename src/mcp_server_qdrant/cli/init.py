@@ -188,7 +188,7 @@ async def _first_search(settings: "Settings") -> None:
     from mcp_server_qdrant.app.server import open_lazily
     from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
-    from mcp_server_qdrant.ingest.files.walk import Selection, sources
+    from mcp_server_qdrant.ingest.files.walk import sources
 
     services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
     try:
@@ -202,7 +202,7 @@ async def _first_search(settings: "Settings") -> None:
             request = SyncRequest(
                 tuple(sources([source.path], source.name)),
                 source.collection,
-                Selection(*source.selection),
+                source.selection,
                 mirror=True,
                 create=True,
             )

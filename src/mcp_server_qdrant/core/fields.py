@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.notation import SURROGATE
@@ -35,6 +35,45 @@ class Offered:
 
     description: str | None = None
     formerly: str | None = None
+
+
+def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
+    """A value from its text in JSON; as it is where it is no text. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, kinds):
+        raise ValueError(wanted)  # noqa: TRY004
+    return read
+
+
+def pairs(value: Any) -> Any:
+    """A mapping from `name=value,name=value`, or from a JSON object. Raises ValueError."""
+    wanted = "must be name=value pairs separated by commas, or a JSON object"
+    if not isinstance(value, str) or value.lstrip().startswith("{"):
+        return from_json(value, (dict,), wanted)
+    split = [part.partition("=") for part in value.split(",") if part.strip()]
+    if not all(name.strip() and text.strip() for name, _, text in split):
+        raise ValueError(wanted)
+    return {name.strip(): text.strip() for name, _, text in split}
+
+
+class Group(BaseModel):
+    """Settings that share one variable: `name=value,name=value`, or a JSON object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, value: Any) -> Any:
+        return pairs(value)
+
+    def __str__(self) -> str:
+        """As the variable would be written; what has no value is left out."""
+        return ",".join(f"{name}={value}" for name, value in self if value is not None)
 
 
 def bounds(info: FieldInfo) -> dict[str, float]:
@@ -140,6 +179,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if number else _short(value)
 
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, BeforeValidator(sound)]
 Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
 Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]

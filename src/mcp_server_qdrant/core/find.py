@@ -5,13 +5,29 @@ the settings that hold a server's defaults, docs/settings.md, what the page is t
 evaluation can sweep. Those with a setting are `Preferences`; a call may say otherwise.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
-from mcp_server_qdrant.core.fields import JsonObject, Offered, Text, Word, Words, variable
+from mcp_server_qdrant.core.fields import (
+    Group,
+    JsonObject,
+    Offered,
+    Positive,
+    Text,
+    Word,
+    Words,
+    variable,
+)
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
@@ -20,6 +36,7 @@ MAX_FUZZY_BOOST = 0.2
 LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
+Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
 
 
 def _capped(value: Any) -> Any:
@@ -146,3 +163,37 @@ def former_names() -> dict[str, str]:
     """Old name -> name of each parameter that was renamed."""
     found = {name: offered(info) for name, info in SearchRequest.model_fields.items()}
     return {one.formerly: name for name, one in found.items() if one and one.formerly}
+
+
+class FilterableField(BaseModel):
+    """One payload field that qdrant-find offers as a parameter (official `FILTERABLE_FIELDS`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(pattern="^[A-Za-z][A-Za-z0-9_]*$")
+    description: str
+    field_type: Literal["keyword", "integer", "float", "boolean"]
+    condition: Operator | None = None
+    required: bool = False
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        numbers = self.field_type in ("integer", "float")
+        if self.condition in (">", ">=", "<", "<=") and not numbers:
+            raise ValueError(f"{self.name}: {self.condition} needs field_type integer or float")
+        return self
+
+    @field_validator("name")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        if value.startswith("model_"):  # pydantic keeps these for itself
+            raise ValueError("must not begin with model_")
+        return value
+
+
+class RerankLimits(Group):
+    """The best `pool` hits are reranked in `seconds`; after a failure none for `cooldown`."""
+
+    pool: int = Field(30, ge=2, le=200, description="results that are reranked")
+    seconds: Positive = Field(3.0, description="until the order stays as it is")
+    cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")

@@ -1,4 +1,4 @@
-"""A template of a user's own: the texts that rows of a table become."""
+"""The files that are wanted, and the texts that rows of their tables become."""
 
 import re
 from collections.abc import Mapping
@@ -46,3 +46,17 @@ class RowTemplate:
             for part, text in self.parts
             if any(cells.get(name, "").strip() for name in COLUMN.findall(text))
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which files are wanted: patterns as in .gitignore, relative to the folder that was given.
+
+    `follow_links`: links are read wherever they lead, and so are linked folders. `rows` says what
+    is wanted of the rows of tables.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    follow_links: bool = False
+    rows: RowTemplate | None = None

@@ -11,13 +11,13 @@ it, in the order they had. Whatever fails, the order stays as it was and the out
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
+from mcp_server_qdrant.core.find import RerankLimits
 
 LEAST_SECONDS = 0.05
 
@@ -47,26 +47,17 @@ class Reranker(Protocol):
         """Let everything go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The best `pool` hits are scored in `seconds`; after a failure none for `cooldown` seconds."""
-
-    pool: int = 30
-    seconds: float = 3.0
-    cooldown: float = 30.0
-
-
 class Rerank:
     """Reranks, but for a while after a failure. `reranker` is None where none is set up."""
 
     def __init__(
         self,
         reranker: Reranker | None,
-        bounds: Bounds | None = None,
+        bounds: RerankLimits | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.reranker = reranker
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or RerankLimits()
         self._breaker = Breaker(self.bounds.cooldown, clock=clock)
 
     async def apply(

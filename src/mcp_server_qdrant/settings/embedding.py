@@ -4,9 +4,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.core.fields import Group, Positive, pairs, variable
 from mcp_server_qdrant.settings.sources import WholePath
-from mcp_server_qdrant.settings.values import Folder, Group, Positive, Url, pairs, revealed
+from mcp_server_qdrant.settings.values import Folder, Url, revealed
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -47,12 +47,7 @@ class EmbeddingOptions(Group):
 
 
 def _mapping(value: Any) -> Any:
-    try:
-        read = pairs(value)
-    except ValueError:
-        read = None
-    if read is None or (isinstance(value, str) and not isinstance(read, dict)):
-        raise ValueError("must be name=model pairs separated by commas, or a JSON object")
+    read = pairs(value)
     return tuple(read.items()) if isinstance(read, dict) else read
 
 

@@ -7,9 +7,10 @@ Every field's description is a row of docs/settings.md (tests/test_readme.py kee
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import (
@@ -33,18 +34,16 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.settings.auth import AuthSettings
-from mcp_server_qdrant.settings.cluster import ClusterSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
-from mcp_server_qdrant.settings.engine import EngineSettings
-from mcp_server_qdrant.settings.filter import FilterSettings
+from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
 from mcp_server_qdrant.settings.former import FORMER, former, modern
 from mcp_server_qdrant.settings.http import HttpSettings
-from mcp_server_qdrant.settings.keys import keys_sent
-from mcp_server_qdrant.settings.ranking import RankingSettings
+from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
     check_certificates,
     left_alone,
     paths_below,
+    printable,
     settings_file,
 )
 from mcp_server_qdrant.settings.sync import SyncSettings
@@ -206,9 +205,43 @@ def load(
         fields = [
             field for field, choices in names.items() if {c.lower() for c in choices} & own.keys()
         ]
-        for sentence in keys_sent(settings, fields, names, file):
+        for sentence in _keys_sent(settings, fields, names, file):
             tell(sentence)
     return settings
+
+
+def _keys_sent(
+    settings: Settings,
+    given: Collection[str],
+    names: Mapping[str, tuple[str, ...]],
+    file: Path,
+) -> Iterator[str]:
+    """A sentence for each key of the environment that goes to an address which the file names.
+
+    `given` are the fields that the environment sets, `names` all fields' variables.
+    """
+    for key, address in _destinations(settings):
+        host = urlsplit(getattr(settings, address) or "").hostname
+        if key in given and host and address not in given:
+            yield (
+                f"{names[key][0]} of the environment goes to {host}, "
+                f"the {names[address][0]} of {printable(file)}"
+            )
+
+
+def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Pairs of a key and the address that gets it, both as fields."""
+    yield "qdrant_api_key", "qdrant_url"
+    yield "rerank_api_key", "rerank_url"
+    yield "tenant_check_key", "tenant_check_url"
+    if settings.serves("qdrant"):
+        yield "embedding_api_key", "qdrant_url"
+    if settings.serves("openai"):
+        own = settings.service_url == settings.embedding_service_url
+        for key in ("embedding_api_key", "openai_api_key"):
+            secret = getattr(settings, key)
+            if secret and secret.get_secret_value() == settings.service_key:
+                yield key, "embedding_service_url" if own else "openai_base_url"
 
 
 def explained(error: ValidationError) -> str:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Set
 
-from mcp_server_qdrant.settings.values import pairs
+from mcp_server_qdrant.core.fields import pairs
 
 STEPS, SIZES, ALPHA = "HYBRID_ALPHA_STEPS", "HYBRID_ALPHA_SIZES", "HYBRID_ALPHA"
 

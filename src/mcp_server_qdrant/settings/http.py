@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Group
+from mcp_server_qdrant.core.fields import Group, variable
 
 
 class HttpLimits(Group):

@@ -1,11 +1,12 @@
-"""The settings of the ranking that no call can change: a part of `Settings`."""
+"""The settings of ranking and filters that no call can change: parts of `Settings`."""
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Folder, Group, Names, Positive, Url
+from mcp_server_qdrant.core.fields import Group, Positive, from_json, variable
+from mcp_server_qdrant.core.find import FilterableField, RerankLimits
+from mcp_server_qdrant.settings.values import Folder, Names, Url
 
 TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")
 SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
@@ -20,14 +21,6 @@ class SearchLimits(Group):
     collections: int = Field(
         64, ge=1, description="of more, only those that can have the best results are asked"
     )
-
-
-class RerankLimits(Group):
-    """Limits of reranking."""
-
-    pool: int = Field(30, ge=2, le=200, description="results that are reranked")
-    seconds: Positive = Field(3.0, description="until the order stays as it is")
-    cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")
 
 
 def _by_size(value: Any) -> Any:
@@ -97,3 +90,27 @@ class RankingSettings(BaseModel):
         if self.rerank_provider in ("fastembed", "none") and self.rerank_url:
             raise ValueError(f"RERANK_URL is not used with RERANK_PROVIDER={self.rerank_provider}")
         return self
+
+
+def _fields(value: Any) -> Any:
+    return from_json(value, (list,), "it must be a JSON list of objects")
+
+
+class FilterSettings(BaseModel):
+    """Filters that callers may use."""
+
+    qdrant_allow_arbitrary_filter: bool | None = variable(
+        "QDRANT_ALLOW_ARBITRARY_FILTER",
+        None,
+        "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
+    )
+    filterable_fields: Annotated[tuple[FilterableField, ...], BeforeValidator(_fields)] = variable(
+        "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
+    )
+
+    @property
+    def arbitrary_filter(self) -> bool:
+        """True if qdrant-find offers `query_filter`."""
+        if self.qdrant_allow_arbitrary_filter is None:
+            return not self.filterable_fields
+        return self.qdrant_allow_arbitrary_filter

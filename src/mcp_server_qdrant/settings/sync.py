@@ -1,13 +1,12 @@
 """The settings of background sync: a part of `Settings`."""
 
-import json
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
 
-from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.core.fields import from_json, variable
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.core.rows import RowTemplate, Selection
 from mcp_server_qdrant.settings.sources import WholePath
 
 
@@ -31,11 +30,9 @@ class SyncSource(BaseModel):
     csv: Annotated[RowTemplate | None, BeforeValidator(_template)] = None
 
     @property
-    def selection(
-        self,
-    ) -> tuple[tuple[str, ...], tuple[str, ...], bool, RowTemplate | None]:
-        """Patterns to include and to exclude, whether links are followed, the template of rows."""
-        return self.include, self.exclude, self.follow_links, self.csv
+    def selection(self) -> Selection:
+        """The files that are wanted."""
+        return Selection(self.include, self.exclude, self.follow_links, self.csv)
 
     @field_validator("collection")
     @classmethod
@@ -45,24 +42,17 @@ class SyncSource(BaseModel):
         return value
 
 
-def _json(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        read = json.loads(value)
-    except (ValueError, RecursionError):
-        read = None
+def _sources(value: Any) -> Any:
+    read = from_json(value, (dict, list), 'must be JSON such as {"~/notes": "notes"}')
     if isinstance(read, dict):
-        read = [{"path": path, "collection": name} for path, name in read.items()]
-    if not isinstance(read, list):
-        raise ValueError('must be JSON such as {"~/notes": "notes"}')  # noqa: TRY004
-    return tuple(read)
+        return [{"path": path, "collection": name} for path, name in read.items()]
+    return read
 
 
 class SyncSettings(BaseModel):
     """Folders that the server keeps in step with collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_json)] = variable(
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = variable(
         "SYNC_SOURCES",
         (),
         'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`. '

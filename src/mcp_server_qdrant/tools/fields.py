@@ -3,19 +3,16 @@
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.errors import ConfigError, RequestError
 from mcp_server_qdrant.core.fields import Word, bounds, choices, json_object, sound
-from mcp_server_qdrant.core.find import Tuning, declared, offered
+from mcp_server_qdrant.core.find import FilterableField, Tuning, declared, offered
 
-FieldType = Literal["keyword", "integer", "float", "boolean"]
-
-_TYPES: dict[FieldType, type] = {"keyword": str, "integer": int, "float": float, "boolean": bool}
+_TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 # The official server's name for a single collection.
@@ -24,17 +21,6 @@ COLLECTION_NAME = inspect.Parameter(
 )
 # Accepted as arguments of their own, as they were before there was `tuning`.
 UNLISTED = frozenset({*Tuning.model_fields, COLLECTION_NAME.name})
-
-
-@dataclass(frozen=True, slots=True)
-class FieldParameter:
-    """One payload field offered as a parameter of qdrant-find."""
-
-    name: str
-    description: str
-    field_type: FieldType
-    condition: str
-    required: bool = False
 
 
 def find_parameters() -> list[inspect.Parameter]:
@@ -83,7 +69,7 @@ def _description(info: FieldInfo) -> str | None:
 
 
 def with_parameters(
-    find: Callable[..., Awaitable[Any]], fields: Sequence[FieldParameter], *, keep_filter: bool
+    find: Callable[..., Awaitable[Any]], fields: Sequence[FilterableField], *, keep_filter: bool
 ) -> Callable[..., Awaitable[Any]]:
     """`find` with its declared parameters and one per configured field.
 
@@ -116,7 +102,7 @@ def with_parameters(
     return call
 
 
-def _parameter(field: FieldParameter) -> inspect.Parameter:
+def _parameter(field: FilterableField) -> inspect.Parameter:
     kind: Any = _TYPES[field.field_type]
     if field.condition in ("any", "except"):
         kind = list[kind]
@@ -129,7 +115,7 @@ def _parameter(field: FieldParameter) -> inspect.Parameter:
     )
 
 
-def conditions(field: FieldParameter, value: Any) -> tuple[str, dict[str, Any]]:
+def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]:
     """One field compared with a caller's value: (must or must_not, the condition in REST form).
 
     Fields are those of `metadata`, as in the official server.

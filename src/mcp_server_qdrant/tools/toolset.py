@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
-from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest, former_names
+from mcp_server_qdrant.core.find import MAX_QUERY, FilterableField, SearchRequest, former_names
 from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, called, every, impossible, moment
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
@@ -24,7 +24,7 @@ from mcp_server_qdrant.tools.delete import (
     delete_ids_tool,
     delete_tool,
 )
-from mcp_server_qdrant.tools.fields import UNLISTED, FieldParameter, with_parameters
+from mcp_server_qdrant.tools.fields import UNLISTED, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
 from mcp_server_qdrant.tools.page import concluded, fitted, listed
 from mcp_server_qdrant.tools.project import make_project
@@ -223,7 +223,7 @@ class Options:
     default_collection: str | None = None
     read_only: bool = False
     arbitrary_filter: bool = True
-    fields: tuple[FieldParameter, ...] = ()
+    fields: tuple[FilterableField, ...] = ()
     find_description: str | None = None
     store_description: str | None = None
 

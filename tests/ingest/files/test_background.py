@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.background import ATTEMPTS, Background, Folder, Pace, State
 from mcp_server_qdrant.ingest.files.state import KnownFile
 from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem, Selection
+from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 
 

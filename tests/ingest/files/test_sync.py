@@ -11,9 +11,9 @@ import pytest
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.core.rows import RowTemplate, Selection
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Selection, sources
+from mcp_server_qdrant.ingest.files.walk import sources
 from tests.fakes import FakeEncoder
 from tests.ingest import bad_files
 from tests.support import find, memory_services, texts

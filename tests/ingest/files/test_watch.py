@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.walk import Selection, sources
+from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.files.watch import changed, follow, watched
 
 linux = pytest.mark.skipif(watch.WHOLE, reason="the system itself follows no links there")

@@ -12,10 +12,11 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.flow import Encode
 from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Selection, Source, Stamp, sources
+from mcp_server_qdrant.ingest.files.walk import Source, Stamp, sources
 
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3

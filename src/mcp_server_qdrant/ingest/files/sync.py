@@ -12,6 +12,7 @@ from time import monotonic
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.ingest.files.flow import Encode, Flow, Items
 from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same, template_mark
@@ -20,7 +21,6 @@ from mcp_server_qdrant.ingest.files.walk import (
     Found,
     Problem,
     Seen,
-    Selection,
     Source,
     Stamp,
     walk_all,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import RequestError, UnusableFile
-from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.ingest.files.opening import NO_FILE, OUTSIDE, opened, place_in
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 
@@ -35,20 +35,6 @@ class Source:
     def only(self) -> str | None:
         """The one file's document; None of a folder."""
         return None if self.folder else _normal(f"{self.name}/{self.path.name}")
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which files are wanted: patterns as in .gitignore, relative to the folder that was given.
-
-    `follow_links`: links are read wherever they lead, and so are linked folders. `rows` says what
-    is wanted of the rows of tables.
-    """
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    follow_links: bool = False
-    rows: RowTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from watchfiles import DefaultFilter, awatch
 
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
+from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.ingest.files.sync import Known
-from mcp_server_qdrant.ingest.files.walk import Selection, Source, walk_all
+from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 
 SETTLE_MS = 1600  # changes that follow each other faster are one
 STEP_MS = 200
