@@ -1,6 +1,10 @@
-"""The commands `ingest` and `sync`: faults, each one sentence and a status."""
+"""The commands `ingest` and `sync`: faults, and what a person reads on the way and afterwards."""
 
 import pytest
+
+from mcp_server_qdrant.cli.ingest import bar, clock, line, summary
+from mcp_server_qdrant.ingest.files.sync import Report
+from mcp_server_qdrant.ingest.files.walk import Problem
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +41,61 @@ def test_an_engine_that_is_away_is_status_1(invoke):
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot be reached" in done.stderr
+
+
+def half_way() -> Report:
+    report = Report(started=100.0, encoding_since=110.0, phase="Storing")
+    report.new, report.changed = ["a"] * 1200, ["b"] * 34
+    report.texts, report.size, report.sizes = 5000, 25.0, 100
+    return report
+
+
+def test_the_bar_shows_share_rate_and_time_left():
+    expected = "Storing [######------------------]  25% · 1,234 files · 5,000 texts"
+
+    assert bar(half_way(), 210.0) == f"{expected} · 50.0 texts/s · 5:00 left"
+
+
+def test_before_anything_is_stored_the_phase_is_shown():
+    assert bar(Report(phase="Loading the model"), 1.0) == "Loading the model …"
+    assert line(Report(phase="Loading the model"), 1.0) == "Loading the model"
+
+
+def test_a_line_says_the_same_without_a_bar():
+    assert line(half_way(), 210.0).startswith("Storing:  25% · 1,234 files · 5,000 texts · 50.0")
+
+
+def test_times_read_like_a_clock():
+    assert [clock(0), clock(61), clock(3725)] == ["0:00", "1:01", "1:02:05"]
+
+
+def test_the_summary_counts_and_names_every_file_that_is_not_there():
+    report = half_way()
+    report.removed, report.unchanged, report.seconds, report.tokens = ["x"], 7, 110.0, 123_456
+    report.notes = [("n/list.jsonl", "line 3 is not JSON")]
+    report.problems = [Problem("n/b\x1b[2J.md", "is binary"), Problem("n/a.md", "is shut", True)]
+
+    assert summary(report, "notes", dry_run=False).splitlines() == [
+        "notes: 1,200 new, 34 changed, 1 removed, 7 unchanged, 2 not read; 5,000 texts, 123,456 "
+        "tokens in 110.0 s: 50.0 texts/s.",
+        "Stored, but for a part (1):",
+        "  n/list.jsonl line 3 is not JSON",
+        "Not read (2):",
+        "  n/a.md is shut (what was stored of it stays)",
+        "  n/b?[2J.md is binary",
+    ]
+
+
+def test_a_dry_run_names_what_would_be_done():
+    report = Report(files=3, new=["n/a"], changed=["n/b"], removed=["n/c"])
+
+    assert summary(report, "notes", dry_run=True).splitlines() == [
+        "notes: would be 1 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
+        "  + n/a",
+        "  ~ n/b",
+        "  - n/c",
+    ]
+
+
+def test_nothing_at_all_is_explained():
+    assert "no file here that is wanted" in summary(Report(), "notes", dry_run=False)

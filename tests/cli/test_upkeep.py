@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
-from mcp_server_qdrant.cli.upkeep import Progress
-from mcp_server_qdrant.cli.upkeep_text import accepted, copied, upgraded
+from mcp_server_qdrant.cli.upkeep import Progress, accepted, copied, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.local_mode import leave

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from mcp_server_qdrant.core.access import READ, Caller, caller, calling
+import pytest
+
+from mcp_server_qdrant.core.access import READ, Caller, caller, calling, granted
 
 ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
 
@@ -23,3 +25,19 @@ async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
         task = asyncio.create_task(asyncio.to_thread(caller))
 
     assert await task is ANA
+
+
+@pytest.mark.parametrize(
+    ("named", "held"),
+    [
+        ([], set()),
+        (["read"], {"read"}),
+        (["write"], {"read", "write"}),
+        (["admin"], {"read", "write", "admin"}),
+        (["read", "admin"], {"read", "write", "admin"}),
+        (["openid", "profile"], set()),
+        (["Read", "READ", "reader"], set()),
+    ],
+)
+def test_a_scope_includes_those_before_it_and_other_words_grant_nothing(named, held):
+    assert granted(named) == held

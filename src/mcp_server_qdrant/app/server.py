@@ -181,7 +181,7 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    opening = Opening(open_services, watch.telemetry if watch else None)
+    opening = Opening(open_services, watch.metrics if watch else None)
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))

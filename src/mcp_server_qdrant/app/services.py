@@ -53,7 +53,7 @@ from mcp_server_qdrant.settings.environment import Settings
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Services:
     """Everything a tool may call, over one engine."""
 

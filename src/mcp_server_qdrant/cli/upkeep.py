@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.notation import called
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
     from mcp_server_qdrant.settings.environment import Settings
 
 LOAD_SECONDS = 900.0  # a model may have to be downloaded
@@ -127,7 +128,6 @@ async def _upgrade(
 ) -> None:
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_choice, open_encoders
-    from mcp_server_qdrant.cli import upkeep_text
 
     progress = Progress()
     if at is None:
@@ -138,7 +138,7 @@ async def _upgrade(
         if model:
             await frame.loaded(encoders.of(model), LOAD_SECONDS)
 
-        async def upgraded(name: str) -> str:
+        async def work(name: str) -> str:
             with progress:
                 if model:
                     metadata = described(settings, encoders, model)
@@ -146,16 +146,15 @@ async def _upgrade(
                 else:
                     done = await upgrades.keywords(name)
             mapped = open_choice(settings, encoders).mapped(name)
-            return upkeep_text.upgraded(done, model, progress.seconds, mapped)
+            return upgraded(done, model, progress.seconds, mapped)
 
-        await _each(collections, settings if at is None else None, engine.names, upgraded)
+        await _each(collections, settings if at is None else None, engine.names, work)
 
 
 async def _copy(
     settings: "Settings", collections: Sequence[str], origin: str | None, goal: str | None
 ) -> None:
     from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.cli import upkeep_text
     from mcp_server_qdrant.ingest.collections import copying
 
     progress = Progress()
@@ -166,29 +165,28 @@ async def _copy(
         upkeep.engine(goal, settings, new=True) as target,
     ):
 
-        async def copied(name: str) -> str:
+        async def work(name: str) -> str:
             with progress:
                 total = await source.count(name)
                 written = await copying.copy(
                     source, target, name, lambda done: progress(name, done, total)
                 )
-            return upkeep_text.copied(name, written, total, progress.seconds)
+            return copied(name, written, total, progress.seconds)
 
         visible = settings if None in (origin, goal) else None
-        await _each(collections, visible, source.names, copied)
+        await _each(collections, visible, source.names, work)
 
 
 async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> None:
     from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.cli import upkeep_text
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
 
-        async def accepted(name: str) -> str:
-            return upkeep_text.accepted(name, *await engine.accept_loss(name))
+        async def work(name: str) -> str:
+            return accepted(name, *await engine.accept_loss(name))
 
-        await _each(collections, settings, engine.names, accepted)
+        await _each(collections, settings, engine.names, work)
 
 
 async def _describe(settings: "Settings", collection: str, text: str) -> None:
@@ -197,11 +195,54 @@ async def _describe(settings: "Settings", collection: str, text: str) -> None:
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
 
-        async def described(name: str) -> str:
+        async def work(name: str) -> str:
             await engine.describe(name, text.strip())
             return f"{called(name)}: {'described' if text.strip() else 'its description is gone'}."
 
-        await _each([collection], settings, engine.names, described)
+        await _each([collection], settings, engine.names, work)
+
+
+def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | None = None) -> str:
+    """The result of an upgrade; `mapped` is the collection's model in the settings."""
+    got = f"the vectors of {model}" if model else "keywords"
+    place = called(done.collection)
+    said = [f"{place}: all points had {got} already."]
+    if done.points:
+        said = [f"{place}: {done.points:,} points got {got} in {seconds:.1f} s."]
+    if done.textless:
+        have = "has" if done.textless == 1 else "have"
+        said.append(f"{done.textless:,} {have} no text to make them of.")
+    if done.copied:
+        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
+    if done.kept:
+        said.append(
+            f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
+        )
+    if done.dropped:
+        said.append(f"Removed: {_names(done.dropped)}.")
+    if model and mapped and mapped != model:
+        said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
+    return " ".join(said)
+
+
+def accepted(name: str, lost: int, left: int | None) -> str:
+    """The result of accepting a loss."""
+    if left is None:
+        return f"{name}: forgotten; its data ({lost:,} points) was gone."
+    if not lost:
+        return f"{name}: no points are missing; it has {left:,}."
+    return f"{name}: goes on with {left:,} points, without the {lost:,} that are missing."
+
+
+def _names(vectors: Sequence[str]) -> str:
+    return ", ".join(called(name) if name else "(unnamed)" for name in vectors)
+
+
+def copied(name: str, written: int, total: int, seconds: float) -> str:
+    """The result of a copy."""
+    if not written:
+        return f"{called(name)}: both hold the same {total:,} points."
+    return f"{called(name)}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."
 
 
 class Progress:

@@ -1,6 +1,6 @@
 """The caller: set once per call at the edge, read below the tool layer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.context import holding
 
-READ, WRITE, ADMIN = "read", "write", "admin"
+SCOPES = READ, WRITE, ADMIN = "read", "write", "admin"  # each includes the ones before it
 
 # Keys of the ASGI scope, for what is done in other tasks than the request's own.
 CALLER = "mcp_server_qdrant.caller"
@@ -36,3 +36,9 @@ def caller() -> Caller | None:
 def calling(who: Caller | None) -> AbstractContextManager[None]:
     """Everything inside, tasks and threads started from it too, is done for `who`."""
     return holding(_CALLER, who)
+
+
+def granted(named: Iterable[str]) -> frozenset[str]:
+    """The scopes that were named and those they include; names of other things are ignored."""
+    reach = max((SCOPES.index(name) for name in named if name in SCOPES), default=-1)
+    return frozenset(SCOPES[: reach + 1])

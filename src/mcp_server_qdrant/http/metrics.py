@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from prometheus_client import (
@@ -14,9 +14,11 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase
+from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
+from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.load import REFUSALS, Load, Refusal
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -27,17 +29,18 @@ ENGINE_STATES = ("up", "opening", "down")
 ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown")
 
 
-class Metrics:
+class Metrics(Recorder):
     """Counts since the start, and the state now.
 
     Labels are bounded: tools are those in `tools`, and at most `named` collections are
     named, the first to fail; all others are `other`.
     """
 
-    def __init__(self, load: Load, named: int = 20) -> None:
+    def __init__(self, load: Load, named: int = 20, *, traced: bool = False) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
         self.tools: frozenset[str] = frozenset()
         self._named = named
+        self._traced = traced
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
@@ -86,25 +89,26 @@ class Metrics:
         """The tool's name, if it is one of ours: any other is what a client made up."""
         return tool if tool in self.tools else OTHER
 
+    @override
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
-        """Everything inside is this phase of a search."""
         began = time.perf_counter()
         try:
-            yield
+            with tracing.phase(name) if self._traced else nullcontext():
+                yield
         finally:
             self._phase_seconds.labels(name).observe(time.perf_counter() - began)
 
+    @override
     def fared(self, statuses: Iterable[Status]) -> None:
-        """The state of each collection after a search."""
         faults = [status for status in statuses if status.state in FAULTS]
         for status in faults:
             self._errors.labels(self._name(status.collection), status.state).inc()
         if faults:
             self._degraded.inc()
 
+    @override
     def answered(self, answer: Answer, *, corrected: bool) -> None:
-        """Count a query by what it found."""
         self._answers.labels(answer).inc()
         if corrected:
             self._corrected.inc()

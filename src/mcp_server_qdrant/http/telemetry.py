@@ -3,24 +3,14 @@
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
-from typing_extensions import override
 
 from mcp_server_qdrant.core.access import CALLER, Caller
-from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.core.telemetry import (
-    Answer,
-    Call,
-    Outcome,
-    Phase,
-    Recorder,
-    within_call,
-    within_request,
-)
+from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
 from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.metrics import Metrics
 from mcp_server_qdrant.http.requests import REQUEST_ID
@@ -30,26 +20,12 @@ logger = logging.getLogger(__name__)
 Next = Callable[[Any], Awaitable[Any]]
 
 
-class Telemetry(Recorder):
-    """A record of searches, and an MCP middleware around each tool call."""
+class Telemetry:
+    """An MCP middleware around each tool call."""
 
     def __init__(self, metrics: Metrics, *, traced: bool = False) -> None:
         self._metrics = metrics
         self._traced = traced
-
-    @override
-    def fared(self, statuses: Iterable[Status]) -> None:
-        self._metrics.fared(statuses)
-
-    @override
-    def answered(self, answer: Answer, *, corrected: bool) -> None:
-        self._metrics.answered(answer, corrected=corrected)
-
-    @override
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        with tracing.phase(name) if self._traced else nullcontext(), self._metrics.phase(name):
-            yield
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
         """One MCP message; tool calls are measured.

@@ -31,7 +31,7 @@ class Watch:
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.
         named_collections = 0 if settings.tenant_field else NAMED_COLLECTIONS
-        self.metrics = Metrics(self.load, named_collections)
+        self.metrics = Metrics(self.load, named_collections, traced=settings.traced)
         self.telemetry = Telemetry(self.metrics, traced=settings.traced)
 
     def register(self, mcp: MCPServer[Any], opening: Opening, tools: Iterable[str]) -> None:

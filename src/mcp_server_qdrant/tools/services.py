@@ -18,33 +18,13 @@ if TYPE_CHECKING:  # at run time these are imported after the handshake, in a th
 class Services(Protocol):
     """The services of one caller."""
 
-    @property
-    def pipeline(self) -> "Pipeline":
-        """Search."""
-
-    @property
-    def store(self) -> "Store":
-        """Write."""
-
-    @property
-    def lookup(self) -> "Lookup":
-        """Read by id."""
-
-    @property
-    def catalog(self) -> "Catalog":
-        """The collections."""
-
-    @property
-    def deletion(self) -> "Deletion":
-        """Delete."""
-
-    @property
-    def background(self) -> "Background":
-        """The sync of folders."""
-
-    @property
-    def projector(self) -> "Projector":
-        """Maps."""
+    pipeline: "Pipeline"
+    store: "Store"
+    lookup: "Lookup"
+    catalog: "Catalog"
+    deletion: "Deletion"
+    background: "Background"
+    projector: "Projector"
 
     async def described(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
         """These collections, with what each is about."""

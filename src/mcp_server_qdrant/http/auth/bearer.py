@@ -15,9 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server_qdrant.core.access import CALLER, READ, STANDS, Caller, calling
+from mcp_server_qdrant.core.access import CALLER, READ, SCOPES, STANDS, Caller, calling
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
-from mcp_server_qdrant.http.auth.scopes import SCOPES
 
 logger = logging.getLogger(__name__)
 

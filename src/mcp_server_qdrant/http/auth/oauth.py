@@ -6,10 +6,9 @@ from typing import Any
 
 import jwt
 
-from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.access import Caller, granted
 from mcp_server_qdrant.core.errors import Unauthorized
 from mcp_server_qdrant.http.auth.jwks import ALGORITHMS, Key, Keys
-from mcp_server_qdrant.http.auth.scopes import granted
 
 MAX_TOKEN = 16_384
 NAMES = ("sub", "client_id", "azp")  # the first present names the caller

@@ -20,10 +20,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.access import Caller, granted
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
 from mcp_server_qdrant.core.ownership import others_may_write
-from mcp_server_qdrant.http.auth.scopes import granted
 
 logger = logging.getLogger(__name__)
 
