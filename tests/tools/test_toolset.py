@@ -444,60 +444,64 @@ async def test_a_tool_that_does_not_exist_is_refused_and_the_next_call_works():
 
         await alive(client)
 
-    async def test_a_corrected_word_is_told_in_text_and_data(self):
-        async with memory_server() as client:
-            await store(client, "the boundary layer of a wing")
-            result = await find(client, "bondary layr, wing")
-            off = await find(client, "bondary", correct=False)
 
-        assert said(result).startswith("Corrected: bondary → boundary\n1. [")
-        assert result.structured_content["corrections"] == {"bondary": "boundary"}
-        assert "Corrected" not in said(off)
-        assert "corrections" not in off.structured_content
+async def test_a_corrected_word_is_told_in_text_and_data():
+    async with memory_server() as client:
+        await store(client, "the boundary layer of a wing")
+        result = await find(client, "bondary layr, wing")
+        off = await find(client, "bondary", correct=False)
 
-    async def test_fuzzy_search_and_its_boost_are_offered(self):
-        async with memory_server() as client:
-            await store(client, "the boundary layer of a wing", title="Boundary layer")
-            fuzzy = await find(client, "bondary", algorithm="fuzzy")
-            lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
-            refused = await client.call_tool(
-                "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
+    assert said(result).startswith("Corrected: bondary → boundary\n1. [")
+    assert result.structured_content["corrections"] == {"bondary": "boundary"}
+    assert "Corrected" not in said(off)
+    assert "corrections" not in off.structured_content
+
+
+async def test_fuzzy_search_and_its_boost_are_offered():
+    async with memory_server() as client:
+        await store(client, "the boundary layer of a wing", title="Boundary layer")
+        fuzzy = await find(client, "bondary", algorithm="fuzzy")
+        lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
+        refused = await client.call_tool(
+            "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
+        )
+
+    assert fuzzy.structured_content["corrections"] == {"bondary": "boundary"}
+    assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
+    assert " x fuzzy 1.200" in said(lifted)
+    assert refusal(refused) == "Weights must not add up to more than 1."
+
+
+async def test_tuning_is_an_object_and_its_fields_are_arguments_too():
+    tuning = {"fuzzy_boost": 0.2, "explain": True, "algorithm": None}
+    async with memory_server() as client:
+        await store(client, "the boundary layer of a wing", title="Boundary layer")
+        answers = [
+            (await find(client, "boundary layer", **arguments)).structured_content
+            for arguments in (
+                {"tuning": tuning},
+                {"tuning": json.dumps(tuning)},
+                {"tuning": tuning, "fuzzy_boost": 0.1},
+                tuning,
             )
+        ]
 
-        assert fuzzy.structured_content["corrections"] == {"bondary": "boundary"}
-        assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
-        assert " x fuzzy 1.200" in said(lifted)
-        assert refusal(refused) == "Weights must not add up to more than 1."
+    assert answers[0]["results"][0]["why"]["factors"] == {"fuzzy": 1.2, "recency": 1.0}
+    assert answers[1:] == [answers[0]] * 3
 
-    async def test_tuning_is_an_object_and_its_fields_are_arguments_too(self):
-        tuning = {"fuzzy_boost": 0.2, "explain": True, "algorithm": None}
-        async with memory_server() as client:
-            await store(client, "the boundary layer of a wing", title="Boundary layer")
-            answers = [
-                (await find(client, "boundary layer", **arguments)).structured_content
-                for arguments in (
-                    {"tuning": tuning},
-                    {"tuning": json.dumps(tuning)},
-                    {"tuning": tuning, "fuzzy_boost": 0.1},
-                    tuning,
-                )
-            ]
 
-        assert answers[0]["results"][0]["why"]["factors"] == {"fuzzy": 1.2}
-        assert answers[1:] == [answers[0]] * 3
+async def test_parameters_that_were_renamed_are_accepted_under_their_old_names():
+    async with memory_server() as client:
+        await store(client, "the boundary layer of a wing", title="Boundary layer")
+        old = {"fuzzy_weight": 0.9, "recency_decay": 0, "semantic_weight": 0.9}
+        found = await find(client, "boundary layer", explain=True, **old)
+        both = await find(client, "boundary layer", explain=True, fuzzy_boost=0, **old)
+        refused = await client.call_tool("qdrant-find", {"query": "x", "recency_decay": 2})
 
-    async def test_parameters_that_were_renamed_are_accepted_under_their_old_names(self):
-        async with memory_server() as client:
-            await store(client, "the boundary layer of a wing", title="Boundary layer")
-            old = {"fuzzy_weight": 0.9, "recency_decay": 0, "semantic_weight": 0.9}
-            found = await find(client, "boundary layer", explain=True, **old)
-            both = await find(client, "boundary layer", explain=True, fuzzy_boost=0, **old)
-            refused = await client.call_tool("qdrant-find", {"query": "x", "recency_decay": 2})
-
-        (one,), (other,) = (page.structured_content["results"] for page in (found, both))
-        assert one["why"]["factors"] == {"fuzzy": 1.2}
-        assert other["why"]["factors"] == {}
-        assert refusal(refused) == "recency_weight must be at most 1."
+    (one,), (other,) = (page.structured_content["results"] for page in (found, both))
+    assert one["why"]["factors"] == {"fuzzy": 1.2}
+    assert other["why"]["factors"] == {}
+    assert refusal(refused) == "recency_weight must be at most 1.0."
 
 
 NO_TIMES = [
