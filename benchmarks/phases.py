@@ -152,9 +152,9 @@ async def measured(
 def watch(clock: Clock, services: Services) -> None:
     """Time the phases where the pipeline calls them."""
     search = services.pipeline
-    clock.watch(search, "resolve", "collections")
-    clock.watch(search.terms, "of", "terms")
-    clock.watch(search, "encode", "embedding")
+    clock.watch(search.understanding, "resolve", "collections")
+    clock.watch(search.understanding.terms, "of", "terms")
+    clock.watch(search.understanding, "encode", "embedding")
     clock.watch(search.engine, "search", "candidates")
     clock.watch(search.engine, "payloads", "payloads")
     for module, name in ((path, "present"), (ranking, "calibrate")):
