@@ -161,9 +161,10 @@ async def nearest(
     """The best points of one leg with their scores and payloads, as a search asks either engine."""
     inner = getattr(client, "client", client)
     if not isinstance(getattr(inner, "_inner", inner), EdgeClient):
-        answer = await client.query_points(
-            collection, vector, using=using or None, query_filter=where, limit=limit
+        request = models.QueryRequest(
+            query=vector, using=using or None, filter=where, limit=limit, with_payload=True
         )
+        (answer,) = await client.query_batch_points(collection, [request])
         return list(answer.points)
     if isinstance(vector, models.SparseVector):
         vector = (vector.indices, vector.values)

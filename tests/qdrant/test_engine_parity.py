@@ -275,12 +275,6 @@ async def test_a_scroll_can_be_ordered_by_an_indexed_field(books):
     assert following is None
 
 
-async def test_a_sample_is_of_the_collection(books):
-    found = await books.query_points(NAME, models.SampleQuery(sample=models.Sample.RANDOM), limit=7)
-
-    assert len(set(ids(found))) == 7
-
-
 async def test_scrolling_visits_every_point_once(books):
     seen, offset = [], None
     while True:

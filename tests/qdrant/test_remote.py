@@ -121,13 +121,12 @@ async def test_another_quantization_and_an_unnamed_vector(server, kind, sent):
 async def test_reads_carry_the_consistency_asked_for(server, asked, sent):
     async with opened(server, read_consistency=asked) as client:
         await made(client)
-        await client.query_points("notes", query=[1.0] * 64, using="v")
         await client.query_batch_points("notes", [models.QueryRequest(query=[1.0] * 64, using="v")])
         await client.count("notes")
         await client.scroll("notes")
         await client.retrieve("notes", [1])
 
-    for path in (f"{POINTS}/query", SEARCH, COUNT, f"{POINTS}/scroll", POINTS):
+    for path in (SEARCH, COUNT, f"{POINTS}/scroll", POINTS):
         [(_, query, _)] = server.to(path)
         assert query.get("consistency") == sent
 

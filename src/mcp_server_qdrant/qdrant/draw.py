@@ -52,7 +52,8 @@ class Drawer:
         elif target.points <= READABLE:
             found = self._chosen(target, target.dense, count)
         else:
-            found = self._scattered(target, target.dense, count)
+            shown = self._whole(target.dense)
+            found = scattered(self._client, target.collection, count, BLOCK, **shown)
         drawing = _Drawing(target.collection, target.dense, self._fields)
         async with aclosing(found):
             async for records in found:
@@ -92,54 +93,55 @@ class Drawer:
             found = {record.id: record for record in records}
             yield [found[point] for point in wanted if point in found]
 
-    async def _scattered(
-        self, target: Target, leg: DenseLeg, count: int
-    ) -> AsyncGenerator[list[Any]]:
-        """The points that follow random ids, a block at a time."""
-        spans = await self._spans(target.collection)
-        seen: set[PointId] = set()
-        chance = random.Random(SEED)
-        for turn in range(2 * -(-count // BLOCK)):
-            low, high, spell = spans[turn % len(spans)]
-            start: Any = spell(chance.randint(low, high))
-            found = await self._client.scroll(
-                target.collection, limit=BLOCK, offset=start, **self._whole(leg)
-            )
-            records: list[Any] = found[0]
-            yield [record for record in records if record.id not in seen]
-            seen.update(record.id for record in records)
-            if len(seen) >= count:
-                return
 
-    async def _spans(self, collection: str) -> list[tuple[int, int, Spell]]:
-        """The least and the greatest id, as numbers, among the numbers and among the UUIDs."""
-        spans: list[tuple[int, int, Spell]] = []
-        kinds: list[tuple[Spell, int]] = [(int, 64), (uuid_text, 128)]
-        for spell, bits in kinds:
-            low = await self._at(collection, spell, 0)
-            if low is None:
-                continue
-            greatest, high = low, 2**bits - 1
-            while greatest < high:
-                middle = (greatest + high + 1) // 2
-                there = await self._at(collection, spell, middle)
-                if there is None:
-                    high = middle - 1
-                else:
-                    greatest = there
-            spans.append((low, greatest, spell))
-        return spans
+async def scattered(
+    client: AsyncQdrantBase, collection: str, count: int, block: int, **shown: Any
+) -> AsyncGenerator[list[Any]]:
+    """About `count` points, those that follow random ids, a block at a time; none twice.
 
-    async def _at(self, collection: str, spell: Spell, number: int) -> int | None:
-        """The first id of the kind from `number` on; the engine has numbers before UUIDs."""
-        start: Any = spell(number)
-        records, _ = await self._client.scroll(
-            collection, limit=1, offset=start, with_payload=False
-        )
-        found: Any = records[0].id if records else None
-        if not isinstance(found, type(start)):
-            return None
-        return found if isinstance(found, int) else uuid_number(found)
+    `shown` says what of them, as `scroll` takes it.
+    """
+    spans = await _spans(client, collection)
+    seen: set[PointId] = set()
+    chance = random.Random(SEED)
+    for turn in range(2 * -(-count // block)):
+        low, high, spell = spans[turn % len(spans)]
+        start: Any = spell(chance.randint(low, high))
+        found = await client.scroll(collection, limit=block, offset=start, **shown)
+        records: list[Any] = found[0]
+        yield [record for record in records if record.id not in seen]
+        seen.update(record.id for record in records)
+        if len(seen) >= count:
+            return
+
+
+async def _spans(client: AsyncQdrantBase, collection: str) -> list[tuple[int, int, Spell]]:
+    """The least and the greatest id, as numbers, among the numbers and among the UUIDs."""
+    spans: list[tuple[int, int, Spell]] = []
+    kinds: list[tuple[Spell, int]] = [(int, 64), (uuid_text, 128)]
+    for spell, bits in kinds:
+        low = await _at(client, collection, spell(0))
+        if low is None:
+            continue
+        greatest, high = low, 2**bits - 1
+        while greatest < high:
+            middle = (greatest + high + 1) // 2
+            there = await _at(client, collection, spell(middle))
+            if there is None:
+                high = middle - 1
+            else:
+                greatest = there
+        spans.append((low, greatest, spell))
+    return spans
+
+
+async def _at(client: AsyncQdrantBase, collection: str, start: Any) -> int | None:
+    """The first id from `start` on, as a number, if of its kind; numbers come before UUIDs."""
+    records, _ = await client.scroll(collection, limit=1, offset=start, with_payload=False)
+    found: Any = records[0].id if records else None
+    if not isinstance(found, type(start)):
+        return None
+    return found if isinstance(found, int) else uuid_number(found)
 
 
 class _Drawing:

@@ -36,7 +36,7 @@ PROBE_SECONDS = 2.0  # in the background
 _RECONNECT = {"grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 1000}
 _PASSING = (502, 503)
 _UNSURE = (408, 500, 502, 504)
-_READS = frozenset({"query_points", "query_batch_points", "retrieve", "scroll", "facet", "count"})
+_READS = frozenset({"query_batch_points", "retrieve", "scroll", "facet", "count"})
 _SHARED = _READS | {"get_collection"}
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.

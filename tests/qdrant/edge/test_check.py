@@ -253,7 +253,6 @@ async def test_a_wrong_read_is_refused(client):
         client.scroll("c", limit=0),
         client.scroll("c", offset="no id"),
         client.facet("c", "n", limit=0),
-        client.query_points("c", [1.0, 1.0], using="d"),
     ):
         with pytest.raises((RequestError, InvalidPoint)):
             await read

@@ -128,18 +128,10 @@ async def test_every_read_is_of_readable_points(engine):
     assert sorted(hit.value for hit in facet.hits) == MINE
     for query, using in (([1.0, 0.0], "v"), (sparse(1), "bm25"), (sparse(1), "plain")):
         assert ids(await nearest(view, "both", query, using, limit=99)) == MINE
-    sample = models.SampleQuery(sample=models.Sample.RANDOM)
-    assert ids((await view.query_points("both", query=sample, limit=99)).points) == MINE
 
 
-async def test_fused_and_batched_queries_are_too(memory):
+async def test_batched_queries_are_too(memory):
     view = reader(memory)
-    legs = [
-        models.Prefetch(query=[0.0, 1.0], using="v", limit=99),
-        models.Prefetch(query=sparse(1, 2, 3), using="bm25", limit=99),
-    ]
-    rrf = models.RrfQuery(rrf=models.Rrf(k=60))
-    fused = await view.query_points("both", prefetch=legs, query=rrf, limit=99)
     batch = await view.query_batch_points(
         "both",
         [
@@ -148,7 +140,6 @@ async def test_fused_and_batched_queries_are_too(memory):
         ],
     )
 
-    assert ids(fused.points) == MINE
     assert [ids(one.points) for one in batch] == [MINE, []]
 
 
@@ -196,8 +187,9 @@ async def test_what_is_hidden_is_neither_counted_by_value_nor_ordered_by(engine,
     for order in (key, models.OrderBy(key=key)):
         with pytest.raises(InvalidFilter, match="may not ask about the field"):
             await view.scroll("both", order_by=order)
+    ordered = models.QueryRequest(query=models.OrderByQuery(order_by="n"))
     with pytest.raises(RequestError):
-        await view.query_points("both", query=models.OrderByQuery(order_by="n"))
+        await view.query_batch_points("both", [ordered])
 
 
 async def test_nor_inside_a_nested_condition(engine):
@@ -214,21 +206,22 @@ async def test_nor_inside_a_nested_condition(engine):
 
 
 async def test_a_point_may_not_be_searched_by(memory):
-    view = reader(memory)
     recommend = models.RecommendQuery(recommend=models.RecommendInput(positive=[11]))
-    legs = [models.Prefetch(query=11, using="v")]
+    other = models.LookupLocation(collection="blues")
+    leg = models.Prefetch(query=11, using="v")
+    vector = [1.0, 0.0]
 
-    for query in (11, "e2a1c6f4-0000-4000-8000-000000000000", recommend):
-        with pytest.raises(RequestError):
-            await view.query_points("both", query=query, using="v")
-    with pytest.raises(RequestError):
-        await view.query_points("both", query=models.NearestQuery(nearest=11), using="v")
-    with pytest.raises(RequestError):
-        await view.query_points("both", prefetch=legs, query=[1.0, 0.0], using="v")
-    elsewhere = models.LookupLocation(collection="blues")
-    request = models.QueryRequest(query=[1.0, 0.0], using="v", lookup_from=elsewhere)
-    with pytest.raises(RequestError):
-        await view.query_batch_points("both", [request])
+    for asked in (
+        *({"query": 11}, {"query": "e2a1c6f4-0000-4000-8000-000000000000"}, {"query": recommend}),
+        *({"query": models.NearestQuery(nearest=11)}, {"query": vector, "lookup_from": other}),
+        *({"query": vector, "prefetch": leg}, {"query": vector, "prefetch": [leg]}),
+        {"query": models.FusionQuery(fusion=models.Fusion.RRF), "prefetch": [leg]},
+        {"query": models.SampleQuery(sample=models.Sample.RANDOM), "prefetch": [leg]},
+    ):
+        with pytest.raises(RequestError, match="Only a vector may be searched for"):
+            await reader(memory).query_batch_points(
+                "both", [models.QueryRequest(using="v", **asked)]
+            )
 
 
 async def test_the_engines_idf_is_of_the_readable_points(engine):
@@ -250,9 +243,8 @@ async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_
     view = TenantClient(memory, RED, Corpus(version))
 
     with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
-        await view.query_points("both", query=sparse(2), using="bm25")
-    found = await view.query_points("both", query=[1.0, 0.0], using="v", limit=99)
-    assert ids(found.points) == MINE
+        await nearest(view, "both", sparse(2), "bm25")
+    assert ids(await nearest(view, "both", [1.0, 0.0], "v", limit=99)) == MINE
 
 
 async def test_a_new_enough_server_is_asked_once():
@@ -379,7 +371,7 @@ async def test_what_is_not_confined_is_not_there():
     """New code that calls anything else fails at once, for every tenant."""
     allowed = {
         *("get_collections", "get_aliases", "collection_exists", "get_collection"),
-        *("query_points", "query_batch_points", "hybrid", "retrieve", "scroll", "count", "facet"),
+        *("query_batch_points", "hybrid", "retrieve", "scroll", "count", "facet"),
     }
     writes = {"create_collection", "create_payload_index", "upsert", "delete", "set_payload"}
     writes |= {"delete_payload"}

@@ -12,9 +12,7 @@ from typing import Any, Self
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
-from qdrant_client.http.models.models import QueryResponse
 
-from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
@@ -191,26 +189,6 @@ class EdgeClient(AsyncQdrantBase):
         """
         answers: list[tuple[bool, Any]] = await self._ask(question, guard, *arguments)
         return answers
-
-    async def query_points(  # type: ignore[override]
-        self,
-        collection_name: str,
-        query: Any = None,
-        query_filter: models.Filter | None = None,
-        limit: int = 10,
-        with_payload: Any = True,  # noqa: FBT002
-        **_: Any,
-    ) -> QueryResponse:
-        """Random points (SampleQuery). RequestError for any other query: `hybrid` searches."""
-        if not isinstance(query, models.SampleQuery):
-            raise RequestError("The embedded engine is not searched by this call.")
-        shown = plain.shown(with_payload, with_vectors=False)
-        rows = await self._ask("sample", collection_name, plain.plain(query_filter), limit, shown)
-        points = [
-            models.ScoredPoint.model_construct(id=point, version=0, score=0.0, payload=payload)
-            for point, payload, _ in rows
-        ]
-        return QueryResponse.model_construct(points=points)
 
     async def retrieve(
         self,

@@ -52,20 +52,6 @@ class Reads:
             "payload_schema": schema,
         }
 
-    def sample(self, name: str, where: Any, limit: int, shown: Shown) -> Steps[list[Row]]:
-        """Random points among those that match."""
-        view = self._at(name)
-        narrow = yield from narrowed(view, where)
-        request = edge.QueryRequest(
-            _positive(limit),
-            query=edge.Sample.Random,
-            filter=narrow,
-            with_payload=False,
-            with_vector=False,
-        )
-        ids = [point.id for point in view.engine.query(request)]
-        return (yield from _rows(view, ids, shown))
-
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
         """The points that exist, in the order of the ids."""
         check_ids(ids)

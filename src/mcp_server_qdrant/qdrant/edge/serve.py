@@ -29,9 +29,7 @@ _GONE = (
 
 Task = tuple["Session", wire.Call]
 
-READS = frozenset(
-    {"collections", "info", "sample", "retrieve", "scroll", "ordered", "count", "facet"}
-)
+READS = frozenset({"collections", "info", "retrieve", "scroll", "ordered", "count", "facet"})
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 
 

@@ -28,15 +28,9 @@ UNSEEN_SECONDS = 15.0
 AT_ONCE = 16
 CORPUS_SINCE = (1, 19)
 
-# Queries that hold their vector, or need none. A query by a point's id would use a vector that may
-# be another tenant's.
-_QUERIES = (
-    models.SparseVector,
-    models.Document,
-    models.RrfQuery,
-    models.FusionQuery,
-    models.SampleQuery,
-)
+# Queries that hold their vector. A query by a point's id would use a vector that may be another
+# tenant's.
+_QUERIES = (list, tuple, models.SparseVector, models.Document)
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
@@ -157,61 +151,30 @@ class TenantClient:
 
     # Questions
 
-    async def query_points(
-        self,
-        collection_name: str,
-        query: Any = None,
-        using: str | None = None,
-        prefetch: models.Prefetch | list[models.Prefetch] | None = None,
-        query_filter: models.Filter | None = None,
-        limit: int = 10,
-        with_payload: Any = True,  # noqa: FBT002
-    ) -> QueryResponse:
-        """The best of the tenant's points."""
-        request = models.QueryRequest.model_construct(
-            using=using, prefetch=prefetch, filter=query_filter, query=query
-        )
-        guarded = await self._confined(collection_name, request, {})
-        answer: QueryResponse = await self._inner.query_points(
-            collection_name,
-            query=query,
-            using=using,
-            prefetch=guarded.prefetch,
-            query_filter=guarded.filter,
-            search_params=guarded.params,
-            limit=limit,
-            with_payload=with_payload,
-        )
-        return self._answered(answer)
-
     async def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest]
     ) -> list[QueryResponse]:
         """One answer per request."""
         made: dict[int, models.Filter] = {}
         guarded = [await self._confined(collection_name, request, made) for request in requests]
+        answers: list[QueryResponse]
         answers = await self._inner.query_batch_points(collection_name, guarded)
-        return [self._answered(answer) for answer in answers]
-
-    def _answered(self, answer: QueryResponse) -> QueryResponse:
-        for point in answer.points:
+        for point in (point for answer in answers for point in answer.points):
             point.payload = self._tenant.shown(point.payload)
-        return answer
+        return answers
 
     async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
-        """A QueryRequest or Prefetch with the guard on it and on all that it is made of.
+        """A QueryRequest with the guard on it.
 
         `made` holds the filters of one call by what they were made of: a shared one is sent once.
         """
-        if getattr(request, "lookup_from", None) is not None or not _by_value(request.query):
+        by_value = request.query is None or isinstance(request.query, _QUERIES)
+        if request.prefetch or request.lookup_from is not None or not by_value:
             raise RequestError("Only a vector may be searched for while tenants are kept apart.")
         where = request.filter
         if id(where) not in made:
             made[id(where)] = self._guarded(where)
         changed: dict[str, Any] = {"filter": made[id(where)]}
-        if request.prefetch:
-            several = request.prefetch if isinstance(request.prefetch, list) else [request.prefetch]
-            changed["prefetch"] = [await self._confined(name, leg, made) for leg in several]
         if isinstance(request.query, models.SparseVector):
             changed["params"] = await self._weighing(name, request.using, request.params)
         return request.model_copy(update=changed)
@@ -314,15 +277,6 @@ class TenantClient:
     def _guarded(self, where: models.Filter | None) -> models.Filter:
         self._tenant.check(where)
         return both(self._guard, where)
-
-
-def _by_value(query: Any) -> bool:
-    """True where a query holds its vector itself, or needs none."""
-    if isinstance(query, models.NearestQuery):
-        return _by_value(query.nearest)
-    if query is None or isinstance(query, _QUERIES) or hasattr(query, "tolist"):
-        return True
-    return isinstance(query, list | tuple)
 
 
 def _weighed(info: models.CollectionInfo) -> frozenset[str]:
