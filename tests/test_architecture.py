@@ -26,11 +26,12 @@ LAYERS: Layers = (
     {"core": ()},
     {"settings": ("core",), "hosting": ("core",)},
     {"qdrant": ("core", "hosting"), "encoders": ("core", "hosting")},
-    {"search": ("core",), **dict.fromkeys(("ingest", "projection", "evaluation"), BEHIND)},
+    {"search": ("core",), **dict.fromkeys(("ingest", "projection"), BEHIND)},
     {"tools": ("core", "qdrant", "search", "ingest", "projection"), "http/auth": ("core",)},
     {"http/page": ("core", "tools")},
     {"http": ("core", "settings", "http/auth", "http/page")},
     {"app": ("core", "settings", "hosting", *PARTS, "tools", "http", "http/page")},
+    {"evaluation": ("core", "qdrant", "app")},
     {"cli": ("core", "settings", "ingest", "evaluation", "http/auth", "app")},
 )
 ROOMS = {room: lower for layer in LAYERS for room, lower in layer.items()}

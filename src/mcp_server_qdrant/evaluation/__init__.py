@@ -1,1 +1,1 @@
-"""Labelled queries to figures of the ranking; searches only through what it is handed."""
+"""Labelled queries to figures of the ranking; measures the services of a server."""

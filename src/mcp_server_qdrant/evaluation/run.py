@@ -8,16 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Target
+from mcp_server_qdrant.core.datatypes import Document, Result
 from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
-from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.sweep import Configuration
-from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.lookup import Lookup
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
 
 LIMIT = 10
 DEEP = 100
@@ -25,47 +25,6 @@ IDS_AT_ONCE = 200
 MODEL_SECONDS = 600.0
 
 Key = tuple[str, str]
-
-
-class Pipeline(Protocol):
-    """The read path."""
-
-    async def search(self, request: SearchRequest) -> SearchPage:
-        """The answer to one request."""
-
-
-class Lexicon(Protocol):
-    """The vocabularies of collections."""
-
-    async def of(self, targets: Sequence[Target]) -> Any:
-        """Have them read."""
-
-    async def settled(self) -> None:
-        """Wait until they are."""
-
-
-class Services(Protocol):
-    """The services of a server that an evaluation needs."""
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Search."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """Collections."""
-
-    @property
-    def encoders(self) -> Registry:
-        """Models."""
-
-    @property
-    def lookup(self) -> Lookup:
-        """Documents by id."""
-
-    @property
-    def lexicon(self) -> Lexicon:
-        """Words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +68,7 @@ def key_of(document: Document) -> Key:
     return document.collection, document.document or str(document.id)
 
 
-async def resolve(services: Services, labels: Sequence[Label]) -> tuple[list[Query], list[str]]:
+async def resolve(services: "Services", labels: Sequence[Label]) -> tuple[list[Query], list[str]]:
     """The queries with the documents their labels mean, and doubts about the labels.
 
     An id that is nowhere stays expected, and is missed. Raises UnknownCollection, and RequestError
@@ -200,7 +159,7 @@ async def _matching(
 
 
 async def models_ready(
-    services: Services, queries: Iterable[Query], configurations: Iterable[Configuration]
+    services: "Services", queries: Iterable[Query], configurations: Iterable[Configuration]
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable: without, it is no figure.
 
@@ -221,7 +180,7 @@ async def models_ready(
 
 
 async def measure(
-    services: Services,
+    services: "Services",
     labels: Sequence[Label],
     configurations: Sequence[Configuration],
     *,
@@ -249,7 +208,7 @@ async def measure(
     return Measured(queries, good, [*doubts, *_losses(runs)], limit)
 
 
-async def _search(services: Services, run: Run, query: Query, limit: int) -> None:
+async def _search(services: "Services", run: Run, query: Query, limit: int) -> None:
     """Search one query and note the result."""
     if run.refusal is not None:
         return
