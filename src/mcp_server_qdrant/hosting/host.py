@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -30,18 +30,20 @@ _SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connec
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Work(Protocol):
+class Work:
     """The work of a host: the embedded engine, or the local models."""
 
     @property
     def busy(self) -> bool:
         """True while it must not end, though no client is there."""
+        return False
 
     def start(self) -> None:
         """Begin the work that goes on beside the clients."""
 
     def session(self, link: Any) -> Any:
         """The session of a client that has shown the key; its `run()` ends when the client goes."""
+        raise NotImplementedError
 
     def left(self, session: Any) -> None:
         """Let go of a client that has left."""

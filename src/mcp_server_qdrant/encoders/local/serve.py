@@ -18,6 +18,7 @@ from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.encoders.local.turns import Turns
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.host import Work
 from mcp_server_qdrant.hosting.outbox import Outbox
 from mcp_server_qdrant.hosting.shares import Shares
 
@@ -28,13 +29,11 @@ Split = Callable[[str, int, str | None, int], list[Span]]
 Model = FastEmbedEncoder | FastEmbedReranker
 
 
-class Models:
+class Models(Work):
     """Every model that a client has asked for, loaded once; let go some time after its last one.
 
     `split(text, limit, tokenizer, overlap)` cuts a text.
     """
-
-    busy = False
 
     def __init__(self, split: Split, idle_seconds: float) -> None:
         self.split = split
@@ -44,9 +43,6 @@ class Models:
         self._left: dict[Spec, float] = {}
         self._lock = threading.Lock()
         self._turns = Turns()
-
-    def start(self) -> None:
-        """Nothing is loaded before it is asked for."""
 
     def session(self, link: Any) -> "Session":
         """The session of a client."""
@@ -68,9 +64,6 @@ class Models:
             for spec in [spec for spec, since in self._left.items() if since < until]:
                 self._models.pop(spec).close()
                 del self._users[spec], self._left[spec]
-
-    def end(self) -> None:
-        """Nothing is written anywhere."""
 
     def of(self, spec: Spec, session: "Session") -> Any:
         """The model, which is being loaded at least."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.hosting.host import serve
+from mcp_server_qdrant.hosting.host import Work, serve
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder, read_ahead
 from mcp_server_qdrant.qdrant.edge.gate import Gate
@@ -25,7 +25,7 @@ from mcp_server_qdrant.qdrant.edge.shards import Shards
 _CHECK_SECONDS = 5.0  # how long a folder that was replaced may go unnoticed by readers
 
 
-class Engine:
+class Engine(Work):
     """The shards of a folder, and who works on them."""
 
     def __init__(self, root: Path, options: wire.EdgeOptions) -> None:
@@ -52,9 +52,6 @@ class Engine:
     def session(self, link: Any) -> Session:
         """A session for a client."""
         return Session(link, self._shards, self._gate, self._writer)
-
-    def left(self, session: Session) -> None:
-        """Nothing is kept of a client."""
 
     def tend(self) -> None:
         """Notice what no call would show: a writer that died, files that were replaced."""
