@@ -8,6 +8,7 @@ from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import Prefixes
+from mcp_server_qdrant.encoders.registry import Registry
 from tests.fakes import FakeEncoder
 from tests.support import dense
 
@@ -86,3 +87,13 @@ async def test_what_is_on_disk_needs_no_model(cache):
     assert await embedder.encode_documents(["moss"]) == [pytest.approx(made[0], abs=1e-7)]
     with pytest.raises(EncoderUnavailable):
         await embedder.encode_documents(["moss", "fern"])
+
+
+async def test_equal_queries_of_one_owner_are_encoded_once():
+    inner = FakeEncoder()
+    everyone = Registry(inner, FakeEncoder, query_cache=8)
+    red, blue = everyone.for_owner("red"), everyone.for_owner("blue")
+    for encoders in (red, red, blue, everyone, red):
+        await encoders.encode_query(inner.name, "moss")
+
+    assert inner.queries == ["moss"] * 3

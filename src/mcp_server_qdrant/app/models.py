@@ -42,6 +42,7 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
         cache=cache,
+        query_cache=settings.embedding_options.query_cache,
         host=host,
     )
 
@@ -114,7 +115,6 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
             "dimensions": options.dimensions if default else None,
             "bounds": bounds,
             "tokens": counted(bounds.text_tokens, bounds.token_bytes),
-            "query_cache_size": options.query_cache,
         }
     )
 

@@ -4,21 +4,11 @@ import asyncio
 from array import array
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from functools import partial
 
-from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.encoders.encoder import Vector
 
-Key = tuple[str, str]  # owner and text of a query
-
-_OWNER: ContextVar[str] = ContextVar("owner", default="")
-
-
-def remembered_for(owner: str) -> AbstractContextManager[None]:
-    """Queries are remembered for this owner alone: the time of an answer tells of them."""
-    return holding(_OWNER, owner)
+Key = tuple[str, str]  # owner and text of a query: the time of an answer tells of it
 
 
 class QueryCache:
@@ -32,9 +22,8 @@ class QueryCache:
         self._vectors: OrderedDict[Key, array[float]] = OrderedDict()  # a fifth of a tuple's size
         self._pending: dict[Key, asyncio.Future[Vector]] = {}
 
-    async def get(self, text: str, encode: Callable[[], Awaitable[Vector]]) -> Vector:
-        """The vector of `text`, made by `encode` unless it is known or already being made."""
-        key = (_OWNER.get(), text)
+    async def get(self, key: Key, encode: Callable[[], Awaitable[Vector]]) -> Vector:
+        """The vector of a query, made by `encode` unless it is known or already being made."""
         if (known := self._vectors.get(key)) is not None:
             self._vectors.move_to_end(key)
             return tuple(known)
@@ -48,8 +37,8 @@ class QueryCache:
 
     def _settle(self, key: Key, done: asyncio.Future[Vector]) -> None:
         del self._pending[key]
-        if done.cancelled() or done.exception() is not None:
-            return
+        if done.cancelled() or done.exception() or not isinstance(done.result(), tuple):
+            return  # a text that the Qdrant server encodes is no vector
         self._vectors[key] = array("d", done.result())
         while len(self._vectors) > self.size:
             self._vectors.popitem(last=False)

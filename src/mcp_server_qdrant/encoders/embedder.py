@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from mcp_server_qdrant.encoders.cache import remembered_for
+from mcp_server_qdrant.encoders.cache import QueryCache
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
 
 class Embedder:
-    """An encoder that puts its prefixes before each text, and encodes no passage twice.
+    """An encoder that puts its prefixes before each text, and encodes none twice that is kept.
+
+    `cache` keeps passages, `queries` queries.
 
     It remembers for one `owner`: the time of an answer tells nobody what another has asked or
     stored.
@@ -23,11 +25,13 @@ class Embedder:
         inner: Encoder,
         prefixes: Prefixes = NO_PREFIXES,
         cache: PassageCache | None = None,
+        queries: QueryCache | None = None,
         owner: str = "",
     ) -> None:
         self.inner = inner
         self.prefixes = prefixes
         self._cache = cache
+        self._queries = queries
         self._owner = owner
         # Prefixes and cache have no bearing on these.
         self.name, self.vector_name = inner.name, inner.vector_name
@@ -51,8 +55,10 @@ class Embedder:
 
     async def encode_query(self, text: str) -> Any:
         """The query's vector, or the text in its place. Raises EncoderUnavailable."""
-        with remembered_for(self._owner):
-            return await self.inner.encode_query(self.prefixes.query + text)
+        text = self.prefixes.query + text
+        if self._queries is None:
+            return await self.inner.encode_query(text)
+        return await self._queries.get((self._owner, text), lambda: self.inner.encode_query(text))
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
         """One vector per text, in order. Raises EncoderUnavailable."""

@@ -36,12 +36,12 @@ NONE = "none"
 PROVIDERS = {
     "fastembed": Provider(
         "mcp_server_qdrant.encoders.local.hosted:HostedEncoder",
-        ("host", "spec", "query_cache_size"),
+        ("host", "spec"),
         local=True,
     ),
     "openai": Provider(
         "mcp_server_qdrant.encoders.remote.openai:OpenAIEncoder",
-        ("model", "url", "api_key", "dimensions", "bounds", "query_cache_size"),
+        ("model", "url", "api_key", "dimensions", "bounds"),
     ),
     "qdrant": Provider(
         "mcp_server_qdrant.encoders.remote.inference:InferenceEncoder",

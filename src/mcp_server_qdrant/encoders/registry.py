@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
+from mcp_server_qdrant.encoders.cache import QueryCache
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
@@ -20,7 +21,8 @@ class Registry:
 
     `make` opens the encoder of a model; `wait` is how long in seconds a query waits for a model
     that is being loaded. A download is not waited for. `prefixes` gives those of a model; `cache`
-    keeps the vectors of passages; `host` holds the local models.
+    keeps the vectors of passages; of queries so many as `query_cache` says are kept for each
+    model. `host` holds the local models.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Registry:
         *,
         prefixes: Callable[[str], Prefixes] = lambda _: NO_PREFIXES,
         cache: PassageCache | None = None,
+        query_cache: int = 0,
         host: ModelHost | None = None,
     ) -> None:
         self._make = make
@@ -38,6 +41,8 @@ class Registry:
         self._prefixes = prefixes
         self._cache = cache
         self.host = host
+        self._query_cache = query_cache
+        self._queries: dict[str, QueryCache] = {}
         self._owner = ""
         self._encoders = {default.name: default}
         self._embedders: dict[str, Embedder] = {}
@@ -50,9 +55,15 @@ class Registry:
             name = model.removesuffix(PLAIN)
             if name not in self._encoders:
                 self._encoders[name] = self._make(name)
-            prefixes = self.prefixes(model)
-            embedder = Embedder(self._encoders[name], prefixes, self._cache, self._owner)
-            self._embedders[model] = embedder
+            if name not in self._queries and self._query_cache:
+                self._queries[name] = QueryCache(self._query_cache)
+            embedder = self._embedders[model] = Embedder(
+                self._encoders[name],
+                self.prefixes(model),
+                self._cache,
+                self._queries.get(name),
+                self._owner,
+            )
         return embedder
 
     def for_owner(self, owner: str) -> "Registry":

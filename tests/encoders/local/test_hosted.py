@@ -66,7 +66,7 @@ async def line(place):
 async def loaded(place, spec: Spec):
     """A model as one server has it."""
     async with line(place) as host:
-        encoder = HostedEncoder(host, spec, 16)
+        encoder = HostedEncoder(host, spec)
         encoder.start()
         assert await encoder.ready(180), encoder.reason
         yield encoder
@@ -135,7 +135,7 @@ async def test_texts_are_cut_in_the_host_as_they_are_here(place, spec):
 
 async def test_the_size_of_a_listed_model_is_known_without_it(place):
     async with line(place) as host:
-        encoder = HostedEncoder(host, Spec("dense", MODEL), 16)
+        encoder = HostedEncoder(host, Spec("dense", MODEL))
 
         assert await encoder.size() == 384
         assert encoder.state == "idle"
@@ -155,16 +155,6 @@ def test_the_table_of_models_is_fastembeds():
 
     listed = {one["model"]: one["dim"] for one in TextEmbedding.list_supported_models()}
     assert listed == SIZES
-
-
-async def test_overlapping_equal_queries_are_one_vector(place, spec):
-    async with loaded(place, spec) as encoder:
-        one, other = await asyncio.gather(
-            encoder.encode_query("twice"), encoder.encode_query("twice")
-        )
-
-        assert one is other
-        assert await encoder.encode_query("twice") == one
 
 
 async def test_a_query_overtakes_the_documents_of_another_client(place, spec):
@@ -338,7 +328,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_begun_anew(place, spec,
 async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
     (tmp_path / "file").write_text("")
     async with line(service(tmp_path / "file" / "hosts", "m", IDLE, module=HOST)) as host:
-        encoder = HostedEncoder(host, spec, 16)
+        encoder = HostedEncoder(host, spec)
         encoder.start()
 
         assert not await encoder.ready(180)
@@ -349,7 +339,7 @@ async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_p
 
 async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, spec, tmp_path):
     async with line(place) as host:
-        encoder = HostedEncoder(host, replace(spec, model_path=str(tmp_path / "model")), 16)
+        encoder = HostedEncoder(host, replace(spec, model_path=str(tmp_path / "model")))
         encoder.start()
         assert not await encoder.ready(180)
         assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."

@@ -1,6 +1,5 @@
 """Vectors over HTTP: from the real model behind /v1/embeddings, and from services that fail."""
 
-import asyncio
 import json
 import logging
 import math
@@ -171,13 +170,6 @@ async def test_a_service_that_knows_no_formats_gets_as_many_texts_as_any(stub):
         await encoder.encode_documents([f"more {n}" for n in range(16)])
 
     assert list(map(len, stub.inputs)) == [4, 4, 4, 4]
-
-
-async def test_equal_queries_are_asked_once(stub):
-    async with opened(stub.url) as encoder:
-        one, other = await asyncio.gather(*map(encoder.encode_query, ["same", "same"]))
-    assert one is other
-    assert len(stub.requests) == 1
 
 
 async def test_texts_are_sent_within_both_limits_and_come_back_in_their_order(stub):

@@ -21,7 +21,6 @@ from typing_extensions import override
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.encoders.cache import QueryCache
 from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
 from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.encoders.text import batches
@@ -205,11 +204,7 @@ class HostedModel:
 
 
 class HostedEncoder(HostedModel, Encoder):
-    """The vectors of one model, L2-normalised; those of recent queries are remembered here."""
-
-    def __init__(self, host: ModelHost, spec: Spec, query_cache_size: int) -> None:
-        super().__init__(host, spec)
-        self._queries = QueryCache(query_cache_size)
+    """The vectors of one model, L2-normalised."""
 
     @property
     @override
@@ -224,8 +219,8 @@ class HostedEncoder(HostedModel, Encoder):
 
     @override
     async def encode_query(self, text: str) -> Vector:
-        self._require()
-        return await self._queries.get(text, lambda: self._query(text))
+        row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
+        return tuple(array("f", row))
 
     @override
     async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -266,10 +261,6 @@ class HostedEncoder(HostedModel, Encoder):
     @override
     async def common(self, words: Sequence[str]) -> Collection[str]:
         return await self._if_ready("common", list(words), QUERY_SECONDS) or ()
-
-    async def _query(self, text: str) -> Vector:
-        row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
-        return tuple(array("f", row))
 
     async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
         self._require()

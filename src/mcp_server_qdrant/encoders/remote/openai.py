@@ -13,7 +13,6 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.cache import QueryCache
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector, counted
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.remote.openai_answer import BadAnswer, Vectors, vectors
@@ -65,7 +64,6 @@ class OpenAIEncoder(Encoder):
         api_key: str | None = None,
         dimensions: int | None = None,
         bounds: Bounds | None = None,
-        query_cache_size: int = 1000,
     ) -> None:
         self.name = model
         self._dimensions = dimensions
@@ -84,7 +82,6 @@ class OpenAIEncoder(Encoder):
         self._packs = False  # and was understood
         self._answered = False
         self._breaker = Breaker(self._bounds.cooldown)
-        self._queries = QueryCache(query_cache_size)
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
     @property
@@ -116,7 +113,9 @@ class OpenAIEncoder(Encoder):
 
     @override
     async def encode_query(self, text: str) -> Vector:
-        return await self._queries.get(text, lambda: self._query(text))
+        self._check()
+        (vector,) = await self._ask([_given(text)], self._bounds.query_seconds)
+        return tuple(vector)
 
     @override
     async def encode_documents(self, texts: Sequence[str]) -> Vectors:
@@ -150,11 +149,6 @@ class OpenAIEncoder(Encoder):
     async def _probed(self) -> int:
         (vector,) = await self.encode_documents(["dimensions"])
         return len(vector)
-
-    async def _query(self, text: str) -> Vector:
-        self._check()
-        (vector,) = await self._ask([_given(text)], self._bounds.query_seconds)
-        return tuple(vector)
 
     async def _batch(self, texts: list[str]) -> Vectors:
         """The vectors of texts that go together; halved where the service takes fewer at once."""
