@@ -25,12 +25,12 @@ from scipy.stats import ttest_rel
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.points import Points
-from mcp_server_qdrant.search.algorithm import DenseShare
+from mcp_server_qdrant.search.algorithm import Steps
 from mcp_server_qdrant.search.steps import titles
 from mcp_server_qdrant.settings.environment import Settings
 
-DESIGNED = DenseShare((0.5, 0.7, 0.8), (500, 5000))
-HALF = DenseShare((0.5,))
+DESIGNED = ((0, 0.5), (500, 0.7), (5000, 0.8))
+HALF = ((0, 0.5),)
 
 
 async def fill_foreign(services: Services, points: Points, corpus: Corpus, rows: np.ndarray):
@@ -65,7 +65,7 @@ class Measure:
         self.names = tuple(corpus.name for corpus in corpora)
         self.first: dict[str, np.ndarray] = {}
 
-    async def line(self, name: str, services: Services, share: DenseShare, algorithm: str) -> None:
+    async def line(self, name: str, services: Services, share: Steps, algorithm: str) -> None:
         pipeline = services.pipeline
         pipeline.understanding.rules = replace(pipeline.understanding.rules, adaptive=share)
         for where in ("together", "apart"):
@@ -126,9 +126,7 @@ async def main() -> None:
                     await measure.line(name, services, HALF, algorithm)
                 if not foreign and factor == 3:
                     for step in (0.5, 0.4, 0.6, 0.7, 0.8):
-                        await measure.line(
-                            f"share, {step}", services, DenseShare((step,)), "hybrid"
-                        )
+                        await measure.line(f"share, {step}", services, ((0, step),), "hybrid")
                     await measure.line("share, by size", services, DESIGNED, "hybrid")
                 await services.close()
 

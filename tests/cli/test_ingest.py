@@ -82,7 +82,7 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
         "  n/list.jsonl line 3 is not JSON",
         "Not read (2):",
         "  n/a.md is shut (what was stored of it stays)",
-        "  n/b?[2J.md is binary",
+        "  n/b\ufffd[2J.md is binary",
     ]
 
 

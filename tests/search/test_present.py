@@ -7,7 +7,6 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Status, Terms
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.present import notes, present
 from mcp_server_qdrant.search.query import Plan, Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -28,7 +27,7 @@ def page(hits, *, limit=10, statuses=OK, **request):
     )
     query = Query(
         request=SearchRequest(query="q", **request),
-        rules=Rules(DenseShare((0.5,))),
+        rules=Rules(((0, 0.5),)),
         targets=(),
         limit=limit,
         alpha=0.5,

@@ -4,11 +4,11 @@ import pytest
 
 from mcp_server_qdrant.app.local_models import open_host
 from mcp_server_qdrant.app.models import open_reranker
-from mcp_server_qdrant.app.services import _dense_share
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import RerankLimits
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
+from mcp_server_qdrant.search.algorithm import share_of_size
 from tests.support import make_settings
 
 
@@ -73,7 +73,7 @@ def test_what_reranks_follows_from_the_settings(values, kind, name):
 
 
 def steps(settings) -> list[float]:
-    return [_dense_share(settings).at(points) for points in (0, 499, 500, 5000)]
+    return [share_of_size(settings.hybrid_alpha, points) for points in (0, 499, 500, 5000)]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
+from mcp_server_qdrant.tools import page as tool_page
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.delete import about_documents, about_points
 from mcp_server_qdrant.tools.output import find_output
@@ -134,7 +135,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     notes = [*tool_text.torn(found), *tool_text.read_on(found, 2), *tool_text.unseen(failures)]
-    notes += tool_text.fitting(found, 10)[1] if found else []
+    notes += tool_page.fitting(found, 10)[1] if found else []
 
     text = tool_text.documents(found, missing, notes)
 
@@ -230,8 +231,8 @@ def noted(number: int, letters: int) -> Document:
 
 def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
     found = [noted(1, 300), noted(2, 10), noted(3, 10)]
-    fitting, notes = tool_text.described([noted(2, 10), noted(3, 10)], 100)
-    shown, left = tool_text.described(found, 100)
+    fitting, notes = tool_page.described([noted(2, 10), noted(3, 10)], 100)
+    shown, left = tool_page.described(found, 100)
 
     assert (fitting, notes) == ([noted(2, 10), noted(3, 10)], [])
     assert [one.metadata for one in shown] == [found[0].metadata, None, None]
@@ -241,14 +242,14 @@ def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
 def test_metadata_that_was_not_read_is_told_too():
     unread = Document(7, "notes", "text", unread=True)
 
-    assert tool_text.described([unread] * 5, 100)[1] == [
+    assert tool_page.described([unread] * 5, 100)[1] == [
         "Metadata left out for its length, to be asked for with qdrant-get: id 7, 7, 7 and 2 more."
     ]
 
 
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     results = [Result(noted(n, 90), 0.5, 0.5, "") for n in (1, 2)]
-    page = tool_text.slim(SearchPage("q", results, (), ["A note."]), 100)
+    page = tool_page.slim(SearchPage("q", results, (), ["A note."]), 100)
 
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
     assert page.notes[0] == "A note."

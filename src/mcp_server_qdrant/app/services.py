@@ -36,7 +36,6 @@ from mcp_server_qdrant.qdrant.newest import Newest
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
-from mcp_server_qdrant.search.algorithm import DenseShare
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.sketches.disk import SketchCache
@@ -302,7 +301,7 @@ def _pipeline(
         ),
         preferences=Preferences.of(settings),
         rules=Rules(
-            adaptive=_dense_share(settings),
+            adaptive=settings.hybrid_alpha,
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
@@ -320,8 +319,3 @@ def _pipeline(
         PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,
     )
-
-
-def _dense_share(settings: Settings) -> DenseShare:
-    sizes, shares = zip(*settings.hybrid_alpha, strict=True)
-    return DenseShare(shares, sizes[1:])

@@ -13,6 +13,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
+from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate, Selection
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
         yield "There is no file here that is wanted: hidden and ignored ones are left out."
     if report.notes:
         yield f"Stored, but for a part ({len(report.notes):,}):"
-        yield from (f"  {shown(path)} {note}" for path, note in report.notes)
+        yield from (f"  {printable(path)} {note}" for path, note in report.notes)
     if report.problems:
         yield f"Not read ({missing:,}):"
         yield from map(_problem, sorted(report.problems, key=lambda one: one.path))
@@ -307,17 +308,12 @@ def _names(report: "Report") -> Iterator[str]:
         ("-", report.removed),
     )
     for mark, paths in marked:
-        yield from (f"  {mark} {shown(path)}" for path in paths)
+        yield from (f"  {mark} {printable(path)}" for path in paths)
 
 
 def _problem(problem: "Problem") -> str:
     kept = " (what was stored of it stays)" if problem.kept else ""
-    return f"  {shown(problem.path)} {problem.reason}{kept}"
-
-
-def shown(path: str) -> str:
-    """A name on one line, without what would steer a terminal."""
-    return "".join(one if one.isprintable() else "?" for one in path)
+    return f"  {printable(problem.path)} {problem.reason}{kept}"
 
 
 def changed(report: "Report") -> bool:

@@ -15,7 +15,7 @@ import click
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
@@ -219,8 +219,7 @@ async def _first_search(settings: "Settings") -> None:
 
 def _line(text: str, room: int) -> str:
     """The beginning of a text in one line that a terminal can show."""
-    shown = "".join(one if one.isprintable() else " " for one in text)
-    return " ".join(shown.split())[:room]
+    return " ".join(printable(text, " ").split())[:room]
 
 
 def _query(settings: "Settings") -> str:

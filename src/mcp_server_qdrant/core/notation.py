@@ -76,6 +76,11 @@ def plain(text: str) -> str:
     return _STEERING.sub("", text)
 
 
+def printable(text: str, mark: str = "\ufffd") -> str:
+    """The text on one line, with a mark for each character that a terminal may not show."""
+    return "".join(one if one.isprintable() else mark for one in text)
+
+
 def escaped(data: str) -> str:
     """JSON in which all of that is written as escapes."""
     return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], data)
@@ -114,6 +119,12 @@ def called(name: str | int) -> str:
 def every(names: Iterable[str]) -> str:
     """Several of them."""
     return ", ".join(map(called, names))
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first of them, as they are, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def amount(number: int, noun: str) -> str:

@@ -1,8 +1,7 @@
 """The legs of a search, and the weight of each."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import Algorithm, Target
 from mcp_server_qdrant.core.errors import RequestError
@@ -11,19 +10,12 @@ from mcp_server_qdrant.core.errors import RequestError
 LEAST_WEIGHT = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class DenseShare:
-    """The dense leg's share by how many points are searched, in all collections together.
+Steps = Sequence[tuple[int, float]]  # numbers of points, which rise, and the share from there on
 
-    `steps` are the shares below the first of `sizes`, from there on below the second, and so on.
-    """
 
-    steps: tuple[float, ...]
-    sizes: tuple[int, ...] = ()
-
-    def at(self, points: int) -> float:
-        """The share for so many points. One collection cut in pieces has that of the whole."""
-        return self.steps[bisect_right(self.sizes, points)]
+def share_of_size(steps: Steps, points: int) -> float:
+    """The dense leg's share where so many points are searched, in all collections together."""
+    return next(share for size, share in reversed(steps) if points >= size)
 
 
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:

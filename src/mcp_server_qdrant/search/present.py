@@ -6,7 +6,7 @@ from mcp_server_qdrant.core.datatypes import Document, Hit, Result, SearchPage, 
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import every, line
+from mcp_server_qdrant.core.notation import called, every, line, some
 from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.search.doubt import doubt
 from mcp_server_qdrant.search.explain import ranks_of, why
@@ -14,7 +14,6 @@ from mcp_server_qdrant.search.passage import WHOLE, Words
 from mcp_server_qdrant.search.query import Listing, Query, Ranked
 from mcp_server_qdrant.search.texts import Texts
 
-NAMED = 3
 ROOM = 520  # characters of the best hit's passage
 LATER, LEAST = 100, 50  # of another's with title and section, and of the passage alone at least
 
@@ -173,8 +172,7 @@ def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:
 
 def names(several: Sequence[str]) -> str:
     """Some of the names, and how many more there are."""
-    more = len(several) - NAMED
-    return every(several[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return some([*map(called, several)])
 
 
 def _nowhere(request: SearchRequest) -> str:

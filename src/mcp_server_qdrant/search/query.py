@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import Listed, Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.algorithm import DenseShare
+from mcp_server_qdrant.search.algorithm import Steps
 
 # The same whatever the limit, so that a small one shows the first results of a large one.
 CANDIDATES = 330  # of all collections together
@@ -39,7 +39,7 @@ class Rules:
     `order` are preferred collections, the most preferred first; `decay` is per day.
     """
 
-    adaptive: DenseShare
+    adaptive: Steps
     order: tuple[str, ...] = ()
     decay: float = 0.01
     time_fields: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.steps.boost import boost
 from mcp_server_qdrant.search.steps.calibrate import calibrate
 from mcp_server_qdrant.search.steps.cut import cut
-from mcp_server_qdrant.search.steps.decay import Recency, decay
+from mcp_server_qdrant.search.steps.decay import decay
 from mcp_server_qdrant.search.steps.fold import fold
 from mcp_server_qdrant.search.steps.fuzzy import factor, fuzzy
 from mcp_server_qdrant.search.steps.group import document_id, group
@@ -38,9 +38,8 @@ class Step(NamedTuple):
 
 
 def _decay(hits: Sequence[Hit], query: Query, _: Texts) -> list[Hit]:
-    rules = query.rules
-    recency = Recency(query.request.recency_weight, rules.decay, rules.time_fields)
-    return decay(hits, recency, query.now)
+    rules, weight = query.rules, query.request.recency_weight
+    return decay(hits, weight, rules.decay, rules.time_fields, query.now)
 
 
 def _fold(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:

@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.datatypes import QueryVectors, TagMatch, Target, Ter
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
+from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.query import Plan, Query, Rules
@@ -115,7 +115,7 @@ class Understanding:
         if request.algorithm == "semantic":
             return 1.0
         points = sum(target.points for target in targets if target.dense or target.sparse)
-        return self.rules.adaptive.at(points) if share is None else share
+        return share_of_size(self.rules.adaptive, points) if share is None else share
 
     async def _words_and_vectors(
         self,

@@ -33,6 +33,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
+from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
@@ -43,7 +44,6 @@ from mcp_server_qdrant.settings.sources import (
     check_certificates,
     left_alone,
     paths_below,
-    printable,
     settings_file,
 )
 from mcp_server_qdrant.settings.sync import SyncSettings
@@ -225,7 +225,7 @@ def _keys_sent(
         if key in given and host and address not in given:
             yield (
                 f"{names[key][0]} of the environment goes to {host}, "
-                f"the {names[address][0]} of {printable(file)}"
+                f"the {names[address][0]} of {printable(str(file))}"
             )
 
 

@@ -15,6 +15,7 @@ from platformdirs import user_config_path
 from pydantic import AfterValidator
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.core.ownership import others_may_write
 
 ENV_FILE = ".env"
@@ -127,13 +128,8 @@ def left_alone(file: Path | None, names: Collection[str]) -> str | None:
     assigned = {name.decode().upper() for name in ASSIGNMENT.findall(text)}
     if assigned.isdisjoint(names):
         return None
-    shown = printable(path)
+    shown = printable(str(path))
     return (
         f"{shown} is not read, since the folder may be a stranger's: "
         f"if its settings are yours, start with --env-file {shown}"
     )
-
-
-def printable(path: Path) -> str:
-    """The path in one line, whatever its name is."""
-    return "".join(one if one.isprintable() else "\ufffd" for one in str(path))

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mcp_server_qdrant.core.datatypes import CollectionInfo, SearchPage
+from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, SearchPage
 from mcp_server_qdrant.core.find import MAX_LIMIT
+from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.output import find_output
 
@@ -67,6 +68,56 @@ def concluded(page: SearchPage) -> SearchPage:
     how = ": raise limit" if len(page.results) < MAX_LIMIT else ""
     said = f"{page.more} more{least}{how}."
     return replace(page, notes=[*page.notes, said])
+
+
+def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """As many of the documents, in order, as have room together, and notes of what is not there.
+
+    The first is always shown: cut to `room` characters where it alone has more.
+    """
+    first, *others = found
+    shown, notes = [first], []
+    if len(first.text) > room:
+        shown = [first._replace(text=first.text[:room], last=None)]
+        notes.append(
+            f"id {called(tool_text.shown_id(first))} is cut after {room:,} of "
+            f"{len(first.text):,} characters: qdrant-find shows passages of the rest."
+        )
+    left: list[Document] = []
+    used = len(first.text)
+    for document in others:
+        used += len(document.text)
+        (left if used > room else shown).append(document)
+    if left:
+        names = every(tool_text.asked_by(document) for document in left)
+        notes.append(f"Left out for their length, to be asked for in another call: {names}.")
+    return shown, notes
+
+
+def described(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+    """The documents with as much of their metadata as has room, and a note of what is left out.
+
+    The first always has its own.
+    """
+    shown: list[Document] = []
+    left: list[str] = []
+    used = 0
+    for document in found:
+        if document.metadata and used <= room:
+            used += len(tool_text.compact(document.metadata))
+        if document.unread or (document.metadata and shown and used > room):
+            left.append(called(tool_text.shown_id(document)))
+            document = document._replace(metadata=None)  # noqa: PLW2901
+        shown.append(document)
+    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."
+    return shown, [many] if left else []
+
+
+def slim(page: SearchPage, room: int) -> SearchPage:
+    """The page with as much of its metadata as has room."""
+    shown, notes = described([one.document for one in page.results], room)
+    results = [replace(one, document=new) for one, new in zip(page.results, shown, strict=True)]
+    return replace(page, results=results, notes=[*page.notes, *notes])
 
 
 def listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:

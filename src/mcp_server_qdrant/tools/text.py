@@ -7,7 +7,6 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
@@ -36,6 +35,7 @@ from mcp_server_qdrant.core.notation import (
     point_id,
     short_id,
     sibling_id,
+    some,
 )
 from mcp_server_qdrant.core.writes import Stored
 
@@ -45,7 +45,6 @@ SOURCE = 60  # characters, the last ones
 SHORT_LINE = 60  # of a title and section in a list of passages
 SAME_DAY = 3  # results from which on a day that all have is said once
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
-NAMED = 3
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
 
 
@@ -102,11 +101,8 @@ def superseded(by: str) -> str:
 
 def also(places: Sequence[tuple[str, PointId]]) -> str:
     """The other places of the same passage."""
-    named = ", ".join(
-        f"{called(name)} (id {called(short_id(point))})" for name, point in places[:NAMED]
-    )
-    more = len(places) - NAMED
-    return f"also in: {named}" + (f" and {more} more" if more > 0 else "")
+    named = [f"{called(name)} (id {called(short_id(point))})" for name, point in places]
+    return f"also in: {some(named)}"
 
 
 def why(why: Why, relevance: float) -> str:
@@ -153,8 +149,7 @@ def brief(document: Document, *, dated: bool) -> str:
 
 def _shown(document: Document, about: str = "") -> str:
     shown = f"{called(document.collection)} (id {called(shown_id(document))}{about})"
-    numbered = document.document is not None and document.last is None
-    return shown if numbered else f"{shown}{part(document)}"
+    return shown if _numbered(document) else f"{shown}{part(document)}"
 
 
 def _titled(title: str | None, length: int) -> str:
@@ -165,9 +160,14 @@ def shown_id(document: Document) -> str:
     """The id of a text as all tools take it; of a part, that of the whole and its number."""
     if document.chunks == 1:
         return document_id(document)
-    if document.document is None or document.last is not None:
+    if not _numbered(document):
         return short_id(document.id)
     return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
+
+
+def _numbered(document: Document) -> bool:
+    """True for one part of a text, whose id is shown with its number."""
+    return document.document is not None and document.last is None
 
 
 def document_id(document: Document) -> str:
@@ -234,57 +234,6 @@ def details(document: Document) -> list[str]:
         "created": line(document.created_at or ""),
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
-
-
-def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
-    """As many of the documents, in order, as have room together, and notes of what is not there.
-
-    The first is always shown: cut to `room` characters where it alone has more.
-    """
-    first, *others = found
-    shown, notes = [first], []
-    if len(first.text) > room:
-        shown = [first._replace(text=first.text[:room], last=None)]
-        notes.append(
-            f"id {called(shown_id(first))} is cut after {room:,} of {len(first.text):,} characters:"
-            " qdrant-find shows passages of the rest."
-        )
-    left: list[Document] = []
-    used = len(first.text)
-    for document in others:
-        used += len(document.text)
-        (left if used > room else shown).append(document)
-    if left:
-        names = every(asked_by(document) for document in left)
-        notes.append(f"Left out for their length, to be asked for in another call: {names}.")
-    return shown, notes
-
-
-def described(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
-    """The documents with as much of their metadata as has room, and a note of what is left out.
-
-    The first always has its own.
-    """
-    shown: list[Document] = []
-    left: list[str] = []
-    used = 0
-    for document in found:
-        if document.metadata and used <= room:
-            used += len(compact(document.metadata))
-        if document.unread or (document.metadata and shown and used > room):
-            left.append(called(shown_id(document)))
-            document = document._replace(metadata=None)  # noqa: PLW2901
-        shown.append(document)
-    names = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if left[NAMED:] else "")
-    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {names}."
-    return shown, [many] if left else []
-
-
-def slim(page: SearchPage, room: int) -> SearchPage:
-    """The page with as much of its metadata as has room."""
-    shown, notes = described([one.document for one in page.results], room)
-    results = [replace(one, document=new) for one, new in zip(page.results, shown, strict=True)]
-    return replace(page, results=results, notes=[*page.notes, *notes])
 
 
 def asked_by(document: Document) -> str:

@@ -26,7 +26,7 @@ from mcp_server_qdrant.tools.delete import (
 )
 from mcp_server_qdrant.tools.fields import UNLISTED, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.page import concluded, fitted, listed
+from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -88,7 +88,7 @@ class Tools:
             raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
         page = await (await self._services()).pipeline.search(request)
         if request.mode == "full":
-            page = tool_text.slim(page, MAX_METADATA)
+            page = slim(page, MAX_METADATA)
         elif request.limit is None and not request.explain:
             page = fitted(page)
         page = concluded(page)
@@ -156,8 +156,8 @@ class Tools:
         missing = [one for one in ids if one not in documents and _plain(one) not in points]
         if not found:
             raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
-        fitting, notes = tool_text.fitting(found, MAX_CHARACTERS)
-        shown, more = tool_text.described(fitting, MAX_METADATA)
+        shown, notes = fitting(found, MAX_CHARACTERS)
+        shown, more = described(shown, MAX_METADATA)
         notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
         structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
@@ -180,11 +180,11 @@ class Tools:
             notes.append(f"{shown}: go on with after={last}, or give a pattern.")
         if pattern and not names:
             notes.append(f"No collection matches {called(pattern)}.")
-        described = [
+        shown_infos = [
             tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
             for info in infos
         ]
-        structured: dict[str, Any] = {"collections": described}
+        structured: dict[str, Any] = {"collections": shown_infos}
         if notes:
             structured["notes"] = notes
         return answer(tool_text.collections(lines, coming, notes), structured)

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.cut import cut, floor
+from mcp_server_qdrant.search.steps.cut import cut
 
 
 def hit(point: int, relevance: float, reranked: float | None = None) -> Hit:
@@ -28,8 +28,7 @@ def test_the_tail_far_below_the_best_is_cut():
 def test_a_threshold_of_the_callers_own_shows_the_tail():
     hits = [hit(1, 0.8), hit(2, 0.05)]
 
-    assert floor(hits, 0.1) == 0.1
-    assert floor([], None) == 0.0
+    assert shown(hits, 0.1) == [1]
     assert shown(hits, 0.0) == [1, 2]
     assert shown([]) == []
 

@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.decay import Recency, decay, factor, timestamp
+from mcp_server_qdrant.core.notation import date_paths, time_of
+from mcp_server_qdrant.search.steps.decay import decay, factor
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FIELDS = ("created_at", "updated_at", "date")
-USUAL = Recency(0.15, 0.01, FIELDS)
+USUAL = (0.15, 0.01, FIELDS)
+
+
+def timestamp(payload, fields):
+    return time_of(payload, [path.split(".") for path in date_paths(fields)])
 
 
 def hit(score: float, payload, point=1) -> Hit:
@@ -23,19 +28,19 @@ def hit(score: float, payload, point=1) -> Hit:
 def test_the_factor_is_the_published_formula():
     age = timedelta(days=69)
 
-    assert factor(NOW - age, USUAL, NOW) == 1 - 0.15 + 0.15 * math.exp(-0.69)
-    assert factor(NOW - age, Recency(1.0, 0.01, ()), NOW) == pytest.approx(0.5016, abs=1e-4)
-    assert factor(NOW, USUAL, NOW) == 1.0
+    assert factor(age, 0.15, 0.01) == 1 - 0.15 + 0.15 * math.exp(-0.69)
+    assert factor(age, 1.0, 0.01) == pytest.approx(0.5016, abs=1e-4)
+    assert factor(timedelta(0), 0.15, 0.01) == 1.0
 
 
 def test_a_date_in_the_future_counts_as_now():
-    assert factor(NOW + timedelta(days=400), USUAL, NOW) == 1.0
+    assert factor(timedelta(days=-400), 0.15, 0.01) == 1.0
 
 
 def test_switched_off_the_hits_come_back_as_they_were():
     hits = [hit(0.2, {"created_at": "1999-01-01"}), hit(0.1, {})]
 
-    assert decay(hits, Recency(0.0, 0.01, FIELDS), NOW) == hits
+    assert decay(hits, 0.0, 0.01, FIELDS, NOW) == hits
 
 
 def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
@@ -44,7 +49,7 @@ def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
         hit(0.5, {"date": "2026-11-21"}, 2),
     )
 
-    ranked = decay([old, new], USUAL, NOW)
+    ranked = decay([old, new], *USUAL, NOW)
 
     assert [one.id for one in ranked] == [2, 1]
     assert ranked[1].factors == (("recency", pytest.approx(0.85 + 0.15 * math.exp(-7.3))),)
@@ -58,7 +63,7 @@ def test_a_corrected_text_is_as_old_as_its_correction():
 
 
 def test_a_text_without_a_time_keeps_its_score():
-    (kept,) = decay([hit(0.5, {"document": "x"})], USUAL, NOW)
+    (kept,) = decay([hit(0.5, {"document": "x"})], *USUAL, NOW)
 
     assert kept == hit(0.5, {"document": "x"})
 
@@ -95,8 +100,7 @@ def test_times_are_read_in_the_forms_that_tools_write(payload, fields, when):
 
 @given(st.floats(0, 1), st.floats(0, 20_000), st.floats(0, 20_000))
 def test_the_factor_never_rises_with_age_and_never_falls_below_what_the_weight_leaves(w, a, b):
-    recency = Recency(w, 0.01, ())
     young, old = sorted((a, b))
-    one, other = (factor(NOW - timedelta(days=days), recency, NOW) for days in (young, old))
+    one, other = (factor(timedelta(days=days), w, 0.01) for days in (young, old))
 
     assert 1 - w - 1e-9 <= other <= one <= 1 + 1e-9

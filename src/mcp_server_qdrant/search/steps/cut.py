@@ -16,15 +16,8 @@ def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
 
     Relevance equal to the threshold is enough.
     """
-    least = floor(hits, threshold)
-    near = 0.0
-    if threshold is None and least > 0:
-        near = TAIL * max(hit.reranked or 0.0 for hit in hits)
-    return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
-
-
-def floor(hits: Sequence[Hit], threshold: float | None) -> float:
-    """The least relevance that is shown."""
     if threshold is not None:
-        return threshold
-    return TAIL * max((hit.relevance for hit in hits), default=0.0)
+        return [hit for hit in hits if hit.relevance >= threshold]
+    least = TAIL * max((hit.relevance for hit in hits), default=0.0)
+    near = TAIL * max((hit.reranked or 0.0 for hit in hits), default=0.0) if least > 0 else 0.0
+    return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]

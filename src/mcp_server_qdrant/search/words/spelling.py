@@ -104,7 +104,7 @@ class Speller:
             return {}, ()
         known = await self._lexicon.of(targets)
         words = list(chosen)[:EXPANDED_WORDS]
-        near = await asyncio.to_thread(expanded, words, _all(known))
+        near = await asyncio.to_thread(_expanded, words, _all(known))
         names = (target.collection for target in targets if target.sparse)
         return near, tuple(name for name in names if name not in known)
 
@@ -162,6 +162,5 @@ def _all(known: Mapping[str, Sequence[Vocabulary]]) -> list[Vocabulary]:
     return [vocabulary for several in known.values() for vocabulary in several]
 
 
-def expanded(chosen: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
-    """The nearest words of each, at most three."""
-    return {word: nearest(folded(word), vocabularies, VARIANTS) for word in chosen}
+def _expanded(words: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
+    return {word: nearest(folded(word), vocabularies, VARIANTS) for word in words}
