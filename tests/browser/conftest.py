@@ -16,6 +16,7 @@ import pytest
 from mcp import Client
 
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+from tests import forked
 from tests.e2e.raw import clean_environment, settings_of
 from tests.listening import await_answer, free_port
 
@@ -51,8 +52,8 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
+        self.process = forked.Popen(
+            [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
             env=clean_environment(self.env | {"FASTMCP_PORT": str(self.port)}),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,

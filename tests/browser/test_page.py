@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read
+from tests import forked
 from tests.browser.conftest import PHONE, Served
 from tests.e2e.raw import clean_environment
 
@@ -402,13 +403,10 @@ def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
     assert labels[0].collections == ("*",)
     assert sorted(json.loads(path.read_text())[0]["expect"]["ids"].values()) == [0, 1]
     pytest.importorskip("ranx")
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_server_qdrant", "eval", "--queries", str(path)],
+    done = forked.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", "eval", "--queries", str(path)],
         env=clean_environment(served.env),
-        capture_output=True,
-        text=True,
         timeout=180,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "hybrid" in done.stdout
@@ -646,8 +644,8 @@ def test_ten_thousand_points_are_drawn(start, monkeypatch):
 
 
 def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, model_dir):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcp_server_qdrant", "viz"],
+    process = forked.Popen(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", "viz"],
         env=clean_environment(served.env),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
@@ -667,14 +665,11 @@ def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, mode
 
 
 def test_a_port_that_is_taken_is_one_sentence(served, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_server_qdrant", "viz", "--port", str(served.port)],
+    done = forked.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", "viz", "--port", str(served.port)],
         env=clean_environment(served.env),
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
 
     assert done.returncode == 2

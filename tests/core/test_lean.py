@@ -42,6 +42,18 @@ def test_the_package_can_be_imported_afterwards():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_models_of_the_sdk_are_built_when_they_are_first_used():
+    code = (
+        "from mcp_server_qdrant.core.lean import import_mcp\nimport_mcp()\n"
+        "from mcp.types import Root\nfrom pydantic import BaseModel\n"
+        "assert not Root.__pydantic_complete__\n"
+        "assert Root(uri='file:///a').model_dump(exclude_none=True)\n"
+        "assert Root.__pydantic_complete__\n"
+        "assert type('Own', (BaseModel,), {}).__pydantic_complete__\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_method_that_pydantic_has_changed_is_left_alone():
     code = (
         "from pydantic import BaseModel\n"

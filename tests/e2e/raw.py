@@ -4,22 +4,30 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
+
+from tests import forked
 
 
 class RawServer:
     """The server over stdio, past the handshake; -P as the console script has it."""
 
-    def __init__(self, env: dict[str, str], cwd: Path, options: Sequence[str] = ("-P",)) -> None:
-        self.process = subprocess.Popen(
+    def __init__(
+        self,
+        env: dict[str, str],
+        cwd: Path,
+        options: Sequence[str] = ("-P",),
+        popen: type[Popen] = forked.Popen,
+    ) -> None:
+        self.process = popen(
             [sys.executable, *options, "-m", "mcp_server_qdrant"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             env=clean_environment(env),
             cwd=cwd,
             text=True,

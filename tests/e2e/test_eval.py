@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, settings_of
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
@@ -19,13 +20,9 @@ KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is 
 def evaluate(env: dict[str, str], *arguments: str, start: str = "") -> subprocess.CompletedProcess:
     """Run the command; `start` is Python that runs before it."""
     code = f"{start}; from mcp_server_qdrant.cli.main import main; main()"
-    return subprocess.run(
+    return forked.run(
         [sys.executable, "-P", "-c", code.removeprefix("; "), "eval", *arguments],
         env=clean_environment(env),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
         timeout=120,
     )
 

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
@@ -64,7 +65,7 @@ def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, engine):
     if engine == "server":
         del env["QDRANT_LOCAL_PATH"]
         env |= {"QDRANT_URL": ":memory:"}
-    server = RawServer(env, tmp_path)
+    server = RawServer(env, tmp_path, popen=subprocess.Popen)
 
     assert store(server, "one")
     assert "collections" not in find(server)["structuredContent"]
@@ -167,7 +168,7 @@ def test_a_full_disk_leaves_keyword_search_and_is_told_in_a_sentence(env, tmp_pa
     # What is started meanwhile can write no byte into a file, as on a disk without room.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
-        server = RawServer(memory, tmp_path)
+        server = RawServer(memory, tmp_path, popen=subprocess.Popen)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 

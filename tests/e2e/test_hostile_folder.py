@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -43,7 +44,7 @@ def person(env, tmp_path) -> dict[str, str]:
 
 def used(person: dict[str, str], folder) -> tuple[str, str]:
     """The server does its work in that folder: its list of collections, its log."""
-    server = RawServer(person, folder, options=())
+    server = RawServer(person, folder, options=(), popen=subprocess.Popen)
     for text in ("My own text.", "Another text of mine."):
         server.call("qdrant-store", information=text, collection_name="notes")
     server.call("qdrant-find", query="a text of mine", rerank=True)

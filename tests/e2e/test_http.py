@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from mcp.client import Client
 
+from tests import forked
 from tests.e2e.raw import clean_environment
 from tests.listening import await_answer, free_port
 
@@ -19,8 +20,8 @@ from tests.listening import await_answer, free_port
 def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, subprocess.Popen]]:
     """A server process that answers, and its address."""
     port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcp_server_qdrant", "--transport", transport],
+    process = forked.Popen(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", transport],
         env=clean_environment(env | {"FASTMCP_PORT": str(port)}),
         cwd=cwd,
         stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.ingest.files.opening import OUTSIDE
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
@@ -26,13 +27,9 @@ def notes(tmp_path: Path) -> Path:
 
 
 def run(env: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return forked.run(
         [*COMMAND, *map(str, arguments)],
         env=clean_environment(env),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
         timeout=120,
     )
 
@@ -90,7 +87,7 @@ def test_one_date_in_one_file_is_named_and_the_rest_is_stored(env, notes):
 
 def test_on_a_terminal_there_is_a_bar(env, notes):
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*COMMAND, "ingest", str(notes), "--collection", "notes"],
         env=clean_environment(env),
         stdout=subprocess.PIPE,
@@ -108,7 +105,7 @@ def test_on_a_terminal_there_is_a_bar(env, notes):
 
 
 def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*COMMAND, "sync", str(notes), "--collection", "notes", "--watch"],
         env=clean_environment(env),
         stdout=subprocess.PIPE,
@@ -139,7 +136,7 @@ def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
     for number in range(400):
         (notes / f"n{number}.md").write_text(f"# Note {number}\n\n" + f"Words of {number}. " * 60)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*COMMAND, "ingest", str(notes), "--collection", "notes"],
         env=clean_environment(env),
         stdout=subprocess.PIPE,

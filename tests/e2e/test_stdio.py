@@ -59,7 +59,7 @@ async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp
 
 
 def test_the_handshake_is_answered_before_any_model_or_engine_is_loaded(env, tmp_path):
-    server = RawServer(env, tmp_path)
+    server = RawServer(env, tmp_path, popen=subprocess.Popen)
 
     maps = Path(f"/proc/{server.process.pid}/maps").read_text()
 
@@ -212,7 +212,7 @@ def test_what_was_asked_before_the_end_of_input_is_still_answered(env, tmp_path)
 def test_files_in_the_working_directory_are_not_imported(env, tmp_path):
     for name in ("secrets.py", "queue.py", "filelock.py", "qdrant_edge.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from the working directory')")
-    server = RawServer(env, tmp_path)
+    server = RawServer(env, tmp_path, popen=subprocess.Popen)
 
     assert not server.call("qdrant-collections").get("isError")
     server.close()

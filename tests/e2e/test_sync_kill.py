@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from tests import forked
 from tests.e2e.raw import clean_environment, host_pid
 from tests.e2e.sync_driver import COLLECTION, sync
 
@@ -38,13 +39,10 @@ def edit(folder: Path, round_: int) -> None:
 
 def drive(engine: Path, folder: Path, step: int | None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.e2e.sync_driver", str(engine), str(folder)]
-    return subprocess.run(
+    return forked.run(
         [*command, "" if step is None else str(step)],
         cwd=Path(__file__).parents[2],
         env=clean_environment({}),
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=60,
     )
 

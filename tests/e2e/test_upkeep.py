@@ -14,6 +14,7 @@ import pytest
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.local_mode import files, leave
 from tests.support import corpus
@@ -31,7 +32,7 @@ def official(tmp_path_factory) -> Path:
 
 
 def command(env: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    return forked.Popen(
         [sys.executable, "-P", "-m", "mcp_server_qdrant", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
