@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import time
 from dataclasses import replace
@@ -198,21 +197,6 @@ async def test_two_servers_share_one_host_and_one_model(place, spec):
     assert not place.rendezvous.exists()
 
 
-async def test_servers_that_start_together_find_one_host(place, spec):
-    async with contextlib.AsyncExitStack() as stack:
-        several = await asyncio.gather(
-            *(stack.enter_async_context(loaded(place, spec)) for _ in range(4))
-        )
-        made = [await encoder.encode_query("hello world") for encoder in several]
-
-    assert len(set(made)) == 1
-
-
-async def test_other_settings_are_another_model_in_the_same_host(place, spec):
-    async with loaded(place, spec) as one, loaded(place, replace(spec, threads=1)) as other:
-        assert await one.encode_query("a") == pytest.approx(await other.encode_query("a"), abs=1e-5)
-
-
 def test_another_version_or_environment_has_a_host_of_its_own():
     assert host_name("1.0", "{}") == host_name("1.0", "{}")
     assert len({host_name("1.0", "{}"), host_name("1.1", "{}"), host_name("1.0", "{1}")}) == 3
@@ -293,36 +277,6 @@ async def test_a_new_server_ends_a_host_that_hangs(place, spec):
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]"])
-async def test_a_broken_rendezvous_is_passed_over(place, spec, text):
-    place.folder.mkdir(parents=True)
-    place.rendezvous.write_text(text)
-    async with loaded(place, spec) as encoder:
-        assert len(await encoder.encode_query("a")) == 384
-
-
-async def test_a_stale_socket_is_passed_over(place, spec, tmp_path):
-    place.folder.mkdir(parents=True)
-    stale = Rendezvous(str(tmp_path / "gone.sock"), b"k" * 32, os.getpid(), hosted.WIRE)
-    stale.write(place.rendezvous)
-    async with loaded(place, spec) as encoder:
-        assert len(await encoder.encode_query("a")) == 384
-
-
-@pytest.mark.parametrize("how", ["deleted", "moved"])
-async def test_a_folder_that_goes_away_under_the_host_is_begun_anew(place, spec, tmp_path, how):
-    async with loaded(place, spec) as encoder:
-        pid = pid_of(place)
-        if how == "moved":
-            place.folder.rename(tmp_path / "elsewhere")
-        else:
-            shutil.rmtree(place.folder)
-        await until(lambda: not alive(pid))
-
-        assert len(await encoder.encode_query("a")) == 384
-        assert pid_of(place) != pid
 
 
 async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):

@@ -22,22 +22,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_cross_encoder(tmp_path_factory.mktemp("reranker") / "model")
 
 
-@pytest.fixture
-def cache(folder: Path, tmp_path: Path) -> Path:
-    """A fastembed cache that holds the model, as a finished download leaves it."""
-    repo = tmp_path / "cache" / f"models--{MODEL.replace('/', '--')}"
-    (repo / "snapshots").mkdir(parents=True)
-    (repo / "snapshots" / "local").symlink_to(folder, target_is_directory=True)
-    (repo / "refs").mkdir()
-    (repo / "refs" / "main").write_text("local")
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
 def reranker_of(model: str = MODEL, threads: int | None = None, **where: Path) -> FastEmbedReranker:
     folders = {name: str(path) for name, path in where.items()}
     return FastEmbedReranker(Spec("rerank", model, threads=threads, **folders))
@@ -57,29 +41,12 @@ def test_each_text_gets_its_logit(folder):
     reranker.close()
 
 
-def test_the_threads_of_the_model_stop_spinning_after_a_call(folder):
-    reranker = ready(reranker_of(model_path=folder))
-    session = reranker.loaded().model.model
-    reranker.close()
-
-    options = session.get_session_options()
-    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
-
-
 def test_a_call_waits_for_a_model_that_is_being_loaded(folder):
     reranker = reranker_of(model_path=folder)
 
     assert reranker.state == "idle"
     reranker.start()
     assert _rerank(reranker, "red roses", TEXTS, 120) == (LOGITS, "")
-    reranker.close()
-
-
-@pytest.mark.usefixtures("offline")
-def test_a_model_in_the_cache_needs_no_network(cache):
-    reranker = ready(reranker_of(cache_dir=cache))
-
-    assert reranker.score("red roses", TEXTS, 5) == LOGITS
     reranker.close()
 
 
@@ -137,18 +104,6 @@ def reason(reranker: FastEmbedReranker, seconds: float = 120) -> str:
     return reason
 
 
-@pytest.mark.usefixtures("offline")
-def test_a_model_that_is_nowhere_is_told_and_not_held_against_it(tmp_path):
-    reranker = reranker_of(cache_dir=tmp_path)
-    reason(reranker, 240)
-    reranker.wait_while("downloading", 60)
-
-    assert reason(reranker) == (
-        f"The reranker {MODEL} is not in the cache and could not be downloaded; "
-        "RERANK_MODEL_PATH may name a folder that has it."
-    )
-
-
 def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder, tmp_path):
     reranker = reranker_of(model_path=tmp_path / "new")
     assert reason(reranker) == "RERANK_MODEL_PATH is not a folder."
@@ -159,16 +114,6 @@ def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder
     ready(reranker)
     assert reranker.score("red roses", TEXTS, 60) == LOGITS
     reranker.close()
-
-
-def test_a_folder_without_the_models_files_is_told(tmp_path):
-    assert reason(reranker_of(model_path=tmp_path)) == (
-        f"The files of the reranker {MODEL} cannot be read."
-    )
-
-
-def test_a_model_that_fastembed_does_not_know_is_named():
-    assert reason(reranker_of("someone/else")) == "fastembed has no reranker 'someone/else'."
 
 
 def test_a_model_that_breaks_while_it_runs_is_told(folder):
@@ -183,13 +128,6 @@ def test_a_model_that_breaks_while_it_runs_is_told(folder):
 
     assert str(caught.value) == f"The reranker {MODEL} failed on this text."
     reranker.close()
-
-
-def test_a_closed_reranker_says_so(folder):
-    reranker = ready(reranker_of(model_path=folder))
-    reranker.close()
-
-    assert reason(reranker) == f"The reranker {MODEL} has been closed."
 
 
 def test_a_download_is_not_waited_for(folder, monkeypatch):

@@ -16,15 +16,9 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.bulk import Bulk
-from mcp_server_qdrant.qdrant.edge import (
-    counts as edge_counts,
-)
-from mcp_server_qdrant.qdrant.edge import (
-    optimise as edge_optimise,
-)
-from mcp_server_qdrant.qdrant.edge import (
-    shards as edge_shards,
-)
+from mcp_server_qdrant.qdrant.edge import counts as edge_counts
+from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
+from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.gate import Gate
@@ -32,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.serve import Writer
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from tests.qdrant.edge.test_safety import shards_in
+from tests.qdrant.edge.test_safety import Replies, shards_in
 from tests.support import memory_engine
 
 GONE = "47 of its 48 points are missing on the disk."
@@ -41,13 +35,6 @@ GONE = "47 of its 48 points are missing on the disk."
 def task(replies, number, operation, arguments):
     """A write as the writer gets it."""
     return replies, wire.Call(number, operation, tuple(arguments), math.inf, "")
-
-
-class Replies(list):
-    """A session that remembers what it is to send."""
-
-    def send(self, replies):
-        self.extend(replies)
 
 
 class Store:
