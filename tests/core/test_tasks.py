@@ -41,8 +41,8 @@ async def test_what_dies_is_logged_told_of_and_begun_anew(caplog):
     with caplog.at_level(logging.ERROR):
         done = await pauses.tasks.start("The count", work, told.append)
 
-    first = "The count stopped: an unexpected OverflowError; it begins anew in 1 s"
-    second = "The count stopped: Qdrant is away; it begins anew in 2 s"
+    first = "The count stopped: an unexpected OverflowError; it starts again in 1 s"
+    second = "The count stopped: Qdrant is away; it starts again in 2 s"
     assert done == "done"
     assert told == [first, second]
     assert pauses.seen == [{"The count": first}, {"The count": second}]

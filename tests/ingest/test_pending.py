@@ -267,7 +267,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         after = await Tools(opened, None).collections()
         await services.close()
 
-    died = "The filling of vectors stopped: an unexpected OverflowError; it begins anew in"
+    died = "The filling of vectors stopped: an unexpected OverflowError; it starts again in"
     for (seconds, text, notes), expected in zip(pauses, (1, 2), strict=True):
         assert (seconds, notes) == (expected, [f"{died} {expected} s."])
         assert text.endswith(f"\nNote: {died} {expected} s.")

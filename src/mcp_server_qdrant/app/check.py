@@ -2,8 +2,8 @@
 
     {"tenant": "blue", "caller": "ana", "hits": [{"collection": "c", "id": "1", "document": "d"}]}
 
-is answered by `{"allow": [true]}`, one truth value for each hit. No texts are sent. Anything else,
-and whatever takes too long, shows nothing.
+is answered by `{"allow": [true]}`, one truth value for each hit. No texts are sent. Where the
+answer is another one, or late, nothing is shown.
 """
 
 import json

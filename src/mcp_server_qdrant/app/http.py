@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. `ready` is told where.
+    """Serve until SIGINT or SIGTERM. `ready` gets the address.
 
     Raises ConfigError where others could reach it unasked, or where the port is taken.
     """
@@ -44,7 +44,7 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
     calls = Calls()
     watch = Watch(settings, calls.held)
-    # Over SSE the services are opened for each client anew.
+    # Over SSE the services are opened again for each client.
     page = page_of(settings) if transport == "streamable-http" else None
     asking = settings.auth_mode in ("token", "oauth")
     mcp = make_server(settings, calls=calls, asking=asking, watch=watch, extend=page)
@@ -54,7 +54,7 @@ def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.s
 def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:
     """Serve the page on loopback, on any free port where it is 0, until SIGINT or SIGTERM.
 
-    `ready` is told its address. Raises ConfigError where the port is taken. Nothing is written.
+    `ready` gets its address. Raises ConfigError where the port is taken. Nothing is written.
     """
     alone = settings.model_copy(update={"host": LOOPBACK, "qdrant_read_only": True})
     with http.listening(LOOPBACK, port) as listener:

@@ -1,6 +1,6 @@
 """The model host: the process that holds the local models of all servers of a person.
 
-One copy of each model serves five clients as well as one, whatever their engine is; a server
+One copy of each model serves five clients as well as one, with any engine; a server
 itself loads no machine learning libraries. Composition root of this process.
 
     python -m mcp_server_qdrant.app.model_host FOLDER OPTIONS
@@ -23,7 +23,7 @@ def cut(text: str, limit: int, tokenizer: str | None, overlap: int) -> list[tupl
 
 
 def main(arguments: list[str]) -> None:
-    """Hold models until nobody needs them any more."""
+    """Hold models until no server needs them any more."""
     options = json.loads(arguments[1])
     idle = float(options["idle_seconds"])
     place = service(Path(arguments[0]), options["name"], idle)

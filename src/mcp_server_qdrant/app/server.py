@@ -177,7 +177,7 @@ def make_server(
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` is told of every
+    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` measures every
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))

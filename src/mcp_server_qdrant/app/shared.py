@@ -72,7 +72,7 @@ class Shared:
         self._all = View(client, client, encoders)
         self.everything = self._catalog_of(self._all)
         self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
-        # It fills points of all tenants, and shows them to nobody.
+        # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all, client)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep

@@ -11,7 +11,7 @@ Transport = Literal["stdio", "sse", "streamable-http"]
 
 
 def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) -> None:
-    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` is told where.
+    """Serve until the client goes, or SIGINT or SIGTERM comes. Over HTTP `ready` gets the address.
 
     Raises ConfigError.
     """

@@ -89,7 +89,7 @@ def command(entry: Entry) -> list[str]:
 def other(entry: Entry) -> str | None:
     """The program that an entry starts, or "an address", where it is not this server.
 
-    What cannot be started on this machine any more is nobody's.
+    A program that cannot be started on this machine any more does not count.
     """
     words = command(entry)
     if not words:

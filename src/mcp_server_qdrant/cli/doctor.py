@@ -148,7 +148,7 @@ def _folders(settings: "Settings") -> Iterator[Finding]:
 
 
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
-    """What can be seen through the very parts that the server has; no work in the background."""
+    """Findings through the parts that the server has too; no work in the background."""
     from mcp_server_qdrant.app.server import open_lazily
 
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
@@ -272,7 +272,7 @@ async def _default(services: "Services", settings: "Settings", given: Given) -> 
 
 
 async def _round_trip(services: "Services", settings: "Settings", scratch: str) -> Finding:
-    """Store a text and find it, in a collection that is deleted whatever happens."""
+    """Store a text and find it, in a collection that is deleted in any case."""
     if settings.qdrant_read_only:
         return Finding(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
     if settings.tenant_field:
@@ -310,7 +310,7 @@ async def _found_again(services: "Services", scratch: str) -> Finding:
 
 
 def _clients() -> Iterator[Finding]:
-    """What the clients on this machine are configured to start, really started."""
+    """The servers that clients on this machine are configured to start, started for a test."""
     from mcp_server_qdrant.cli import clients
     from mcp_server_qdrant.settings.environment import without_settings
 

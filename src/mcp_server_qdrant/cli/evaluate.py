@@ -66,7 +66,7 @@ def evaluate(
     limit: int,
     output: Path | None,
 ) -> None:
-    """Measure the ranking on labelled queries, through the very search of qdrant-find."""
+    """Measure the ranking on labelled queries, through the search of qdrant-find."""
     output = output and output.absolute()
     with frame.ending():
         if output and not output.parent.is_dir():

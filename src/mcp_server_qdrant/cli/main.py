@@ -49,7 +49,7 @@ def serve(transport: "Transport") -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
     gc.disable()
-    # Until the transport heeds signals itself: no traceback, whatever is being imported.
+    # Until the transport handles signals itself: no traceback from an import.
     signal.signal(signal.SIGINT, lambda *_: os._exit(frame.INTERRUPTED))
     with frame.ending(at_once=False):
         read = frame.load(serving=True)

@@ -97,7 +97,7 @@ async def _each(
     names: Callable[[], Awaitable[Sequence[str]]],
     work: Callable[[str], Awaitable[str]],
 ) -> None:
-    """Work on every collection, whatever became of the others, and print what came of each.
+    """Work on every collection, even if others fail, and print each result.
 
     The settings tell which are `visible`; None: all that there are. Ends with the first status that
     is not 0.

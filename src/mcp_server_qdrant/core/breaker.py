@@ -10,7 +10,7 @@ LONGEST = 600.0
 class Breaker:
     """Open for `seconds` after so many failures in a row, or for as long as the service asks.
 
-    Once the time is over calls are let through again; the first failure opens it anew.
+    Once the time is over calls are let through again; the first failure opens it again.
     """
 
     def __init__(

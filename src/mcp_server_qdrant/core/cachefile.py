@@ -49,7 +49,7 @@ class CacheFile:
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """Do the work in a transaction, or nothing where the file cannot serve; never raises.
 
-        Another process may hold the file, the disk may be full. A damaged file begins anew.
+        Another process may hold the file, the disk may be full. A damaged file is replaced.
         """
         try:
             if self._file is None:
@@ -60,7 +60,7 @@ class CacheFile:
             if _passing(error):
                 logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
             else:
-                logger.warning("The cache %s is damaged and begins anew.", self._path.name)
+                logger.warning("The cache %s is damaged and starts empty.", self._path.name)
                 self._remove()
         return None
 

@@ -319,7 +319,7 @@ class Document(NamedTuple):
 class Result:
     """One line of the answer: a document, how relevant it is, and the passage that says so.
 
-    Nothing is relevant where nobody asked.
+    A list of the newest texts has no relevance.
     """
 
     document: Document
@@ -347,7 +347,7 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `rerank` is None where nobody asked for it. `more` further results were found, of at least the
+    `rerank` is None where it was not asked for. `more` further results were found, of at least the
     relevance `least`.
     """
 

@@ -15,7 +15,7 @@ def within(seconds: float) -> AbstractContextManager[None]:
 
 
 def left() -> float | None:
-    """Seconds that are left; None where nobody set an end, or it is past."""
+    """Seconds that are left; None where no end was set, or it is past."""
     end = _END.get()
     seconds = None if end is None else end - time.monotonic()
     return seconds if seconds is not None and seconds > 0 else None

@@ -18,7 +18,7 @@ QdrantMcpError
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
-    ├── CheckUnavailable     nobody could be asked whether hits may be shown: none are
+    ├── CheckUnavailable     the check of which hits may be shown gave no answer: none are
     ├── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
     └── Unforeseen           whatever else a library, or our own code, raised
 
@@ -145,7 +145,7 @@ class VerifierUnavailable(BackendError):
 
 
 class Unforeseen(BackendError):
-    """A fault that nobody foresaw; its cause is what was raised."""
+    """An unforeseen fault; its cause is what was raised."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(f"an unexpected {fault}")
@@ -153,9 +153,9 @@ class Unforeseen(BackendError):
 
 @contextmanager
 def contained(error: Callable[[str], QdrantMcpError] = Unforeseen) -> Iterator[None]:
-    """Turn whatever is raised inside and is none of ours into `error` of the name of its class.
+    """Turn any error raised inside that is not one of ours into `error` of its class's name.
 
-    For work on what others made, or that nobody waits for: its faults must not end anything else.
+    For work on other people's data, or in the background: its faults must not end anything else.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """The parameters of qdrant-find, each declared once: type, bounds, default, texts.
 
 From here derive the tool's schema and the check of its arguments, the request of the read path,
-the settings that hold a server's defaults, docs/settings.md, what the page is told, and what an
+the settings that hold a server's defaults, docs/settings.md, the defaults of the page, and what an
 evaluation can sweep. Those with a setting are `Preferences`; a call may say otherwise.
 """
 

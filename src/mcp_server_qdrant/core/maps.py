@@ -33,7 +33,7 @@ Position = tuple[float, ...]
 class MapRequest:
     """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
 
-    `search` is carried out by the very pipeline of qdrant-find, and its hits are placed; it says
+    `search` is carried out by the pipeline of qdrant-find, and its hits are placed; it says
     itself which collections it searches. `neighbours` has the second layout made, too.
     """
 

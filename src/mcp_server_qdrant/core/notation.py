@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w(?:[\w.~@+/#:=%-]*\w)?")
 def name_fault(name: str) -> str | None:
     """Why Qdrant or a file system would not take a collection of this name; None if they would.
 
-    Nor may a name look like another one, or turn what stands around it.
+    Nor may a name look like another one, or change the direction of the text around it.
     """
     if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
         return None

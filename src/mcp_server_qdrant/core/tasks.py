@@ -1,4 +1,4 @@
-"""Background tasks: one that dies is logged, told of, and begun anew after a growing pause."""
+"""Background tasks: one that fails is logged, reported, and started again after a growing pause."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Tasks:
     """The background tasks of one part of the server.
 
-    `faults` maps the name of each that died, and has not begun anew yet, to a sentence on that.
+    `faults` maps the name of each that failed, and was not started again yet, to a sentence on it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Tasks:
         work: Callable[[], Awaitable[T]],
         died: Callable[[str], None] = lambda _: None,
     ) -> asyncio.Task[T]:
-        """Begin some work; `died` is told the sentence, too."""
+        """Begin some work; `died` gets the sentence, too."""
         task = asyncio.ensure_future(self._lasting(name, work, died))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -65,7 +65,7 @@ class Tasks:
                 if self._clock() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
                 reason = str(error).rstrip(".")
-                sentence = f"{name} stopped: {reason}; it begins anew in {pause:.0f} s"
+                sentence = f"{name} stopped: {reason}; it starts again in {pause:.0f} s"
                 logger.error("%s.", sentence, exc_info=error.__cause__)  # noqa: TRY400
             self.faults[name] = sentence
             died(sentence)

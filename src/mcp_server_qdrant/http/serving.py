@@ -34,7 +34,7 @@ def app(
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
     A request passes, from the outside in: its id and log line, the guard and who calls
-    (`http.entry`), the limits, the size of its body. So nobody without a token takes up room.
+    (`http.entry`), the limits, the size of its body. So a caller without a token takes up no room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
     """
     watch = watch or Watch(settings)

@@ -35,7 +35,7 @@ class Watch:
         self.telemetry = Telemetry(self.metrics, traced=settings.traced)
 
     def register(self, mcp: MCPServer[Any], opening: Opening, tools: Iterable[str]) -> None:
-        """Add /healthz, /readyz and /metrics. Figures are told by the names in `tools`."""
+        """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels."""
         health = Health(opening, lambda: self.load.draining)
         self.metrics.tools = frozenset(tools)
 

@@ -43,8 +43,8 @@ def split(
     They begin at `breaks`, which are starts of lines, unless the one before would be too small.
     Elsewhere they end where the text pauses: at paragraphs, sentences, words; in Markdown, before
     headings. The white space between two belongs to the first. A text that fits is one chunk.
-    Without a tokenizer the size is guessed, rather too small than too large. Whether a text is
-    Markdown is told by its looks, unless the caller knows.
+    Without a tokenizer the size is guessed, rather too small than too large. Unless the
+    caller knows whether a text is Markdown, its signs decide.
     """
     if markdown is None:
         markdown = MARKDOWN.search(text) is not None

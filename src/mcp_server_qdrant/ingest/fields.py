@@ -73,7 +73,7 @@ def _check_numbers(metadata: Mapping[str, Any] | None) -> None:
 
 
 def kept(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[str, ...]]:
-    """The new text with whatever its caller left out as it was before, and the names of that.
+    """The new text, with what its caller left out as it was before, and the names of that.
 
     What was given empty ("", [], {}) is removed. What the old metadata said is kept with it only.
     """

@@ -84,7 +84,7 @@ class Store:
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes. Without a model the text is stored for keyword search, marked.
-        `progress` is told of long texts; the text of this collection that it `supersedes` is kept.
+        `progress` is called for long texts; the text that it `supersedes` is kept.
         """
         fields.check(new, self.max_metadata)
         document, foreign = await self._document(new, collection)

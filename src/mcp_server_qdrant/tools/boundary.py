@@ -40,7 +40,7 @@ def failure(sentence: str) -> CallToolResult:
 
 
 def guarded(tool: AsyncTool) -> AsyncTool:
-    """The tool, whose own errors reach the client as their sentence and all others as none."""
+    """The tool with errors as results: ours by their sentence, others by a general one."""
 
     @functools.wraps(tool)
     async def call(*args: Any, **kwargs: Any) -> CallToolResult:
@@ -83,7 +83,7 @@ class ClosedTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Any, convert_result: bool = False
     ) -> Any:
-        """Run the tool; see the base class. An argument that is null is as good as omitted."""
+        """Run the tool; see the base class. An argument that is null counts as omitted."""
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         listed = self.parameters["properties"]

@@ -1,6 +1,4 @@
-"""A page that an agent can afford, whatever is searched: the best results with their passage, the
-others on a line each, as many as have room.
-"""
+"""Answers of limited length: the best results with their passage, the others on a line each."""
 
 import json
 import re

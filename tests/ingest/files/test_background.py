@@ -253,7 +253,7 @@ async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
     await background.close()
 
     died = "not in step with notes: The sync of notes stopped: an unexpected OverflowError; it "
-    assert pauses == [(n, f"{died}begins anew in {n} s") for n in (1, 2, 4)]
+    assert pauses == [(n, f"{died}starts again in {n} s") for n in (1, 2, 4)]
     assert background.status() == {"things": "in step with notes, 1 file"}
 
 
@@ -276,7 +276,7 @@ async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
     status, counts = background.status()["things"], background.counts()
     await background.close()
 
-    assert "The sync of notes stopped: Changes cannot be watched: OSError; it begins" in status
+    assert "The sync of notes stopped: Changes cannot be watched: OSError; it starts" in status
     assert counts["folders_not_in_step"] == 1
 
 

@@ -161,7 +161,7 @@ def test_one_name_spelt_in_two_ways_is_taken_once(tmp_path):
     seen = walk_all(sources([tmp_path], "notes"), Selection())
 
     assert [one.path for one in seen.files] == [unicodedata.normalize("NFC", "notes/é.md")]
-    assert [one.reason for one in seen.problems] == ["is there twice, spelt differently"]
+    assert [one.reason for one in seen.problems] == ["is there twice, spelled in two ways"]
 
 
 def test_a_file_is_named_after_its_folder(tmp_path):

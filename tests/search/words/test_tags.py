@@ -199,7 +199,7 @@ async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
     index.tasks = Tasks(sleep=sleep)
 
     assert set(await index.of("apollo", [target()])) == {"c"}
-    assert told == ["The look-up of tags stopped: an unexpected ValueError; it begins anew in 1 s"]
+    assert told == ["The look-up of tags stopped: an unexpected ValueError; it starts again in 1 s"]
 
 
 async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():

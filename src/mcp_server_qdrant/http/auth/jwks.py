@@ -35,7 +35,7 @@ Key = Mapping[str, Any]
 
 
 class Keys:
-    """The keys of one issuer. One fetch at a time, whatever the number of calls."""
+    """The keys of one issuer. There is one fetch at a time, however many calls there are."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Keys:
         self._under_way: asyncio.Task[None] | None = None
 
     async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Key]:
-        """The keys that may have signed a token with this header; none: nobody's.
+        """The keys that may have signed a token with this header; none: it is forged.
 
         Raises VerifierUnavailable where there are no keys at all.
         """

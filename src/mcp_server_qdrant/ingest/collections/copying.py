@@ -59,9 +59,9 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
 
 
 async def mirror(place: Bulk, name: str, its: str, progress: Progress = lambda _: None) -> int:
-    """Make `its` hold the very points of `name`, in the same engine; how many it did not.
+    """Make `its` hold exactly the points of `name`, in the same engine; how many it did not.
 
-    A point that is written anew loses what the copy alone had: its new vectors.
+    A point that is written again loses what only the copy had: its new vectors.
     """
     changed = await _put(place, name, place, its, progress, replaced=True)
     async for _, ids in _pages(place, its, place, name, replaced=False):

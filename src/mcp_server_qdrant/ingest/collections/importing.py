@@ -50,7 +50,7 @@ async def bring_in(
 async def _bring_in(
     source: LocalFiles, target: Bulk, journal: ImportJournal, name: str, now: datetime
 ) -> str:
-    """Copy the points; what there is to say of it."""
+    """Copy the points; a summary."""
     journal.write(name, "begun")
     if name not in await target.names():
         await target.make(name, await source.shape(name))

@@ -75,7 +75,7 @@ class Flow:
             await self._store([item for item in items if not item[0].failed])
 
     async def _store(self, items: Items) -> None:
-        """Encode and write; where that is refused, job by job, to find the one to blame."""
+        """Encode and write; where that is refused, job by job, to find the one at fault."""
         if not items:
             return
         try:

@@ -122,7 +122,7 @@ def template_mark(path: str, rows: RowTemplate | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A file whose contents are stored already, whatever its time says."""
+    """A file whose contents are stored already, though its time differs."""
 
     found: Found
     contents: Contents

@@ -74,7 +74,7 @@ class KnownFile:
 
 
 def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
-    """Path -> what there is of that file."""
+    """Path -> the stored versions of that file."""
     grouped: dict[str, dict[Contents, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
         file = point[1].get("file", {})

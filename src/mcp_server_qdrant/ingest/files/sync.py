@@ -145,7 +145,7 @@ class Sync:
 
 
 class _Run:
-    """One run, once it is known what there is."""
+    """One run, with the files that were found and those that are stored."""
 
     def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
         self._store = sync.store
@@ -155,7 +155,7 @@ class _Run:
         self._report = report
         self._seen = seen
         self._known = report.known
-        self._owners: dict[str, str] = {}  # document -> the file that it is of, as far as it came
+        self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
 
     async def store(self, target: Target | None) -> None:
         """Store what is new or changed."""

@@ -124,7 +124,12 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
         whole.folders += seen.folders
         for found in seen.files:
             if found.path in places:
-                whole.problems.append(Problem(found.path, "is there twice, spelt differently"))
+                whole.problems.append(
+                    Problem(
+                        found.path,
+                        "is there twice, spelled in two ways",
+                    )
+                )
             else:
                 places.add(found.path)
                 whole.files.append(found)

@@ -31,7 +31,7 @@ async def follow(
     """Run now, after every change, a while after a failure, and now and then from scratch.
 
     `run` takes what the run before knew, None where that has to be read again, and returns what it
-    knows. `failed` is told why a run stopped, and may raise to end it all. Folders that the
+    knows. `failed` gets the error that stopped a run, and may raise to end it all. Folders that the
     selection keeps out are not watched.
     """
     known: Known | None = None
@@ -69,7 +69,7 @@ def watched(sources: Sequence[Source], selection: Selection) -> list[Path]:
 async def changed(places: Sequence[Path]) -> None:
     """Return after the next burst of changes, or a while later where there is nothing to watch.
 
-    Each time it watches anew, since a file that an editor replaces, or a folder that is made again,
+    Each call starts a new watch: a file that an editor replaced, or a folder that was made again,
     is no longer the one that was watched. It watches from its first step on.
     """
     if not places:

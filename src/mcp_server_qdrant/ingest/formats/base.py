@@ -239,7 +239,7 @@ def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
 
 
 def tags_of(value: Any) -> tuple[str, ...]:
-    """Tags as people write them: a list, or names by comma."""
+    """Tags as people write them: a list, or names separated by commas."""
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list):

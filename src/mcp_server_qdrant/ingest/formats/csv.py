@@ -18,8 +18,8 @@ NAMED = 10  # columns in an error
 def read(path: str, data: bytes, template: RowTemplate | None = None) -> Contents:
     """A text per row below the names of the columns. Raises UnusableFile.
 
-    What the template does not say is told by the names of columns, which are those of the keys of
-    JSON lines. Without one of text it is `name: value` lines.
+    Without a template, columns have the meaning that keys of JSON lines have by their names. Where
+    none of them holds text, a text is `name: value` lines.
     """
     text = decode(data)
     head = text.lstrip().partition("\n")[0]

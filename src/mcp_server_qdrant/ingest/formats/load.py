@@ -30,10 +30,10 @@ from mcp_server_qdrant.ingest.formats.base import Contents
 class Format:
     """A format as docs/files.md calls it, with its reader and the suffixes of its files.
 
-    Where files are told by more of their names than that, `names` are patterns of these.
+    Where a suffix is not enough, `names` are patterns of file names.
     `read(path, data)` raises UnusableFile. A file may be `large` where it holds many texts, or
-    pictures beside its text. What begins with `magic` is of it, whatever its name. Where it has
-    `rows`, `read` takes a template of theirs too.
+    pictures beside its text. What begins with `magic` has this format under any name. With
+    `rows`, `read` takes a template for them too.
     """
 
     name: str

@@ -88,7 +88,7 @@ def _body(path: str, message: "EmailMessage") -> str:
             continue
         try:
             text = readable(part.get_content())
-        except LookupError:  # a character set that nobody knows
+        except LookupError:  # an unknown character set
             raw = part.get_payload(decode=True)
             text = readable(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "")
         if kind == "html":

@@ -41,7 +41,7 @@ SIGNS = re.compile(
     rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\{{#[^{{}}]*\}}|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
 MAX_FRONT = 200_000
-MAX_NUMBER = 1_000  # characters; what is longer is a text, whatever it looks like
+MAX_NUMBER = 1_000  # characters; what is longer counts as a text
 NESTING = 500  # as many levels at most are safe for the quick loader, which has no limit
 FLAG = "published"  # in many places a truth value
 DATES = ("date", "created", "created_at", FLAG)
