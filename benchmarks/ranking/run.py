@@ -85,7 +85,11 @@ class Search:
             algorithm=algorithm,
         )
         page = await self.services.pipeline.search(request)
-        return [result.document.document or "" for result in page.results]
+        return [self.key(result.document) for result in page.results]
+
+    def key(self, document: Document) -> str:
+        """The key of a document in the judgements."""
+        return document.document or ""
 
     async def plain(self, query: str, target: Target) -> list[tuple[str, float]]:
         """The engine's RRF as it comes (k=60), with its own idf and no calibration."""

@@ -115,6 +115,10 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("upgrade", "notes", "--at", str(tmp_path)), "it is no engine's folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
+        (
+            ("upgrade", "notes", "--index-only", "--model", "m"),
+            "--index-only and --model exclude each other.",
+        ),
         (("upgrade",), "Missing argument"),
     ):
         code, out, err = run(*arguments)

@@ -291,7 +291,7 @@ def _pipeline(
         resolve=catalog.resolve,
         prepare=queries.prepare,
         encode=encoders.encode_query,
-        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
+        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
         limits=Limits(

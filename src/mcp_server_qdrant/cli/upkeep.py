@@ -25,12 +25,14 @@ LINES = 10  # of progress for a collection, where it is no terminal
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
+@click.option("--index-only", is_flag=True, help="Change no point: rank words by a text index.")
 @click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
 @frame.env_file
 def upgrade(
     collections: Sequence[str],
     model: str | None,
     drop_old: bool,  # noqa: FBT001
+    index_only: bool,  # noqa: FBT001
     at: str | None,
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
@@ -39,7 +41,9 @@ def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    _run(lambda settings: _upgrade(settings, collections, model, drop_old, at))
+    if index_only and model:
+        raise click.UsageError("--index-only and --model exclude each other.")
+    _run(lambda settings: _upgrade(settings, collections, model, drop_old, index_only, at))
 
 
 @click.command()
@@ -124,6 +128,7 @@ async def _upgrade(
     collections: Sequence[str],
     model: str | None,
     drop: bool,  # noqa: FBT001
+    index_only: bool,  # noqa: FBT001
     at: str | None,
 ) -> None:
     from mcp_server_qdrant.app import upkeep
@@ -140,6 +145,8 @@ async def _upgrade(
 
         async def work(name: str) -> str:
             with progress:
+                if index_only:
+                    return indexed(name, *await upgrades.index(name))
                 if model:
                     metadata = described(settings, encoders, model)
                     done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
@@ -223,6 +230,14 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
+
+
+def indexed(name: str, key: str, language: str) -> str:
+    """The result of an upgrade that changes no point."""
+    return (
+        f"{called(name)}: Qdrant ranks its words by a text index of {key!r} ({language}). "
+        "No point was changed."
+    )
 
 
 def accepted(name: str, lost: int, left: int | None) -> str:

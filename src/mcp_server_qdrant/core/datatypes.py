@@ -25,7 +25,6 @@ SUPERSEDED_KEY = "superseded_by"
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at"}
 RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
-K1 = 1.2  # BM25's term frequency saturation: of the vectors, and of the largest score they allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +42,14 @@ class DenseLeg:
 
 @dataclass(frozen=True, slots=True)
 class SparseLeg:
-    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
+    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF.
+
+    With an `average`, the words per text, `vector` is a payload key: its text index ranks.
+    """
 
     vector: str
     idf: bool
+    average: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,20 @@ class Target:
     filling: SparseLeg | None = None
     dates: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> SparseLeg | None:
+        """The sparse vector that its points are stored with."""
+        leg = self.filling or self.sparse
+        return leg if leg is not None and leg.average is None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse vector: distinct token ids and their weights, of equal length."""
+    """A sparse vector: distinct token ids and weights; the `words` of a query for a text index."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +121,6 @@ class Correction:
 
     word: str
     to: str
-
-
-class Markers(NamedTuple):
-    """Terms that no text has: `foreign` of vectors of texts that are not English, and language."""
-
-    foreign: tuple[int, ...]
-    languages: Mapping[int, str]
-
-
-NO_MARKERS = Markers((), {})
-ENGLISH = "english"  # the language of texts without markers
 
 
 @dataclass(frozen=True, slots=True)

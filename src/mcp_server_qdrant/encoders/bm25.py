@@ -24,14 +24,12 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from mcp_server_qdrant.core.datatypes import K1, NO_MARKERS, Sparse
+from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH, K1, NO_MARKERS, B
+from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
 from mcp_server_qdrant.encoders.dates import words_of
 from mcp_server_qdrant.encoders.text import clean
-
-B = 0.75
-AVERAGE_LENGTH = 256
 
 NEUTRAL = "none"
 LANGUAGES = (*sorted(name.lower() for name in dir(Language) if name[0].isalpha()), NEUTRAL)

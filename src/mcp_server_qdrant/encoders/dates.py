@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from mcp_server_qdrant.core.datatypes import ENGLISH
+from mcp_server_qdrant.core.bm25 import ENGLISH
 
 MONTHS = {
     language: months

@@ -9,7 +9,8 @@ count as one term. Vectors of English texts have no marker: they are as they alw
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 
-from mcp_server_qdrant.core.datatypes import ENGLISH, Markers, Sparse
+from mcp_server_qdrant.core.bm25 import ENGLISH, Markers
+from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
 from mcp_server_qdrant.encoders.language import SURE, likely, sure
 

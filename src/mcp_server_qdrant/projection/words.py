@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from mcp_server_qdrant.core.datatypes import ENGLISH
+from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
 from mcp_server_qdrant.encoders.language import sure
 

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Protocol, cast
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -15,13 +14,13 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.access import calling
-from mcp_server_qdrant.core.datatypes import CollectionInfo, DenseLeg, Distance, Target
+from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
+from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import listed_in
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.legs import dated_paths, dense_vectors, mismatch, sparse_leg
+from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.newest import UPDATED_KEY, last_update
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
@@ -37,18 +36,6 @@ NEAR_NAMES = 3
 logger = logging.getLogger(__name__)
 
 
-class Models(Protocol):
-    """The choice of embedding models; the encoders have it, of which this room knows nothing."""
-
-    async def of(
-        self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
-    ) -> ModelChoice:
-        """The model of a collection with these dense vectors."""
-
-    async def shape(self, model: str) -> tuple[str, int | None]:
-        """The name that a model's vector has in collections of ours, and its size if known."""
-
-
 @dataclass(slots=True)
 class _Entry:
     target: Target
@@ -62,7 +49,8 @@ class Catalog:
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
     a hidden collection reads like one about a collection that does not exist. `gained` is called
     when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
+    points of a collection of ours that a reader is shown; `dates` are payload paths of dates,
+    `content_fields` the payload keys that may hold a text.
     """
 
     def __init__(
@@ -75,6 +63,7 @@ class Catalog:
         gained: Callable[[str], None] = lambda _: None,
         shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
+        content_fields: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -84,6 +73,7 @@ class Catalog:
         self._default = default
         self._allowed = tuple(allowed)
         self._dates = tuple(dates)
+        self._content_fields = tuple(content_fields)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
@@ -237,14 +227,17 @@ class Catalog:
         info = await self._client.get_collection(name)
         unfinished = marks.filling(info.config.metadata)
         sparse, filling = sparse_leg(info, unfinished), None
-        if sparse is None and unfinished:
-            filling = sparse_leg(info, frozenset())
         points = info.points_count or 0
         documents = points
-        if sparse is not None and sparse.idf:
+        if sparse is None:
+            filling = sparse_leg(info, frozenset()) if unfinished else None
+            sparse = await text_leg(self._client, name, info, self._content_fields)
+            if sparse is not None:
+                documents = info.payload_schema[sparse.vector].points or points
+        elif sparse.idf:
             having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
             documents = (await self._client.count(name, count_filter=having)).count
-        dense, note = await self._dense_leg(name, info)
+        dense, note = await dense_leg(self._models, name, info)
         target = Target(
             name,
             points=points,
@@ -282,25 +275,6 @@ class Catalog:
         """Look everything up anew: another catalog of this engine was written through."""
         for name in list(self._entries):
             self.forget(name)
-
-    async def _dense_leg(
-        self, collection: str, info: models.CollectionInfo
-    ) -> tuple[DenseLeg | None, str | None]:
-        metadata = info.config.metadata or {}
-        unfinished = marks.filling(metadata)
-        vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
-        if not vectors:
-            return None, "keywords only: it has no dense vector"
-        choice = await self._models.of(collection, metadata, tuple(vectors))
-        if choice.model is None:
-            return None, choice.fault
-        named, size = await self._models.shape(choice.model)
-        for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
-            foreign = name.startswith("fast-") and name != named and not choice.certain
-            if params.multivector_config is None and not foreign and size in (None, params.size):
-                distance = cast("Distance", params.distance.value.lower())
-                return DenseLeg(name, params.size, distance, choice.model), None
-        return None, mismatch(vectors, choice.model, size)
 
     def has_document_index(self, name: str) -> bool:
         """True where the chunks of a document are found fast."""
@@ -392,6 +366,6 @@ def _ours(entry: _Entry) -> bool:
 
 def _upgraded(before: Target, now: Target) -> bool:
     """True where a leg is searched now that was not written to before."""
-    gained = now.sparse is not None and before.sparse is None and before.filling is None
+    gained = now.written is not None and before.written is None
     moved = now.dense and before.dense and now.dense.vector != before.dense.vector
     return gained or bool(moved)

@@ -1,10 +1,32 @@
-"""The vectors that a collection has, as legs of a search, and its dates."""
+"""The vectors and text indexes that a collection has, as legs of a search, and its dates."""
 
-from collections.abc import Container, Iterable
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any, Protocol, cast
 
 from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, SparseLeg
+from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, SparseLeg
+from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.qdrant import marks
+
+SAMPLED = 64  # texts, for the number of words that a text of a collection has
+_WORD = re.compile(r"\w+")
+
+
+class Models(Protocol):
+    """The choice of embedding models; the encoders have it, of which this room knows nothing."""
+
+    async def of(
+        self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
+    ) -> ModelChoice:
+        """The model of a collection with these dense vectors."""
+
+    async def shape(self, model: str) -> tuple[str, int | None]:
+        """The name that a model's vector has in collections of ours, and its size if known."""
 
 
 def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:
@@ -24,6 +46,48 @@ def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> Spars
         if idf or "bm25" in name.lower():
             return SparseLeg(name, idf)
     return None
+
+
+async def text_leg(
+    client: AsyncQdrantBase, name: str, info: models.CollectionInfo, fields: Sequence[str]
+) -> SparseLeg | None:
+    """The text index that ranks one of these payload keys by BM25, if there is one."""
+    key = next((field for field in fields if ranks_text(info, field)), None)
+    if key is None:
+        return None
+    shown = models.PayloadSelectorInclude(include=[key])
+    records, _ = await client.scroll(name, limit=SAMPLED, with_payload=shown)
+    texts = [str((record.payload or {}).get(key, "")) for record in records]
+    average = fmean(len(_WORD.findall(text)) for text in texts) if texts else AVERAGE_LENGTH
+    return SparseLeg(key, idf=True, average=average)
+
+
+def ranks_text(info: models.CollectionInfo, key: str) -> bool:
+    """True where a text index of this payload key ranks points."""
+    index = info.payload_schema.get(key)
+    params = index.params if index is not None else None
+    return isinstance(params, models.TextIndexParams) and bool(params.scoring and not params.nested)
+
+
+async def dense_leg(
+    known: Models, collection: str, info: models.CollectionInfo
+) -> tuple[DenseLeg | None, str | None]:
+    """The dense vector that is searched, or why none is."""
+    metadata = info.config.metadata or {}
+    unfinished = marks.filling(metadata)
+    vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
+    if not vectors:
+        return None, "keywords only: it has no dense vector"
+    choice = await known.of(collection, metadata, tuple(vectors))
+    if choice.model is None:
+        return None, choice.fault
+    named, size = await known.shape(choice.model)
+    for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
+        foreign = name.startswith("fast-") and name != named and not choice.certain
+        if params.multivector_config is None and not foreign and size in (None, params.size):
+            distance = cast("Distance", params.distance.value.lower())
+            return DenseLeg(name, params.size, distance, choice.model), None
+    return None, mismatch(vectors, choice.model, size)
 
 
 def mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:

@@ -309,7 +309,7 @@ class Points:
 
 def _vectors(target: Target, point: StoredPoint) -> Any:
     vectors: dict[str, Any] = {}
-    sparse = target.sparse or target.filling
+    sparse = target.written
     if target.dense is not None and point.dense is not None:
         if target.dense.vector == "" and sparse is None:
             return as_vector(point.dense)

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
+from mcp_server_qdrant.core.bm25 import of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -15,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
+    Sparse,
     SparseLeg,
     Target,
 )
@@ -26,7 +28,18 @@ from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
-Leg = tuple[Any, str | None]  # a query vector, and the name of the vectors that it is compared with
+
+class Leg(NamedTuple):
+    """A query, and the name of the vectors or the payload key that it is compared with.
+
+    A text index ranks candidates by their collection's own idf: their scores are sums of those of
+    the `words`, each with its weight.
+    """
+
+    query: Any
+    using: str | None
+    words: Sequence[tuple[models.TextQuery, float]] = ()
+
 
 # The scores of quantised vectors are approximate, unless they are computed again. Where a filter
 # leaves few of many points, the graph alone finds too few of them (docs/server.md).
@@ -36,6 +49,9 @@ _RESCORED = models.SearchParams(
 )
 # Few points need no index.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
+
+
+Probed = Sequence[int] | Mapping[int, str]  # terms; of a text index their words
 
 
 class Queries:
@@ -109,10 +125,13 @@ class Queries:
         with_payload |= bool(query.tags)  # who carries a tag counts at once: its payload tells it
         # Little more than that is asked for at once: no second trip for the scores of the others.
         limit = target.points + 1 if depth <= target.points <= 2 * depth else depth
-        requests = [self._asking(*leg, condition, limit, with_payload) for leg in legs]
+        requests = [
+            self._asking(leg.query, leg.using, condition, limit, with_payload) for leg in legs
+        ]
         if query.tags:
             tagged = carrying(query.tags, condition)
-            requests.append(_request(*legs[0], tagged, depth, with_payload=True))
+            first = legs[0]
+            requests.append(_request(first.query, first.using, tagged, depth, with_payload=True))
         found = await self._points(target, requests)
         payloads = {point.id: point.payload for points in found for point in points}
         ranks = [[point.id for point in points[:depth]] for points in found]
@@ -144,14 +163,21 @@ class Queries:
         """
         asked, lacking = [], []
         for leg, known in zip(legs, scores, strict=True):
+            complete = len(known) < limit
+            if leg.words:
+                complete = not known
+                known.clear()
             others = [point for point in points if point not in known]
-            if len(known) >= limit and others:
-                only = models.Filter(must=[models.HasIdCondition(has_id=others)])
-                asked.append(_request(*leg, only, len(others), params=_EXACT))
-                lacking.append(known)
+            if complete or not others:
+                continue
+            only = models.Filter(must=[models.HasIdCondition(has_id=others)])
+            for query, weight in leg.words or [(leg.query, 1.0)]:
+                asked.append(_request(query, leg.using, only, len(others), params=_EXACT))
+                lacking.append((known, weight))
         found = await self._points(target, asked) if asked else []
-        for known, exact in zip(lacking, found, strict=True):
-            known |= {point.id: point.score for point in exact}
+        for (known, weight), exact in zip(lacking, found, strict=True):
+            for point in exact:
+                known[point.id] = known.get(point.id, 0.0) + weight * point.score
 
     async def _points(self, target: Target, requests: Sequence[Any]) -> list[list[Any]]:
         """The points that answer each of the requests, best first."""
@@ -159,23 +185,25 @@ class Queries:
         return [answer.points for answer in answers]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Sequence[int]]]
+        self, asked: Sequence[tuple[Target, Probed]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
         return [await self._probe(target, terms) for target, terms in asked]
 
-    async def _probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
+    async def _probe(self, target: Target, terms: Probed) -> dict[int, float]:
         """A query of one term with weight 1 scores idf(t) * stored value.
 
-        The value comes with the vector. All probes travel in one batch.
+        The value comes with the vector; that of a text index is 1. All probes travel in one batch.
         """
         leg = target.sparse
         assert leg is not None
-        requests = [self._requests.of((term, leg.vector), _probing) for term in terms]
+        by_index = isinstance(terms, Mapping)
+        probes = [terms[term] for term in terms] if isinstance(terms, Mapping) else terms
+        requests = [self._requests.of((probe, leg.vector), _probing) for probe in probes]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
-                value = _stored(points[0].vector, leg, term)
+                value = 1.0 if by_index else _stored(points[0].vector, leg, term)
                 if value > 0:
                     found[term] = points[0].score / value
         return found
@@ -227,7 +255,9 @@ def _request(
     )
 
 
-def _probing(term: int, using: str) -> models.QueryRequest:
+def _probing(term: int | str, using: str) -> models.QueryRequest:
+    if isinstance(term, str):
+        return models.QueryRequest.model_construct(query=_text(term, 0, 0), using=using, limit=1)
     probe = models.SparseVector.model_construct(indices=[term], values=[1.0])
     return models.QueryRequest.model_construct(
         query=probe, using=using, limit=1, with_vector=[using]
@@ -253,10 +283,25 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     """The legs to search, dense first; the name of an unnamed vector is None."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
-        legs.append((native(query.dense), target.dense.vector or None))
+        legs.append(Leg(native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        legs.append((as_vector(query.sparse), target.sparse.vector))
+        legs.append(_words(target.sparse, query.sparse))
     return legs
+
+
+def _words(leg: SparseLeg, query: Sparse) -> Leg:
+    if leg.average is None:
+        return Leg(as_vector(query), leg.vector)
+    k, b, factor = of_index(leg.average)
+    weighed = zip(query.words, query.values, strict=True)
+    words = [(_text(word, k, b), factor * value) for word, value in weighed]
+    return Leg(_text(" ".join(query.words), k, b), leg.vector, words)
+
+
+def _text(words: str, k: float, b: float) -> models.TextQuery:
+    """BM25 of the words by a text index."""
+    scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
+    return models.TextQuery(text=models.TextQueryInput(query=words, scoring=scoring))
 
 
 def weights(target: Target, query: LegQuery) -> list[float] | None:

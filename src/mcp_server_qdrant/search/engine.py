@@ -10,6 +10,7 @@ from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 
 T = TypeVar("T")
+Probed = Sequence[int] | Mapping[int, str]  # terms; a text index is asked for their words
 
 
 class Engine(Protocol):
@@ -39,7 +40,7 @@ class Engine(Protocol):
         """The candidates of each target, with dates of the period."""
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Sequence[int]]]
+        self, asked: Sequence[tuple[Target, Probed]]
     ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
         """For each target its own idf of each of the terms that it has."""
 

@@ -34,6 +34,8 @@ CORPUS = models.Filter(must=[models.FieldCondition(key="t", match=models.MatchVa
 EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
 WEIGHED = models.SearchParams(idf=models.IdfCorpusParams(corpus=CORPUS))
 SPARSE = models.SparseVector(indices=[7, 4_000_000_000], values=[1.0, 0.5])
+SCORING = models.Bm25Scoring(bm25=models.Bm25Params(k=0.5, b=0))
+WORDS = models.TextQuery(text=models.TextQueryInput(query="ü x", scoring=SCORING))
 ONLY = models.Filter(must=[CORPUS], must_not=[models.HasIdCondition(has_id=[1, UUID])])
 REQUESTS = [
     models.QueryRequest(query=DENSE, using="v", limit=3, filter=ONLY, params=EXACT),
@@ -41,6 +43,7 @@ REQUESTS = [
     models.QueryRequest(query=SPARSE, using="bm25", params=WEIGHED, with_vector=["bm25"]),
     models.QueryRequest(filter=ONLY, limit=2, with_payload=["a", "b.c"]),
     models.QueryRequest(query=models.Document(text="ü", model="m", options={"k": 1})),
+    models.QueryRequest(query=WORDS, using="document", filter=ONLY, params=EXACT),
 ]
 PAYLOAD = {"text": "ü", "list": [1, 2.5, None, {"deep": True}], "empty": {}}
 FOUND = [
@@ -48,7 +51,7 @@ FOUND = [
     {"id": 0, "score": -1.0, "version": 1, "vector": [1.0, 2.0]},
     {"id": 7, "score": 2.0, "version": 1, "vector": {"bm25": SPARSE.model_dump(), "v": [1.0]}},
 ]
-ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
+ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 5], "status": "ok", "time": 0.0}
 SENT = ("host", "content-type", "api-key", "openai-api-key")
 CONSISTENCY = (None, 2, models.ReadConsistencyType.MAJORITY)
 

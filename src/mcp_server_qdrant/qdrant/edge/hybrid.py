@@ -27,6 +27,7 @@ Answer = tuple[bool, Any]
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
+Words = Sequence[tuple[Any, float]]
 
 IDFS = 50_000  # kept for one shard
 FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
@@ -67,8 +68,8 @@ class Hybrid:
             for using, vector, where, weight, scored in legs:
                 narrow = yield from filters.of(view, where)
                 params = yield from filters.params(view, using)
-                scoring = self._scoring(vector, using, view.shard)
-                requests.append(EngineLeg(scoring, narrow, weight, scored, *params))
+                scoring, words = self._scoring(vector, using, view.shard)
+                requests.append(EngineLeg(scoring, narrow, weight, scored, *params, words))
             ids, rrf, scores = fused(view.engine, requests, k, limit)
             payloads = None
             if with_payload or not all(scored for *_, scored in legs):
@@ -81,19 +82,21 @@ class Hybrid:
         return self._each(answer, questions)
 
     def idfs(
-        self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int]]]
+        self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int] | Sequence[str]]]
     ) -> Steps[list[Answer]]:
-        """The engine's own idf of terms of a sparse vector, by term; absent terms are left out.
+        """The engine's own idf of terms of a sparse vector, or of words of a text index.
+
+        Absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value. Without a guard the shard
         remembers it.
         """
         filters = _Filters(guard)
 
-        def answer(view: View, using: str, terms: Sequence[int]) -> Steps[Any]:
-            check_query(
-                {"indices": list(terms), "values": [1.0] * len(terms)}, using, view.shard.sidecar
-            )
+        def answer(view: View, using: str, terms: Sequence[Any]) -> Steps[Any]:
+            if terms and not isinstance(terms[0], str):
+                vector = {"indices": list(terms), "values": [1.0] * len(terms)}
+                check_query(vector, using, view.shard.sidecar)
             known = view.shard.idf if guard is None else {}
             where = yield from filters.of(view, None)
             params, _ = yield from filters.params(view, using)
@@ -143,13 +146,21 @@ class Hybrid:
             yield
         return answers
 
-    def _scoring(self, vector: Any, using: str, shard: Shard) -> Any:
-        """The engine's query; a dense vector is checked and converted once per name and size."""
+    def _scoring(self, vector: Any, using: str, shard: Shard) -> tuple[Any, Words]:
+        """The engine's query; a dense vector is checked and converted once per name and size.
+
+        For a text index, where `vector` is its words, their weights, k and b, also those of words.
+        """
         if isinstance(vector, tuple):
-            indices, values = vector
+            indices, values, *params = vector
+            if params:
+                scoring = edge.Bm25Params(*params)
+                words = [edge.TextQuery(using, word, scoring) for word in indices]
+                query = edge.TextQuery(using, " ".join(indices), scoring)
+                return query, list(zip(words, values, strict=True))
             sparse = {"indices": indices, "values": values}
             check_query(sparse, using, shard.sidecar)
-            return edge.Query.Nearest(types.to_vector(sparse), using=using)
+            return edge.Query.Nearest(types.to_vector(sparse), using=using), ()
         if vector is not self._vector:
             self._vector, self._dense = vector, {}
         params = shard.sidecar["vectors"].get(using)
@@ -157,11 +168,14 @@ class Hybrid:
         if key not in self._dense:
             check_query(vector, using, shard.sidecar)
             self._dense[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._dense[key]
+        return self._dense[key], ()
 
 
 class EngineLeg(NamedTuple):
-    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points.
+
+    The scores of a text index are sums of those of the `words`, each with its weight.
+    """
 
     query: Any
     where: Any
@@ -169,6 +183,7 @@ class EngineLeg(NamedTuple):
     scored: bool
     params: Any
     exact: Any
+    words: Words = ()
 
 
 class _Filters:
@@ -200,10 +215,11 @@ class _Filters:
 
     def params(self, view: View, using: str) -> Steps[tuple[Any, Any]]:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
-        sparse = view.shard.sidecar["sparse_vectors"].get(using)
-        if sparse is None:
+        sidecar = view.shard.sidecar
+        if using in sidecar["vectors"]:
             return _RESCORED, _EXACT
-        if self._guard is None or sparse.get("modifier") != "idf":
+        modifier = sidecar["sparse_vectors"].get(using, {"modifier": "idf"}).get("modifier")
+        if self._guard is None or modifier != "idf":
             return None, _EXACT
         corpus = yield from self.of(view, None)
         if id(corpus) not in self._weighing:
@@ -238,6 +254,9 @@ def fused(
     best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
     scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
     for leg, scores in scored:
+        if leg.words:
+            _add_up(engine, leg, scores, [ids[key] for *_, key in best])
+            continue
         if len(scores) < limit:
             continue  # no other point has a score on this leg
         if missing := [ids[key] for *_, key in best if key not in scores]:
@@ -249,6 +268,16 @@ def fused(
         [-score for score, *_ in best],
         [[scores.get(key) for *_, key in best] for _, scores in scored],
     )
+
+
+def _add_up(engine: edge.EdgeShard, leg: EngineLeg, scores: Scores, points: list[Any]) -> None:
+    """Replace scores under the collection's own idf by the sums of those of the words."""
+    scores.clear()
+    only = edge.Filter(must=[edge.HasIdCondition(set(points))])
+    for word, weight in leg.words:
+        for point in _ask(engine, word, only, len(points), leg.exact):
+            key = _key(point.id)
+            scores[key] = scores.get(key, 0.0) + weight * point.score
 
 
 def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
@@ -269,8 +298,11 @@ def _key(point_id: Any) -> int:
     return point_id if type(point_id) is int else ~point_id.int
 
 
-def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
+def _idf(engine: edge.EdgeShard, using: str, term: int | str, where: Any, params: Any) -> float:
     """Score / stored value of the term's best point; 0 where no point has it."""
+    if isinstance(term, str):
+        best = _ask(engine, edge.TextQuery(using, term, edge.Bm25Params(0, 0)), where, 1, params)
+        return float(best[0].score) if best else 0.0
     query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
     points = engine.query(
         edge.QueryRequest(

@@ -57,7 +57,9 @@ class Shard:
         self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
         self.engine: edge.EdgeShard | None = None
         self.count: int | None = None  # exact, until the next write
-        self.idf: dict[tuple[str, int], float] = {}  # by vector and term, until the next write
+        self.idf: dict[
+            tuple[str, int | str], float
+        ] = {}  # by vector and term, until the next write
         self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, until a write
         self.at_once = 1  # payloads to read in one slice, as the last reads showed
         self.indexes: dict[str, str] | None = None  # payload key -> type, until the next write

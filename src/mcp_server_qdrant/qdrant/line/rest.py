@@ -47,12 +47,12 @@ class RestLine:
             raise ResponseHandlingException(error) from error
 
     def body(self, requests: Sequence[models.QueryRequest]) -> bytes:
-        """The requests as qdrant-client would write them; all ask for the nearest, or for none."""
+        """The requests as qdrant-client would write them, without its models' cost for vectors."""
         return b'{"searches":[%s]}' % b",".join([self._json(request) for request in requests])
 
     def _json(self, request: models.QueryRequest) -> bytes:
         match request.query:
-            case None:
+            case None | models.TextQuery():
                 return _dumped(request)
             case list():
                 return self._bytes.of((request,), self._whole)

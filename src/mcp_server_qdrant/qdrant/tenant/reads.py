@@ -7,6 +7,7 @@ confine it does not have: new code that calls anything else of the client fails.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from qdrant_client import models
@@ -21,7 +22,9 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import both
+from mcp_server_qdrant.qdrant.legs import ranks_text
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
+from mcp_server_qdrant.qdrant.version import at_least
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
@@ -30,7 +33,7 @@ CORPUS_SINCE = (1, 19)
 
 # Queries that hold their vector. A query by a point's id would use a vector that may be another
 # tenant's.
-_QUERIES = (list, tuple, models.SparseVector, models.Document)
+_QUERIES = (list, tuple, models.SparseVector, models.TextQuery, models.Document)
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
@@ -48,8 +51,7 @@ class Corpus:
         if self._version is None:
             return
         version = await self._version()
-        found = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-        if found < CORPUS_SINCE:
+        if not at_least(version, CORPUS_SINCE):
             raise EngineFailure(
                 "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
                 f"this one is {version}."
@@ -175,7 +177,7 @@ class TenantClient:
         if id(where) not in made:
             made[id(where)] = self._guarded(where)
         changed: dict[str, Any] = {"filter": made[id(where)]}
-        if isinstance(request.query, models.SparseVector):
+        if isinstance(request.query, models.SparseVector | models.TextQuery):
             changed["params"] = await self._weighing(name, request.using, request.params)
         return request.model_copy(update=changed)
 
@@ -280,6 +282,7 @@ class TenantClient:
 
 
 def _weighed(info: models.CollectionInfo) -> frozenset[str]:
-    """The sparse vectors to which the engine applies an idf."""
+    """The sparse vectors, and the text indexes, to which the engine applies an idf."""
     vectors = info.config.params.sparse_vectors or {}
-    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+    weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+    return frozenset((*weighed, *filter(partial(ranks_text, info), info.payload_schema)))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcp_server_qdrant.core.datatypes import K1, Hit, Target
+from mcp_server_qdrant.core.bm25 import K1
+from mcp_server_qdrant.core.datatypes import Hit, Target
 from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.sketches.sketch import Sketch

@@ -10,7 +10,8 @@ that of all searched collections together. Source: DESIGN 3.3, measured there.
 
 from collections.abc import Iterator, Sequence
 
-from mcp_server_qdrant.core.datatypes import K1, Found, Hit, Terms, by_score
+from mcp_server_qdrant.core.bm25 import K1
+from mcp_server_qdrant.core.datatypes import Found, Hit, Terms, by_score
 
 DIGITS = 5  # of a relevance: the legs are float32
 

@@ -12,7 +12,8 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import ENGLISH, Correction, Target, Terms
+from mcp_server_qdrant.core.bm25 import ENGLISH
+from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
 

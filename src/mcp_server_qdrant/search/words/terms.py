@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from mcp_server_qdrant.core.datatypes import NO_MARKERS, Markers, Sparse, Target, Terms
+from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
+from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import Engine, ask
+from mcp_server_qdrant.search.engine import Engine, Probed, ask
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
 CACHE_SECONDS = 600.0
@@ -60,7 +61,8 @@ class TermWeights:
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
-    several of its words: not all vectors have them, and they count where some do. That a collection
+    several of its words: not all vectors have them, and they count where some do. `written` tells
+    the word that makes each term of a query, as a text index is asked for it. That a collection
     lacks a term is remembered for seconds only, and until something is stored there: a text must be
     found by its words as soon as it is stored.
     """
@@ -71,12 +73,14 @@ class TermWeights:
         engine: Engine,
         markers: Markers = NO_MARKERS,
         compounds: Callable[[str], Collection[int]] = lambda _: (),
+        written: Callable[[str], Mapping[int, str]] = lambda _: {},
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
         self._engine = engine
         self._markers = markers
         self._compounds = compounds
+        self._written = written
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
@@ -91,15 +95,16 @@ class TermWeights:
         `variants` of words are searched along with them, see `widened`.
         """
         searched = [target for target in targets if target.sparse]
+        written = self._words_of(query, variants or {}) if any(map(_by_index, searched)) else {}
         asked = self._asked(query, variants or {})
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        failures = await self._probe(weighing, [*asked.terms, *self._markers.foreign])
+        failures = await self._probe(weighing, [*asked.terms, *self._markers.foreign], written)
         probed = [target for target in weighing if target.collection not in failures]
         if languages := await self._languages(probed):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            failures |= await self._probe(probed, asked.terms)
+            failures |= await self._probe(probed, asked.terms, written)
             probed = [target for target in probed if target.collection not in failures]
         local = {target.collection: self._fresh(target).idf for target in probed}
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
@@ -118,7 +123,7 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := query_vector(idf, local.get(target.collection)))
+                and (vector := _query(target, idf, local.get(target.collection), written))
             },
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
             failures=failures,
@@ -130,7 +135,7 @@ class TermWeights:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self._markers
         marked = [t for t in targets if any(term in self._fresh(t).idf for term in foreign)]
-        await self._probe(marked, list(languages))
+        await self._probe(marked, list(languages), {})
         known = [self._fresh(target).idf for target in marked]
         return tuple(n for term, n in languages.items() if any(term in idf for idf in known))
 
@@ -152,10 +157,23 @@ class TermWeights:
                         group[other] = max(group.get(other, 0.0), variant.similarity)
         return _Asked(words, near)
 
-    async def _probe(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
+    def _words_of(self, query: str, variants: Mapping[str, Sequence[Variant]]) -> dict[int, str]:
+        """The word that makes each term of the query and of the variants."""
+        texts = [query, *(variant.word for several in variants.values() for variant in several)]
+        return dict(chain.from_iterable(self._written(text).items() for text in texts))
+
+    async def _probe(
+        self, targets: Sequence[Target], tokens: Sequence[int], written: Mapping[int, str]
+    ) -> dict[str, str]:
         """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
         now = self._clock()
-        lacking = {t.collection: terms for t in targets if (terms := self._lacking(t, tokens, now))}
+        lacking: dict[str, Probed] = {}
+        for target in targets:
+            terms: Probed = self._lacking(target, tokens, now)
+            if _by_index(target):
+                terms = {term: written[term] for term in terms if term in written}
+            if terms:
+                lacking[target.collection] = terms
 
         async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
             return await self._engine.probe([(t, lacking[t.collection]) for t in group])
@@ -199,6 +217,24 @@ class TermWeights:
             known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
             self._known[target.collection] = known
         return known
+
+
+def _by_index(target: Target) -> bool:
+    """True where a text index ranks, which is asked for words as they are written."""
+    return target.sparse is not None and target.sparse.average is not None
+
+
+def _query(
+    target: Target,
+    idf: Mapping[int, float],
+    local: Mapping[int, float] | None,
+    written: Mapping[int, str],
+) -> Sparse | None:
+    """The query of one target, see `query_vector`."""
+    if not _by_index(target):
+        return query_vector(idf, local)
+    vector = query_vector({t: value for t, value in idf.items() if t in written}, local)
+    return vector and replace(vector, words=tuple(written[term] for term in vector.indices))
 
 
 def global_idf(
