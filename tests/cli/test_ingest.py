@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.cli.ingest import bar, clock, line, summary
+from mcp_server_qdrant.cli.ingest import line, summary
 from mcp_server_qdrant.ingest.files.sync import Report
 from mcp_server_qdrant.ingest.files.walk import Problem
 
@@ -53,20 +53,16 @@ def half_way() -> Report:
 def test_the_bar_shows_share_rate_and_time_left():
     expected = "Storing [######------------------]  25% · 1,234 files · 5,000 texts"
 
-    assert bar(half_way(), 210.0) == f"{expected} · 50.0 texts/s · 5:00 left"
+    assert line(half_way(), 210.0, bar=True) == f"{expected} · 50.0 texts/s · 0:05:00 left"
 
 
 def test_before_anything_is_stored_the_phase_is_shown():
-    assert bar(Report(phase="Loading the model"), 1.0) == "Loading the model …"
+    assert line(Report(phase="Loading the model"), 1.0, bar=True) == "Loading the model …"
     assert line(Report(phase="Loading the model"), 1.0) == "Loading the model"
 
 
 def test_a_line_says_the_same_without_a_bar():
     assert line(half_way(), 210.0).startswith("Storing:  25% · 1,234 files · 5,000 texts · 50.0")
-
-
-def test_times_read_like_a_clock():
-    assert [clock(0), clock(61), clock(3725)] == ["0:00", "1:01", "1:02:05"]
 
 
 def test_the_summary_counts_and_names_every_file_that_is_not_there():

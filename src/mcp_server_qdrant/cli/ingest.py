@@ -5,6 +5,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -209,35 +210,23 @@ async def _shown(report: "Report") -> AsyncIterator[None]:
 async def _show(report: "Report") -> None:
     while sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        frame.show(bar(report, monotonic())[:width])
+        frame.show(line(report, monotonic(), bar=True)[:width])
         await asyncio.sleep(frame.BAR_SECONDS)
     while True:
         await asyncio.sleep(LINE_SECONDS)
         click.echo(line(report, monotonic()), err=True)
 
 
-def bar(report: "Report", now: float) -> str:
-    """The progress on one line, with a bar, the rate and the time left."""
+def line(report: "Report", now: float, *, bar: bool = False) -> str:
+    """The progress on one line, perhaps with a bar: share, rate and time left."""
     if report.encoding_since is None:
-        return f"{report.phase} …"
-    return f"{report.phase} {frame.bar(report.share)} {status(report, now)}"
-
-
-def line(report: "Report", now: float) -> str:
-    """The same without a bar."""
-    return (
-        report.phase if report.encoding_since is None else f"{report.phase}: {status(report, now)}"
-    )
-
-
-def status(report: "Report", now: float) -> str:
-    """The same in numbers."""
-    stored = len(report.new) + len(report.changed)
-    parts = [f"{report.share:4.0%}", f"{stored:,} files", f"{report.texts:,} texts"]
+        return f"{report.phase} …" if bar else report.phase
+    done, stored = report.share, len(report.new) + len(report.changed)
+    parts = [f"{done:4.0%}", f"{stored:,} files", f"{report.texts:,} texts"]
     if speed := rate(report, now):
-        parts.append(f"{speed:,.1f} texts/s")
-        parts.append(f"{clock(left(report, now))} left")
-    return " · ".join(parts)
+        left = (now - report.encoding_since) * (1 - done) / done if done else 0.0
+        parts += [f"{speed:,.1f} texts/s", f"{timedelta(seconds=round(left))} left"]
+    return f"{report.phase}{f' {frame.bar(done)}' if bar else ':'} {' · '.join(parts)}"
 
 
 def rate(report: "Report", now: float) -> float:
@@ -245,20 +234,6 @@ def rate(report: "Report", now: float) -> float:
     if report.encoding_since is None or not report.texts:
         return 0.0
     return report.texts / max(now - report.encoding_since, 1e-3)
-
-
-def left(report: "Report", now: float) -> float:
-    """Seconds to go, if it goes on as until now."""
-    done = report.share
-    since = report.encoding_since
-    return (now - since) * (1 - done) / done if done and since is not None else 0.0
-
-
-def clock(seconds: float) -> str:
-    """Hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> str:

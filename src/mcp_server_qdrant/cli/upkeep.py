@@ -5,6 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,7 +72,11 @@ def accept_loss(collections: Sequence[str]) -> None:
     For collections of the embedded engine that qdrant-collections shows as damaged. One that has no
     data any more is forgotten.
     """
-    _run(lambda settings: _accept_loss(settings, collections))
+
+    async def work(engine: Any, name: str) -> str:
+        return accepted(name, *await engine.accept_loss(name))
+
+    _run(lambda settings: _own(settings, collections, work))
 
 
 @click.command()
@@ -80,7 +85,12 @@ def accept_loss(collections: Sequence[str]) -> None:
 @frame.env_file
 def describe(collection: str, text: str) -> None:
     """Say what a collection is about, so that agents can choose; an empty text takes it back."""
-    _run(lambda settings: _describe(settings, collection, text))
+
+    async def work(engine: Any, name: str) -> str:
+        await engine.describe(name, text.strip())
+        return f"{called(name)}: {'described' if text.strip() else 'its description is gone'}."
+
+    _run(lambda settings: _own(settings, [collection], work))
 
 
 def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
@@ -184,29 +194,17 @@ async def _copy(
         await _each(collections, visible, source.names, work)
 
 
-async def _accept_loss(settings: "Settings", collections: Sequence[str]) -> None:
+async def _own(
+    settings: "Settings",
+    collections: Sequence[str],
+    work: Callable[[Any, str], Awaitable[str]],
+) -> None:
+    """Work on collections of the engine that the settings name."""
     from mcp_server_qdrant.app import upkeep
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-
-        async def work(name: str) -> str:
-            return accepted(name, *await engine.accept_loss(name))
-
-        await _each(collections, settings, engine.names, work)
-
-
-async def _describe(settings: "Settings", collection: str, text: str) -> None:
-    from mcp_server_qdrant.app import upkeep
-
-    upkeep.check_writable(settings)
-    async with upkeep.engine(None, settings) as engine:
-
-        async def work(name: str) -> str:
-            await engine.describe(name, text.strip())
-            return f"{called(name)}: {'described' if text.strip() else 'its description is gone'}."
-
-        await _each([collection], settings, engine.names, work)
+        await _each(collections, settings, engine.names, partial(work, engine))
 
 
 def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | None = None) -> str:

@@ -64,6 +64,14 @@ class CacheFile:
                 self._remove()
         return None
 
+    def once(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The same with a connection of its own, open meanwhile only: for rare calls."""
+        file = CacheFile(self._path, *self._schema)
+        try:
+            return file.run(work)
+        finally:
+            file.close()
+
     def close(self) -> None:
         """Let the file go; the next `run` opens it again."""
         if self._file is not None:

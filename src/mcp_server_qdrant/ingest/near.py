@@ -33,9 +33,14 @@ class Near:
     read: Callable[[str, PointId, Payload | None], Document]
 
     async def to(
-        self, new: Document, target: Target, dense: Dense
+        self, new: Document, target: Target, dense: Dense | None
     ) -> tuple[Document, float] | None:
-        """The nearest other memory and its cosine, if it is near; None where that is unknown."""
+        """The nearest other memory and its cosine, if it is near; None where that is unknown.
+
+        `dense` is the vector of the new text's first part.
+        """
+        if dense is None:
+            return None
         asked = target, LegQuery(dense, None)
         try:
             (answer,) = await self.queries.search(

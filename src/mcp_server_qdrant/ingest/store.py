@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault
 from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -169,7 +168,7 @@ class Store:
         if pending:
             await self.points.expect_pending(collection)
         near, _ = await asyncio.gather(
-            self._near(chunks[0], target, points[0].dense),
+            self.near.to(chunks[0], target, points[0].dense),
             Replacement(self.points, self.catalog, target, chunks, points, before).write(),
         )
         replaced = before.chunks if before else 0
@@ -190,14 +189,6 @@ class Store:
             replaced=replaced,
             near=near,
         )
-
-    async def _near(
-        self, first: Document, target: Target, dense: Dense | None
-    ) -> tuple[Document, float] | None:
-        """The memory that a text nearly repeats, by the vector of its first part."""
-        if target.dense is None or dense is None:
-            return None
-        return await self.near.to(first, target, dense)
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""

@@ -66,16 +66,14 @@ class LayoutCache:
     """
 
     def __init__(self, folder: Path, engine: str) -> None:
-        self._path = folder / FILE
+        self._file = CacheFile(folder / FILE, SCHEMA)
         self._engine = engine
 
     def load(self, names: Sequence[str]) -> list[Layout]:
         """The layouts of the map that is named so: one for each of its panels."""
         query = "SELECT model, spots, places FROM layouts WHERE key = ?"
         key = digest(self._engine, *names)
-        file = CacheFile(self._path, SCHEMA)
-        rows = file.run(lambda held: held.execute(query, (key,)).fetchall())
-        file.close()
+        rows = self._file.once(lambda held: held.execute(query, (key,)).fetchall())
         found = []
         for model, numbers, places in rows or ():
             with suppress(ValueError, TypeError):  # damaged, though the file as such is sound
@@ -105,9 +103,7 @@ class LayoutCache:
                 (MOST,),
             )
 
-        file = CacheFile(self._path, SCHEMA)
-        file.run(write)
-        file.close()
+        self._file.once(write)
 
 
 def _places(layout: Layout) -> bytes:

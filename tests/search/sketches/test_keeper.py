@@ -117,6 +117,6 @@ async def _forgotten(sketches: Sketches) -> None:
 async def test_a_damaged_row_is_drawn_again(tmp_path):
     cache = SketchCache(tmp_path, "e")
     await held(keeper(Draw(), cache), target("a"))
-    cache._run(lambda file: file.execute("UPDATE sketches SET words = '{'"))
+    cache._file.once(lambda file: file.execute("UPDATE sketches SET words = '{'"))
 
     assert cache.load() == {}

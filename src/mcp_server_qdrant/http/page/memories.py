@@ -31,7 +31,8 @@ class Memories:
         known(body, {"collections", "since", "until", "tags", "source", "seen"})
         conditions = [tagged(body["tags"])] if body.get("tags") else []
         if source := body.get("source"):
-            conditions.append(_any_of([{"key": k, "match": {"text": source}} for k in SOURCE_KEYS]))
+            parts = [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]
+            conditions.append({"should": parts})
         where: dict[str, Any] = {"must": conditions}
         if body.get("seen"):
             where["must_not"] = [{"has_id": _points(body["seen"])}]
@@ -139,11 +140,7 @@ def tagged(tags: Any) -> dict[str, Any]:
     """The condition, in REST form, for texts that carry one of the tags."""
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise RequestError("tags must be a list of texts.")
-    return _any_of([{"key": key, "match": {"any": tags}} for key in TAG_KEYS])
-
-
-def _any_of(conditions: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"should": conditions}
+    return {"should": [{"key": key, "match": {"any": tags}} for key in TAG_KEYS]}
 
 
 def _points(ids: Any) -> list[int | str]:

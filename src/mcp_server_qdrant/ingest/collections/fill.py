@@ -1,7 +1,6 @@
 """Points that lack a vector get it, page by page, while their collection is used."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
@@ -15,14 +14,6 @@ Vector = Sparse | Dense
 Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """The numbers of points that got the vector, and that have no text to make one of."""
-
-    points: int
-    textless: int
-
-
 async def fill(
     bulk: Bulk,
     collection: str,
@@ -31,10 +22,11 @@ async def fill(
     *,
     batch: int,
     progress: Callable[[int], None] = lambda _: None,
-) -> Filled:
+) -> tuple[int, int]:
     """Give every point the vector of its text; `progress` is called with how many have it.
 
-    What is done is durable: interrupted, the next call goes on with the rest.
+    Returns how many got it, and how many have no text to make one of. What is
+    done is durable: interrupted, the next call goes on with the rest.
     """
     done, textless = 0, set[PointId]()
     for _ in range(PASSES):
@@ -51,7 +43,7 @@ async def fill(
                 break
         if done == before:
             break
-    return Filled(done, len(textless))
+    return done, len(textless)
 
 
 async def _give(

@@ -153,7 +153,7 @@ class Upgrades:
 
     async def _fill(self, name: str, new: _Addition) -> tuple[int, int]:
         total = await self.bulk.lack(name, new.vector)
-        done = await fill(
+        return await fill(
             self.bulk,
             name,
             new.vector,
@@ -161,7 +161,6 @@ class Upgrades:
             batch=new.batch,
             progress=partial(self._report, name, total),
         )
-        return done.points, done.textless
 
     def _report(self, name: str, total: int, done: int) -> None:
         self.progress(name, done, max(total, done))  # there may be more by now

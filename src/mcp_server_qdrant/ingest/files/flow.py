@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any
 from uuid import uuid4
 
 from mcp_server_qdrant.core.datatypes import Payload, Target
@@ -68,7 +67,7 @@ class Flow:
             ours, others = errors.split(QdrantMcpError)
             if ours is None or others is not None:
                 raise
-            raise _first(ours) from errors
+            raise ours.exceptions[0] from errors
 
     async def _work(self, queue: asyncio.Queue[Items | None]) -> None:
         while (items := await queue.get()) is not None:
@@ -185,11 +184,3 @@ async def _slices(jobs: AsyncIterator[Job]) -> AsyncIterator[Items]:
 def _by_length(window: list[tuple[Job, Piece]]) -> list[Items]:
     window.sort(key=lambda item: item[1].tokens)
     return [window[first : first + SLICE] for first in range(0, len(window), SLICE)]
-
-
-def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
-    """One error of a group, which may hold groups."""
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -2,10 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,8 +18,6 @@ SCHEMA = (
     "centres BLOB NOT NULL, shares BLOB NOT NULL, words TEXT NOT NULL)"
 )
 
-T = TypeVar("T")
-
 
 class SketchCache:
     """The sketches of one engine's collections, in a file below `folder` that engines share.
@@ -30,7 +26,7 @@ class SketchCache:
     """
 
     def __init__(self, folder: Path, engine: str) -> None:
-        self._path = folder / FILE
+        self._file = CacheFile(folder / FILE, SCHEMA)
         self._engine = engine
 
     def key(self, collection: str) -> bytes:
@@ -41,7 +37,7 @@ class SketchCache:
         """Key of a collection -> its sketch."""
         query = "SELECT key, model, points, centres, shares, words FROM sketches WHERE engine = ?"
         engine = (digest(self._engine),)
-        rows = self._run(lambda file: file.execute(query, engine).fetchall())
+        rows = self._file.once(lambda file: file.execute(query, engine).fetchall())
         found = {}
         for key, model, points, centres, shares, words in rows or ():
             with suppress(ValueError, TypeError):  # damaged, though the file as such is sound
@@ -70,16 +66,9 @@ class SketchCache:
                 "DELETE FROM sketches WHERE id <= (SELECT MAX(id) FROM sketches) - ?", (MOST,)
             )
 
-        self._run(write)
+        self._file.once(write)
 
     def forget(self, collection: str) -> None:
         """Drop the sketch of a collection."""
         row = (self.key(collection),)
-        self._run(lambda file: file.execute("DELETE FROM sketches WHERE key = ?", row))
-
-    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        file = CacheFile(self._path, SCHEMA)
-        try:
-            return file.run(work)
-        finally:
-            file.close()
+        self._file.once(lambda file: file.execute("DELETE FROM sketches WHERE key = ?", row))

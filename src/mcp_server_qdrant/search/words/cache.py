@@ -1,10 +1,8 @@
 """Vocabularies on disk. A cache and nothing else: what is lost or damaged is sampled again."""
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,8 +16,6 @@ SCHEMA = (
     "points INTEGER NOT NULL, words TEXT NOT NULL, counts BLOB NOT NULL)"
 )
 
-T = TypeVar("T")
-
 
 class WordCache:
     """The vocabularies of one engine's collections, in a file below `folder` that engines share.
@@ -30,6 +26,7 @@ class WordCache:
 
     def __init__(self, folder: Path, engine: str) -> None:
         self._folder = folder
+        self._file = CacheFile(folder / FILE, SCHEMA)
         self._engine = engine
 
     def key(self, collection: str) -> bytes:
@@ -39,7 +36,7 @@ class WordCache:
     def load(self, collection: str) -> tuple[Vocabulary, int] | None:
         """The vocabulary and how many points the collection had; None where there is none."""
         query = "SELECT points, words, counts FROM vocabularies WHERE key = ?"
-        row = self._run(lambda file: file.execute(query, (self.key(collection),)).fetchone())
+        row = self._file.once(lambda file: file.execute(query, (self.key(collection),)).fetchone())
         if row is None:
             return None
         points, words, counts = row
@@ -65,14 +62,7 @@ class WordCache:
                 (MOST,),
             )
 
-        self._run(write)
+        self._file.once(write)
         with suppress(OSError):
             for old in self._folder.glob("*.words"):  # the files of earlier versions
                 old.unlink()
-
-    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        file = CacheFile(self._folder / FILE, SCHEMA)
-        try:
-            return file.run(work)
-        finally:
-            file.close()
