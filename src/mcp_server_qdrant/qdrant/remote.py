@@ -24,7 +24,13 @@ from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
 from mcp_server_qdrant.core.retry import retried
-from mcp_server_qdrant.qdrant.errors import FOREIGN, TranslatedClient, kind_of, status_of
+from mcp_server_qdrant.qdrant.errors import (
+    FOREIGN,
+    TranslatedClient,
+    foreign_errors,
+    kind_of,
+    status_of,
+)
 from mcp_server_qdrant.qdrant.line.grpc import GrpcLine
 from mcp_server_qdrant.qdrant.line.rest import RestLine, proxied
 from mcp_server_qdrant.qdrant.strict import Strict
@@ -36,7 +42,7 @@ PROBE_SECONDS = 2.0  # in the background
 _RECONNECT = {"grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 1000}
 _PASSING = (502, 503)
 _UNSURE = (408, 500, 502, 504)
-_READS = frozenset({"query_batch_points", "retrieve", "scroll", "facet", "count"})
+_READS = frozenset({"retrieve", "scroll", "facet", "count"})
 _SHARED = _READS | {"get_collection"}
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.
@@ -134,6 +140,7 @@ class RemoteClient(TranslatedClient):
         beside = urlsplit(url).port in (None, REST_PORT)
         self._seeks_grpc = grpc == "auto" and (beside or grpc_port is not None)
         self._cluster = cluster
+        self._consistency = cluster.consistency()
         uri, key = self._inner.rest_uri, kwargs.get("api_key")
         headers = (kwargs.get("headers") or {}) | ({"api-key": key} if key else {})
         self._grpc = GrpcLine(
@@ -155,24 +162,45 @@ class RemoteClient(TranslatedClient):
             kwargs = self._created(kwargs)
         if name == "count":  # of the two only the inner client takes a consistency
             call = self._client.count
-        if name == "query_batch_points":  # what a search asks
-            call = self._query_batch
         if name in _WRITES:
             call = _doubted(call)
         async with self._share() if name in _SHARED else nullcontext():
             if name in _READS:
-                seconds = min(self._cluster.timeout, left() or math.inf)
-                whole = max(1, math.ceil(seconds))
-                limit = {"timeout": self._strict.seconds(collection, whole)}
-                kwargs = limit | self._cluster.consistency() | kwargs
+                kwargs = self._bounds(collection) | kwargs
             if name not in _RETRIED:
                 return await call(*args, **kwargs)
             answer = await retried(lambda: call(*args, **kwargs), PAUSES, FOREIGN, self.lost)
         if name == "get_collection":
             self._strict.learn(collection, answer)
+        self._answered()
+        return answer
+
+    def _bounds(self, collection: str) -> dict[str, Any]:
+        """The deadline and the consistency of a read."""
+        whole = max(1, math.ceil(min(self._cluster.timeout, left() or math.inf)))
+        limit = {"timeout": self._strict.seconds(collection, whole)}
+        return limit | self._consistency
+
+    def _answered(self) -> None:
         if self._meeting is None:  # now that the server is there
             self._meeting = asyncio.ensure_future(self._meet())
-        return answer
+
+    @override
+    async def query_batch_points(  # type: ignore[override]
+        self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any
+    ) -> Any:
+        """The answers to all that a search asks, by the lean line that is spoken now.
+
+        Of many collections one is asked by each call: little may stand around it.
+        """
+        requests = self._strict.requests(collection_name, requests)
+        with foreign_errors(collection_name):
+            async with self._share():
+                bounds = self._bounds(collection_name) | kwargs
+                ask = partial(self._query_batch, collection_name, requests, **bounds)
+                answers = await retried(ask, PAUSES, FOREIGN, self.lost)
+        self._answered()
+        return answers
 
     @property
     def line(self) -> Literal["gRPC", "REST"]:
@@ -208,16 +236,16 @@ class RemoteClient(TranslatedClient):
         await self._grpc.close()
         await super().close(*args, **kwargs)
 
-    async def _query_batch(
+    def _query_batch(
         self, collection: str, requests: Sequence[models.QueryRequest], **kwargs: Any
-    ) -> Any:
-        """The answers by the lean line that is spoken now."""
-        requests = self._strict.requests(collection, requests)
+    ) -> Awaitable[Any]:
         if self._speaks_grpc:
-            return await self._grpc.query_batch(collection, requests, **kwargs)
+            return self._grpc.query_batch(collection, requests, **kwargs)
         if self._rest is None:
-            return await self._inner.query_batch_points(collection, requests, **kwargs)
-        return await self._rest.query_batch(collection, requests, **kwargs)
+            return cast(
+                "Awaitable[Any]", self._inner.query_batch_points(collection, requests, **kwargs)
+            )
+        return self._rest.query_batch(collection, requests, **kwargs)
 
     def _created(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of `create_collection`, with what the cluster asks for."""

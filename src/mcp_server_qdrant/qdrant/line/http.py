@@ -5,8 +5,8 @@ Through httpx a request takes 2 ms of processor time, here 0.05.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from http import HTTPStatus
+from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -45,45 +45,87 @@ class Http:
         self._idle: list[_Connection] = []
         self._all: WeakSet[_Connection] = WeakSet()
         self._gate = asyncio.Semaphore(AT_ONCE)
+        self._under_way: set[_Turn] = set()
+        self._watch: asyncio.TimerHandle | None = None
 
-    async def post(self, target: str, body: bytes) -> Response:
-        """The answer to a request. Raises OSError where there is none."""
+    async def post(self, target: str, body: bytes, seconds: float) -> Response:
+        """The answer to a request. Raises OSError, of which TimeoutError is one, without one."""
         head = b"POST %s HTTP/1.1\r\n%scontent-length: %d\r\n\r\n"
         request = head % (target.encode(), self._headers, len(body)) + body
+        began = monotonic()
         await self._gate.acquire()
-        with ExitStack() as place:
-            place.callback(self._gate.release)
-            timer = asyncio.get_running_loop().call_later(SLOW, place.close)
+        self._under_way.add(turn := _Turn(monotonic(), began + seconds))
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(SLOW, self._look)  # for all
+        try:
+            connection = self._free() or await self._opened(turn)
+            turn.answer = connection.send(request)
             try:
-                connection = await self._connection()
-                response = await connection.exchange(request)
+                response = await turn.answer
             finally:
-                timer.cancel()
+                connection.settle()
+        finally:
+            self._under_way.discard(turn)
+            if turn.counts:
+                self._gate.release()
         if connection.ready:
             self._idle.append(connection)
         return response
 
-    async def _connection(self) -> "_Connection":
-        """One that is free, the one used last, or a new one."""
+    def _look(self) -> None:
+        """End the requests that are late, and let others pass those that are slow."""
+        now = monotonic()
+        for turn in self._under_way:
+            if turn.counts and turn.began + SLOW <= now:
+                turn.counts = False
+                self._gate.release()
+            if turn.end <= now and turn.answer is not None and not turn.answer.done():
+                turn.answer.set_exception(TimeoutError())
+        self._watch = None
+        if self._under_way:
+            self._watch = asyncio.get_running_loop().call_later(SLOW, self._look)
+
+    def _free(self) -> "_Connection | None":
+        """The connection used last of those that are free."""
         while self._idle:
             if (free := self._idle.pop()).ready:
                 return free
+        return None
+
+    async def _opened(self, turn: "_Turn") -> "_Connection":
+        """A new connection."""
         if self._secure and self._tls is None:
             self._tls = httpx.create_ssl_context()  # whom qdrant-client trusts
-        _, made = await asyncio.get_running_loop().create_connection(
-            _Connection,
-            self._host,
-            self._port,
-            ssl=self._tls,
-            happy_eyeballs_delay=NEXT_ADDRESS,
-        )
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(turn.end - monotonic()):
+            _, made = await loop.create_connection(
+                _Connection,
+                self._host,
+                self._port,
+                ssl=self._tls,
+                happy_eyeballs_delay=NEXT_ADDRESS,
+            )
         self._all.add(made)
         return made
 
     def close(self) -> None:
         """Close all connections."""
+        if self._watch is not None:
+            self._watch.cancel()
         for connection in self._all:
             connection.close()
+
+
+class _Turn:
+    """A request under way: since when, until when, and whether it keeps others waiting."""
+
+    __slots__ = ("answer", "began", "counts", "end")
+
+    def __init__(self, began: float, end: float) -> None:
+        self.began = began
+        self.end = end
+        self.counts = True
+        self.answer: asyncio.Future[Response] | None = None
 
 
 class _Connection(asyncio.Protocol):
@@ -110,16 +152,16 @@ class _Connection(asyncio.Protocol):
         """End it, and the request that is under way."""
         self._transport.abort()
 
-    async def exchange(self, request: bytes) -> Response:
-        """The answer to a request, which is sent in one piece."""
-        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._answer = answer
+    def send(self, request: bytes) -> "asyncio.Future[Response]":
+        """Send a request in one piece; its answer is to come."""
+        self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        try:
-            return await answer
-        finally:
-            if self._answer is not None:
-                self.close()
+        return self._answer
+
+    def settle(self) -> None:
+        """End the connection where the answer was not waited for: nobody must get that."""
+        if self._answer is not None:
+            self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""

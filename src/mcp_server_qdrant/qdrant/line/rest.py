@@ -1,6 +1,5 @@
 """Batches of queries over REST."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -36,8 +35,7 @@ class RestLine:
         """The answers to the requests. Raises what qdrant-client would, TimeoutError, OSError."""
         agreeing = getattr(consistency, "value", consistency)
         target = _target(self._path, collection, timeout, agreeing)
-        async with asyncio.timeout(timeout):
-            response = await self._http.post(target, self.body(requests))
+        response = await self._http.post(target, self.body(requests), timeout)
         if response.status not in (200, 201, 202):
             raise _refusal(response)
         try:
@@ -96,8 +94,9 @@ def _dumped(model: Any, **options: Any) -> bytes:
 
 def _points(found: Mapping[str, Any]) -> list[Point]:
     return [
-        Point(raw["id"], raw["score"], raw.get("payload"), _vectors(raw.get("vector")))
+        Point(raw["id"], raw["score"], raw.get("payload"), vector and _vectors(vector))
         for raw in found["points"]
+        for vector in [raw.get("vector")]
     ]
 
 
