@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.encoders.passages import FILE, PassageCache, key
+from mcp_server_qdrant.core.cachefile import digest
+from mcp_server_qdrant.encoders.passages import FILE, PassageCache
 from tests.support import Clock
 
 
@@ -41,7 +42,7 @@ async def test_models_do_not_share_vectors(tmp_path):
     async with opened(tmp_path) as cache:
         await cache.put("one", {"a": vector(1)})
         assert await cache.get("other", ["a"]) == [None]
-    assert key("m", "ab") != key("ma", "b")
+    assert digest("m", "ab") != digest("ma", "b")
 
 
 async def test_more_texts_than_sqlite_takes_at_once(tmp_path):

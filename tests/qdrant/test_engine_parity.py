@@ -384,9 +384,9 @@ async def test_a_payload_for_a_missing_id_changes_only_the_others(books):
 
 async def test_points_are_deleted_by_id_and_by_filter(books):
     await books.delete(NAME, [1, 2, 999])
-    await books.delete(NAME, models.PointIdsList(points=[3]))
+    await books.delete(NAME, [3])
     by_colour = must(field("colour", match=models.MatchValue(value="red")))
-    await books.delete(NAME, models.FilterSelector(filter=by_colour))
+    await books.delete(NAME, by_colour)
 
     left, _ = await books.scroll(NAME, limit=100)
     assert ids(left) == [i for i in range(4, 30) if i % 3]

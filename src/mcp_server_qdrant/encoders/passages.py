@@ -5,7 +5,6 @@ is in it: a key is a hash of the model's identity and the text.
 """
 
 import asyncio
-import hashlib
 import sqlite3
 import time
 from array import array
@@ -15,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcp_server_qdrant.core.cachefile import CacheFile
+from mcp_server_qdrant.core.cachefile import CacheFile, digest
 
 FILE = "passages-1.sqlite3"
 PART = 500  # keys per query, below SQLite's limit of parameters
@@ -46,13 +45,13 @@ class PassageCache:
 
     async def get(self, space: str, texts: Sequence[str]) -> list[list[float] | None]:
         """The vector of each text in the space of one model, None where it is not known."""
-        keys = [key(space, text) for text in texts]
+        keys = [digest(space, text) for text in texts]
         known = await self._run(lambda file: self._read(file, keys)) or {}
         return [known.get(each) for each in keys]
 
     async def put(self, space: str, vectors: Mapping[str, Sequence[float]]) -> None:
         """Keep the vectors of these texts; values are rounded to float32."""
-        rows = [(key(space, t), array("f", vector).tobytes()) for t, vector in vectors.items()]
+        rows = [(digest(space, t), array("f", vector).tobytes()) for t, vector in vectors.items()]
         await self._run(lambda file: self._write(file, rows))
 
     async def close(self) -> None:
@@ -91,12 +90,6 @@ class PassageCache:
                 pass
             file.commit()
             file.execute("PRAGMA incremental_vacuum").fetchall()
-
-
-def key(space: str, text: str) -> bytes:
-    """The key of a text in the space of one model."""
-    whole = f"{space}\0{text}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(whole, digest_size=20).digest()
 
 
 def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:

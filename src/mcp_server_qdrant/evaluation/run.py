@@ -93,7 +93,11 @@ async def resolve(services: "Services", labels: Sequence[Label]) -> tuple[list[Q
             for key in _keys(named, homes, wanted) or [("", wanted)]
         }
         if label.where is not None:
-            grades = dict.fromkeys(await _matching(services.lookup, names, label.where), 1)
+            grades = {
+                key_of(document): 1
+                for name in names
+                for document in await services.lookup.matching(name, label.where)
+            }
         queries.append(Query(label, names, grades))
         nowhere = sum(not collection for collection, _ in grades)
         unknown += nowhere
@@ -148,14 +152,6 @@ def _keys(
     named: Mapping[str, Mapping[str, Key]], collections: Iterable[str], wanted: str
 ) -> list[Key]:
     return [named[name][wanted] for name in collections if wanted in named[name]]
-
-
-async def _matching(
-    lookup: Lookup, collections: Iterable[str], where: Mapping[str, Any]
-) -> list[Key]:
-    return [
-        key_of(document) for name in collections for document in await lookup.matching(name, where)
-    ]
 
 
 async def models_ready(

@@ -6,6 +6,7 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.qdrant.filters import among
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import FILE_KEY, SOURCE_KEY
 
@@ -44,7 +45,7 @@ class Files:
         """
         old = _any(f"{FILE_KEY}.hash", sorted(contents))
         for first in range(0, len(points), DELETED_AT_ONCE):
-            these = models.HasIdCondition(has_id=list(points[first : first + DELETED_AT_ONCE]))
+            these = among(points[first : first + DELETED_AT_ONCE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
 
 

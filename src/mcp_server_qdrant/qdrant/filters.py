@@ -1,6 +1,6 @@
 """Filters that callers send, checked and turned into Qdrant's own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from typing import Any, Literal
@@ -54,6 +54,16 @@ def _apart(raw: Any) -> Any:
     if "key" in raw and len(tests) > 1:
         return {"must": [{"key": raw["key"], name: raw[name]} for name in tests]}
     return {name: _apart(value) for name, value in raw.items()}
+
+
+def equal(key: str, value: str | None) -> models.FieldCondition:
+    """The condition that a field has this value."""
+    return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+
+
+def among(ids: Iterable[Any]) -> models.HasIdCondition:
+    """The condition that a point has one of these ids."""
+    return models.HasIdCondition(has_id=list(ids))
 
 
 def both(one: models.Filter, other: Any) -> models.Filter:

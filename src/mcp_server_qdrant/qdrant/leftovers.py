@@ -6,26 +6,12 @@ urgent; it is removed because it takes room, and counts as points until then.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.qdrant.points import Points
 
 RACES = 5  # times that a count is tried while the collection changes
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The leftovers of a collection.
-
-    `drafts` were never finished, `replaced` are of older versions; `marked` are parts of whole
-    texts whose writer did not remove its mark.
-    """
-
-    drafts: Sequence[Document]
-    replaced: Sequence[Document]
-    marked: Sequence[Document]
 
 
 class Leftovers:
@@ -37,8 +23,8 @@ class Leftovers:
 
     async def count(self, collection: str) -> int:
         """The number of points that no reader is shown."""
-        found = await self._look(collection)
-        return len(found.drafts) + len(found.replaced)
+        drafts, replaced, _ = await self._look(collection)
+        return len(drafts) + len(replaced)
 
     async def shown(self, collection: str) -> int:
         """The number of points that readers are shown, while others may write."""
@@ -55,19 +41,16 @@ class Leftovers:
 
         `met` may be leftovers too. A write that may still be under way is left alone.
         """
-        found = await self._look(collection)
+        drafts, old, marked = await self._look(collection)
         seen = await self._points.by_id(collection, [part.id for part in met])
         now = await self._points.current(seen)
         stale = [part for part, there in zip(seen, now, strict=True) if there is not part]
-        due = self.due([*found.drafts, *found.replaced, *stale])
+        due = self.due([*drafts, *old, *stale])
         late = [part for part in due if part.writing is not None]
         replaced = [part for part in due if part.writing is None]
-        if late:
-            await self._points.delete_drafts(collection, _ids(late))
-        if replaced:
-            await self._points.delete_superseded(collection, _ids(replaced))
-        if found.marked:
-            await self._points.settle(collection, _ids(found.marked))
+        await self._points.delete_drafts(collection, _ids(late))
+        await self._points.delete_superseded(collection, _ids(replaced))
+        await self._points.settle(collection, _ids(marked))
         return len(_ids(due))
 
     def due(self, leftovers: Iterable[Document]) -> list[Document]:
@@ -75,10 +58,13 @@ class Leftovers:
         before = self._clock() - PATIENCE
         return [part for part in leftovers if part.writing is None or part.writing < before]
 
-    async def _look(self, collection: str) -> Found:
+    async def _look(self, collection: str) -> tuple[list[Document], list[Document], list[Document]]:
+        """Drafts that were never finished, parts of older versions, and parts of whole texts whose
+        writer did not remove its mark.
+        """
         marked = await self._points.writing(collection)
         if not marked:
-            return Found((), (), ())
+            return [], [], []
         now = await self._points.current(marked)
         heads = [part for part in marked if part.head is None]
         replaced = [
@@ -89,7 +75,7 @@ class Leftovers:
         ]
         kept = [part for part, there in zip(marked, now, strict=True) if there is part]
         drafts = [part for part, there in zip(marked, now, strict=True) if there is not part]
-        return Found(drafts, replaced, kept)
+        return drafts, replaced, kept
 
 
 def _ids(found: Iterable[Document]) -> list[PointId]:

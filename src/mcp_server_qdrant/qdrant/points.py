@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.filters import FieldType, index_type, parse
+from mcp_server_qdrant.qdrant.filters import FieldType, among, equal, index_type, parse
 from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -214,7 +214,7 @@ class Points:
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """The number of these points that exist."""
-        return await self.total(collection, models.Filter(must=[_among(ids)])) if ids else 0
+        return await self.total(collection, models.Filter(must=[among(ids)])) if ids else 0
 
     async def total(self, collection: str, where: models.Filter | None = None) -> int:
         """The exact number of points that match."""
@@ -222,22 +222,23 @@ class Points:
 
     async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove those of the points whose write was not done."""
-        await self._client.delete(collection, models.Filter(must=[_among(ids), WRITING]))
+        if ids:
+            await self._client.delete(collection, models.Filter(must=[among(ids), WRITING]))
 
     async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the points but for those that are being written again."""
         if ids:
-            where = models.Filter(must=[_among(ids)], must_not=[WRITING])
+            where = models.Filter(must=[among(ids)], must_not=[WRITING])
             await self._client.delete(collection, where)
 
     async def delete_document(self, collection: str, document: str) -> None:
         """Remove all its parts, of whatever version but one being written; wants an index."""
-        of = _equal(DOCUMENT_KEY, document)
+        of = equal(DOCUMENT_KEY, document)
         await self._client.delete(collection, models.Filter(must=[of], must_not=[WRITING]))
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
-        where = models.Filter(must=[_equal(PENDING_KEY, PENDING)])
+        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
         return await self._some(collection, where, limit)
 
     async def matched(
@@ -276,7 +277,7 @@ class Points:
     async def further(self, head: Document) -> list[Document]:
         """All further parts of a document, of whatever version, without their texts."""
         further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
-        where = models.Filter(must=[_equal(DOCUMENT_KEY, head.document), further])
+        where = models.Filter(must=[equal(DOCUMENT_KEY, head.document), further])
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
@@ -324,11 +325,3 @@ def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
         return {}
     params = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
     return {blueprint.vector: params}
-
-
-def _equal(key: str, value: str | None) -> models.FieldCondition:
-    return models.FieldCondition(key=key, match=models.MatchValue(value=value))
-
-
-def _among(ids: Sequence[PointId]) -> models.HasIdCondition:
-    return models.HasIdCondition(has_id=list(ids))

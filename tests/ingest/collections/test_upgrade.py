@@ -200,7 +200,7 @@ async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one
 async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):
     async def words(documents):
         if words.calls == 0:
-            await engine.delete("notes", models.PointIdsList(points=[7]))
+            await engine.delete("notes", [7])
         words.calls += 1
         return [Bm25Encoder().encode_document(one.text) for one in documents]
 
@@ -390,7 +390,7 @@ async def test_a_copy_that_was_cut_short_is_completed(method):
         engine.broken_methods.clear()
         async with memory_services(engine=engine) as services:
             assert await services.catalog.names() == ("notes",)  # nobody sees the half copy
-        await engine.delete("notes", models.PointIdsList(points=[1]))
+        await engine.delete("notes", [1])
         await engine.set_payload("notes", {"document": "a zebra crossing"}, [2])
 
         await upgrades(Old(engine)).keywords("notes")

@@ -464,7 +464,7 @@ def fill(disk, left):
 
 
 IDS = [1, 2, 3]
-EVERY = models.FilterSelector(filter=models.Filter())
+EVERY = models.Filter()
 WRITES = {
     "upsert": lambda c: c.upsert("c", [point(1)]),
     "vectors": lambda c: c.update_vectors("c", [models.PointVectors(id=1, vector=VECTOR)]),

@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant.edge.gate import Gate
 from mcp_server_qdrant.qdrant.edge.serve import Session, Writer
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import Line
-from tests.qdrant.edge.test_safety import shards_in
+from tests.qdrant.edge.test_safety import Replies, shards_in
 
 
 class Steady:
@@ -217,11 +217,6 @@ def test_a_gate_that_is_shut_lets_nobody_through():
         time.sleep(0.001)
 
     assert not entered.is_set()
-
-
-class Replies(list):
-    def send(self, replies) -> None:
-        self.extend(replies)
 
 
 @pytest.fixture

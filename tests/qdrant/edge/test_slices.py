@@ -268,7 +268,7 @@ async def test_writes_by_a_filter_that_no_index_answers_reach_the_same_points(tm
             {"must": [{"key": "m.x", "match": {"value": value}}]}
         )
         await engine.set_payload("notes", {"seen": True}, points=x(1))
-        await engine.delete("notes", models.FilterSelector(filter=x(2)))
+        await engine.delete("notes", x(2))
         records, _ = await engine.scroll("notes", limit=99, with_payload=True)
 
     assert {r.id: "seen" in r.payload for r in records} == {

@@ -312,10 +312,7 @@ async def test_a_point_of_another_or_of_nobody_is_not_overwritten(engine, number
     "chosen",
     [
         [1, 11, 20, 30],
-        models.PointIdsList(points=[1, 11, 20, 30]),
-        models.FilterSelector(
-            filter=models.Filter(must=[models.HasIdCondition(has_id=[1, 11, 20, 30])])
-        ),
+        models.Filter(must=[models.HasIdCondition(has_id=[1, 11, 20, 30])]),
         models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4])]),
     ],
 )

@@ -87,10 +87,8 @@ class Folder:
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
-        elif path.name.endswith(".next"):
-            _remove(path) if shard.exists() else path.rename(shard)
-        elif path.name.endswith(".old"):
-            # .next sorts before .old: if there was a copy, it is in place by now.
+        elif path.name.endswith((".next", ".old")):
+            # .next sorts before .old: if there was a copy, it is in place by then.
             _remove(path) if shard.exists() else path.rename(shard)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.

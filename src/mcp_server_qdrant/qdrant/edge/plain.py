@@ -57,13 +57,9 @@ def plain_points(points: Iterable[Any]) -> list[Point]:
 
 
 def plain_selector(selector: Any) -> dict[str, Any]:
-    """A selection of points: `{"points": ids}` or `{"filter": filter}`."""
+    """The points that a filter or ids select: `{"filter": filter}` or `{"points": ids}`."""
     if isinstance(selector, models.Filter):
         return {"filter": plain(selector)}
-    if isinstance(selector, models.FilterSelector):
-        return {"filter": plain(selector.filter)}
-    if isinstance(selector, models.PointIdsList):
-        selector = selector.points
     return {"points": [plain_id(point_id) for point_id in selector]}
 
 

@@ -55,13 +55,13 @@ class Reads:
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
         """The points that exist, in the order of the ids."""
         check_ids(ids)
-        return (yield from _rows(self._at(name), ids, shown))
+        return (yield from _rows(View(self._shards, name), ids, shown))
 
     def scroll(
         self, name: str, where: Any, limit: int, offset: Any, shown: Shown
     ) -> Steps[tuple[list[Row], Any]]:
         """One page and where the next begins."""
-        view = self._at(name)
+        view = View(self._shards, name)
         if offset is not None:
             check_id(offset)
         ids: list[Any] = []
@@ -80,7 +80,7 @@ class Reads:
         self, name: str, where: Any, limit: int, order: Any, shown: Shown
     ) -> Steps[list[Row]]:
         """The first points in the order of a field, which needs an index for it."""
-        view = self._at(name)
+        view = View(self._shards, name)
         narrow = yield from narrowed(view, where)
         request = edge.ScrollRequest(
             limit=_positive(limit),
@@ -96,18 +96,15 @@ class Reads:
         """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
             return self._shards.exact_count(self._shards.get(name))
-        narrow = yield from narrowed(self._at(name), where)
-        return self._at(name).engine.count(edge.CountRequest(exact=True, filter=narrow))
+        narrow = yield from narrowed(View(self._shards, name), where)
+        return View(self._shards, name).engine.count(edge.CountRequest(exact=True, filter=narrow))
 
     def facet(self, name: str, key: str, where: Any, limit: int) -> Steps[list[tuple[Any, int]]]:
         """The most frequent values of a field, which needs an index for it."""
-        view = self._at(name)
+        view = View(self._shards, name)
         narrow = yield from narrowed(view, where)
         request = edge.FacetRequest(key, limit=_positive(limit), exact=True, filter=narrow)
         return [(plain_id(hit.value), hit.count) for hit in view.engine.facet(request).hits]
-
-    def _at(self, name: str) -> View:
-        return View(self._shards, name)
 
 
 def _rows(view: View, ids: list[Any], shown: Shown) -> Steps[list[Row]]:

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import NAMESPACE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.filters import bare, conditions
+from mcp_server_qdrant.qdrant.filters import bare, conditions, equal
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Tenant:
     @property
     def own(self) -> models.Filter:
         """The points that are the tenant's: what it may write and delete."""
-        return models.Filter(must=[_equals(self.field, self.name)])
+        return models.Filter(must=[equal(self.field, self.name)])
 
     @property
     def readable(self) -> models.Filter:
         """Its own points, and those that others share with it."""
-        either = [_equals(self.field, self.name), _equals(self.shared, self.name)]
+        either = [equal(self.field, self.name), equal(self.shared, self.name)]
         return models.Filter(should=either)
 
     @property
@@ -68,10 +68,6 @@ class Tenant:
             opaque = uuid.uuid5(NAMESPACE, f"{owner}\0{doc['id']}").hex
             seen = seen | {"doc": doc | {"id": opaque}}
         return seen
-
-
-def _equals(key: str, name: str) -> models.FieldCondition:
-    return models.FieldCondition(key=key, match=models.MatchValue(value=name))
 
 
 def check(where: Any, hidden: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.filters import both
+from mcp_server_qdrant.qdrant.filters import among, both
 from mcp_server_qdrant.qdrant.legs import ranks_text
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
 from mcp_server_qdrant.qdrant.version import at_least
@@ -226,7 +226,7 @@ class TenantClient:
         """The points of these ids that the tenant may read."""
         if not ids:
             return []
-        these = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        these = models.Filter(must=[among(ids)])
         records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
         return records
 

@@ -7,7 +7,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, RequestError
 from mcp_server_qdrant.core.notation import part_id, point_ids_of
-from mcp_server_qdrant.qdrant.filters import both
+from mcp_server_qdrant.qdrant.filters import among, both
 from mcp_server_qdrant.qdrant.payload import head_of
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, at
 from mcp_server_qdrant.qdrant.tenant.reads import TenantClient
@@ -112,8 +112,7 @@ class TenantWriter(TenantClient):
         points_selector: Any,
     ) -> None:
         """Delete those of the selected points that are the tenant's own."""
-        chosen = models.FilterSelector(filter=self._chosen(points_selector))
-        await self._inner.delete(collection_name, chosen)
+        await self._inner.delete(collection_name, self._chosen(points_selector))
         self._seen.pop(collection_name, None)  # it may have been the last
 
     async def set_payload(
@@ -125,8 +124,7 @@ class TenantWriter(TenantClient):
     ) -> None:
         """Merge into the payload of the tenant's own points, but for whose they are."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
-        chosen = models.FilterSelector(filter=self._chosen(points))
-        await self._inner.set_payload(collection_name, dict(payload), chosen, key=key)
+        await self._inner.set_payload(collection_name, dict(payload), self._chosen(points), key=key)
 
     async def delete_payload(
         self,
@@ -136,8 +134,7 @@ class TenantWriter(TenantClient):
     ) -> None:
         """Take fields off the tenant's own points, but for whose they are."""
         self._refuse_ownership(keys, "removed")
-        chosen = models.FilterSelector(filter=self._chosen(points))
-        await self._inner.delete_payload(collection_name, list(keys), chosen)
+        await self._inner.delete_payload(collection_name, list(keys), self._chosen(points))
 
     def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
         """Refuse a change at, inside or around the fields that say whose a point is."""
@@ -147,11 +144,8 @@ class TenantWriter(TenantClient):
                     raise RequestError(f"The field {kept!r} cannot be {changed}.")
 
     def _chosen(self, selector: Any) -> models.Filter:
-        """The own points among those selected by ids or by a filter."""
-        if isinstance(selector, models.FilterSelector):
-            selector = selector.filter
-        if isinstance(selector, models.Filter):
-            self._tenant.check(selector)
-            return both(self._guard, selector)
-        ids = selector.points if isinstance(selector, models.PointIdsList) else selector
-        return both(self._guard, models.Filter(must=[models.HasIdCondition(has_id=list(ids))]))
+        """The own points among those selected, by a filter or by ids."""
+        if not isinstance(selector, models.Filter):
+            selector = models.Filter(must=[among(selector)])
+        self._tenant.check(selector)
+        return both(self._guard, selector)
