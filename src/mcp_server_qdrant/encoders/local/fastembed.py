@@ -1,7 +1,8 @@
 """Dense vectors from a local fastembed model."""
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,14 @@ from typing_extensions import override
 
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
-from mcp_server_qdrant.encoders.local.turns import Turns
 from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
     from tokenizers import Tokenizer
+
+
+PATIENCE = 0.5  # seconds that a batch lets queries go first, one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,33 @@ class Loaded:
             return []
         tokens = self.counter.encode_batch_fast(words, add_special_tokens=False)
         return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
+
+
+class Turns:
+    """Queries run one at a time, and a batch that has not begun waits for those that are there."""
+
+    def __init__(self) -> None:
+        self._query = threading.Lock()
+        self._waiting = 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def query(self) -> Iterator[None]:
+        """The turn of a query."""
+        with self._changed:
+            self._waiting += 1
+        try:
+            with self._query:
+                yield
+        finally:
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until no query is there, but not for ever."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting == 0, PATIENCE)
 
 
 class FastEmbedEncoder(LocalModel[Loaded]):

@@ -13,13 +13,11 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
 from mcp_server_qdrant.encoders.encoder import Span
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder, Turns
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
-from mcp_server_qdrant.encoders.local.turns import Turns
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.host import Work
-from mcp_server_qdrant.hosting.outbox import Outbox
+from mcp_server_qdrant.hosting.host import Outbox, Work
 from mcp_server_qdrant.hosting.shares import Shares
 
 LOAD_SECONDS = 30.0  # that a passage waits for a model

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.outbox import Outbox
+from mcp_server_qdrant.hosting.host import Outbox
 from mcp_server_qdrant.hosting.shares import Shares
 from mcp_server_qdrant.qdrant.edge.gate import Gate
 from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
