@@ -36,12 +36,10 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
 def dense_share(semantic: float | None, keyword: float | None) -> float | None:
     """The dense leg's share of the relevance that the caller's weights ask for.
 
-    Weights are not negative, their sum is at most 1 and one of them is above 0; one that is not
+    Weights are from 0 to 1, their sum is at most 1 and one of them is above 0; one that is not
     given is what the other leaves. None where neither is given. Raises RequestError.
     """
     given = [weight for weight in (semantic, keyword) if weight is not None]
-    if not all(0 <= weight <= 1 for weight in given):
-        raise RequestError("Weights must be between 0 and 1.")
     if sum(given) > 1 + 1e-9:
         raise RequestError("Weights must not add up to more than 1.")
     if semantic is None and keyword is None:

@@ -23,7 +23,6 @@ from mcp_server_qdrant.http.page.desk import Desk
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
 FILES = StaticFiles(directory=WEB, check_dir=False, follow_symlink=True)  # installers may link
-MAX_BODY = 4_000_000  # a text that is stored
 # A page of another site cannot send this without asking first, and is never allowed to.
 CLIENT_HEADER, CLIENT = "x-requested-with", "mcp-server-qdrant"
 
@@ -122,14 +121,9 @@ def refusal(request: Request) -> tuple[int, str] | None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The body. Raises RequestError where it is not a JSON object, or too long."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise RequestError("The request is too long: ask for less.")
+    """The body, whose size `http.limits` bounds. Raises RequestError where it is no JSON object."""
     try:
-        fields = json.loads(body)
+        fields = json.loads(await request.body())
     except (ValueError, RecursionError):
         raise RequestError("The request is not JSON.") from None
     if not isinstance(fields, dict):

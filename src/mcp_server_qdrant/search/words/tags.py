@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import TagMatch, Target
@@ -32,12 +31,9 @@ Stored = tuple[str, str]  # payload key, value
 Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how many at most
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The tags of a collection, by the name under which they are compared."""
-
-    tags: Mapping[str, tuple[Stored, ...]]
-    expires: float
+# The tags of a collection, by the name under which they are compared, and until when they serve.
+_Known = tuple[Mapping[str, tuple[Stored, ...]], float]
+NEVER: _Known = {}, 0.0
 
 
 class TagIndex:
@@ -60,14 +56,14 @@ class TagIndex:
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
         if not names or not wanted:
             return {}
-        stale = [name for name in wanted if self._expires(name) <= self._clock()]
+        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
         tasks = [self._looking_up(name) for name in stale if name not in self._known]
         for name in stale:
             self._looking_up(name)
         if tasks:
             await asyncio.wait(tasks, timeout=COLD_SECONDS)
         known = [name for name in wanted if name in self._known]
-        matches = {name: match(names, self._known[name].tags) for name in known}
+        matches = {name: match(names, self._known[name][0]) for name in known}
         return {name: found for name, found in matches.items() if found}
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
@@ -80,10 +76,6 @@ class TagIndex:
         self._known.pop(collection, None)
         self._under_way.pop(collection, None)  # it may have asked before the store
 
-    def _expires(self, name: str) -> float:
-        known = self._known.get(name)
-        return known.expires if known else 0.0
-
     def _looking_up(self, name: str) -> "asyncio.Task[None]":
         task = self._under_way.get(name)
         if task is None:
@@ -93,13 +85,12 @@ class TagIndex:
 
     async def _look_up(self, name: str) -> None:
         """Ask for the tags; where that fails, the old ones go on serving."""
-        known = self._known.get(name)
-        tags = known.tags if known else {}
+        tags, _ = self._known.get(name, NEVER)
         async with self._gate:
             with suppress(QdrantMcpError):
                 tags = by_name(await self._facets(name, MOST))
         if self._under_way.get(name) is asyncio.current_task():
-            self._known[name] = _Known(tags, self._clock() + CACHE_SECONDS)
+            self._known[name] = tags, self._clock() + CACHE_SECONDS
             del self._under_way[name]
 
     async def close(self) -> None:
