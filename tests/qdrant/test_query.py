@@ -235,6 +235,8 @@ async def test_manhattan_keeps_its_order_within_0_and_1():
         ("euclid", 2.0, -1.0),
         ("manhattan", 0.0, 1.0),
         ("manhattan", 3.0, 0.25),
+        ("euclid", math.nan, 0.0),
+        ("manhattan", math.nan, 0.0),
     ],
 )
 def test_a_distance_becomes_a_cosine(distance, score, expected):

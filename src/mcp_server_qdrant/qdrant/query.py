@@ -354,9 +354,11 @@ def cosine(score: float, leg: DenseLeg) -> float:
 
     Euclid: |a - b|^2 = 2 - 2 cos. Manhattan has no such identity; 1 / (1 + d) keeps its order.
     """
+    if not math.isfinite(score):
+        return 0.0
     match leg.distance:
         case "euclid":
             return 1 - score * score / 2
         case "manhattan":
             return 1 / (1 + max(score, 0.0))
-    return min(score, 1.0) if math.isfinite(score) else 0.0
+    return min(score, 1.0)

@@ -17,8 +17,8 @@ def _names(value: Any) -> Any:
 
 
 def revealed(secret: SecretStr | None) -> str | None:
-    """What a secret hides."""
-    return secret.get_secret_value() if secret else None
+    """What a secret hides, without the line end of the file that it was read from."""
+    return secret.get_secret_value().strip() if secret else None
 
 
 def _web(value: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import json
+import math
 import ssl
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -382,6 +383,35 @@ async def test_a_request_that_is_given_up_leaves_no_connection_to_the_next(serve
         found = await client.query_batch_points(NAME, REQUESTS)
 
     assert len(found[0].points) == 3
+
+
+async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connection_to_the_next():
+    """Nothing on it is unread; dropped, it would stay open and unused."""
+    used = []
+    async with raw_server(said(200, BODY), used, close=False) as url:
+        line = http.Http(url, {})
+        for _ in range(3):
+            late = asyncio.ensure_future(line.post("/", b"{}", 5))
+            while not any(one._content and one._answer is None for one in line._all):
+                await asyncio.sleep(0)
+            late.cancel()
+            await asyncio.wait([late])
+            assert late.cancelled()
+            for one in line._all:
+                one._begin()
+        line.close()
+
+    assert used == [3]
+
+
+async def test_a_score_that_json_cannot_say_is_not_a_number(server):
+    """Of vectors that overflow; one of them fails no search."""
+    point = {"id": 1, "score": None, "version": 1}
+    server.garbage["/collections/c/points/query/batch"] = {"result": [{"points": [point]}]}
+    async with opened(server.url) as clients:
+        (found,) = await clients[True].query_batch_points("c", REQUESTS[:1])
+
+    assert math.isnan(found.points[0].score)
 
 
 async def test_where_a_proxy_is_named_qdrant_clients_own_calls_go_through_it(server, monkeypatch):

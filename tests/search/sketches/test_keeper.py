@@ -1,5 +1,8 @@
 """Sketches in the background, in memory and on disk."""
 
+import asyncio
+from typing import Any
+
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
@@ -84,6 +87,26 @@ async def test_what_is_written_while_it_is_drawn_is_not_kept(tmp_path):
         return found
 
     sketches.draw = drawn
+    assert await held(sketches, target("a")) == set()
+    await sketches.close()
+    assert SketchCache(tmp_path, "e").load() == {}
+
+
+async def test_what_is_written_while_it_is_saved_is_not_kept(tmp_path):
+    disk = SketchCache(tmp_path, "e")
+    sketches = keeper(Draw(), disk)
+    save = disk.save
+
+    def saving(*row: Any) -> None:
+        async def written() -> None:
+            drawing = {*sketches.tasks._running}
+            sketches.changed("a")
+            await asyncio.wait(sketches.tasks._running - drawing)
+
+        asyncio.run_coroutine_threadsafe(written(), loop).result()
+        save(*row)
+
+    loop, disk.save = asyncio.get_running_loop(), saving
     assert await held(sketches, target("a")) == set()
     await sketches.close()
     assert SketchCache(tmp_path, "e").load() == {}

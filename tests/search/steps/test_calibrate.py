@@ -73,6 +73,8 @@ def test_the_worked_example_of_the_formula():
         (None, None, 0.0),
         (1.0000002, 4.1, 1.0),  # rounding never leads out of [0, 1]
         (None, -1.0, 0.0),
+        (None, math.nan, 0.0),  # of a vector that overflows
+        (None, math.inf, 1.0),
     ],
 )
 def test_relevance_of_two_legs_one_or_none(dense, sparse, expected):

@@ -61,16 +61,15 @@ class Http:
             connection = self._free() or await self._opened(turn)
             turn.answer = connection.send(request)
             try:
-                response = await turn.answer
+                return await turn.answer
             finally:
                 connection.settle()
+                if connection.ready:  # also where nobody waits for the answer any more as it comes
+                    self._idle.append(connection)
         finally:
             self._under_way.discard(turn)
             if turn.counts:
                 self._gate.release()
-        if connection.ready:
-            self._idle.append(connection)
-        return response
 
     def _look(self) -> None:
         """End the requests that are late, and let others pass those that are slow."""

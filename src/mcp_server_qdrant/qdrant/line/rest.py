@@ -1,5 +1,6 @@
 """Batches of queries over REST."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -94,7 +95,12 @@ def _dumped(model: Any, **options: Any) -> bytes:
 
 def _points(found: Mapping[str, Any]) -> list[Point]:
     return [
-        Point(raw["id"], raw["score"], raw.get("payload"), vector and _vectors(vector))
+        Point(
+            raw["id"],
+            math.nan if (score := raw["score"]) is None else score,  # JSON knows no nan, no inf
+            raw.get("payload"),
+            vector and _vectors(vector),
+        )
         for raw in found["points"]
         for vector in [raw.get("vector")]
     ]

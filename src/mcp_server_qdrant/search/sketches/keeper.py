@@ -132,6 +132,8 @@ class Sketches:
                 entry.sketch = sketch
                 if self.disk is not None:
                     await asyncio.to_thread(self.disk.save, target.collection, sketch)
+                    if entry.writes:  # meanwhile: it may have been forgotten before it was there
+                        await asyncio.to_thread(self.disk.forget, target.collection)
             await self.pause(self.clock() - began)
 
     def _sketch(self, target: Target, drawn: Drawn) -> Sketch:

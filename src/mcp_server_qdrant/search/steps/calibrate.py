@@ -37,8 +37,8 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
 
 
 def _within(value: float) -> float:
-    """The value in [0, 1]; comparing is quicker than `min` and `max`, which counts here."""
-    return 0.0 if value < 0.0 else 1.0 if value > 1.0 else value
+    """The value in [0, 1], nan as 0; quicker than `min` and `max`, which counts here."""
+    return value if 0.0 <= value <= 1.0 else 1.0 if value > 1.0 else 0.0
 
 
 def calibrate(found: Sequence[Found], terms: Terms, alpha: float) -> list[Hit]:
