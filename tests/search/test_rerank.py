@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit, Reranked
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.core.find import RerankLimits
+from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.search.rerank import Rerank, reordered, sigmoid, units
 from tests.support import Clock
 

@@ -1,6 +1,5 @@
 """From the settings to encoders and rerankers, and to the metadata of new collections."""
 
-from dataclasses import fields
 from functools import partial
 
 from mcp_server_qdrant import __version__
@@ -15,7 +14,6 @@ from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.remote.openai import Bounds
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.qdrant.inference import key_header
 from mcp_server_qdrant.qdrant.points import Blueprint
@@ -100,8 +98,6 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
         return PROVIDERS[NONE].open({"model": model, "reason": reason})
     default = name == settings.chosen_model
     options = settings.embedding_options
-    named = {field.name for field in fields(Bounds)}
-    bounds = Bounds(**options.model_dump(include=named))
     return row.open(
         {
             "model": model,
@@ -113,8 +109,8 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
             "url": settings.service_url,
             "api_key": settings.service_key,
             "dimensions": options.dimensions if default else None,
-            "bounds": bounds,
-            "tokens": counted(bounds.text_tokens, bounds.token_bytes),
+            "bounds": options,
+            "tokens": counted(options.text_tokens, options.token_bytes),
         }
     )
 

@@ -19,10 +19,8 @@ from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
 from mcp_server_qdrant.core.fields import (
-    Group,
     JsonObject,
     Offered,
-    Positive,
     Text,
     Word,
     Words,
@@ -189,11 +187,3 @@ class FilterableField(BaseModel):
         if value.startswith("model_"):  # pydantic keeps these for itself
             raise ValueError("must not begin with model_")
         return value
-
-
-class RerankLimits(Group):
-    """The best `pool` hits are reranked in `seconds`; after a failure none for `cooldown`."""
-
-    pool: int = Field(30, ge=2, le=200, description="results that are reranked")
-    seconds: Positive = Field(3.0, description="until the order stays as it is")
-    cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")

@@ -17,7 +17,7 @@ from typing import Protocol
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.core.find import RerankLimits
+from mcp_server_qdrant.core.options import RerankLimits
 
 LEAST_SECONDS = 0.05
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Group, Positive, from_json, variable
-from mcp_server_qdrant.core.find import FilterableField, RerankLimits
+from mcp_server_qdrant.core.find import FilterableField
+from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.settings.values import Folder, Names, Url
 
 TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")

@@ -13,13 +13,14 @@ from fastembed import TextEmbedding
 
 from mcp_server_qdrant.app.services import open_encoders, wire
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
-from mcp_server_qdrant.encoders.remote.openai import LARGEST, Bounds, OpenAIEncoder
+from mcp_server_qdrant.core.options import EmbeddingOptions
+from mcp_server_qdrant.encoders.remote.openai import LARGEST, OpenAIEncoder
 from tests.embedding_stub import Stub, as_json, packed, rows, served, words
 from tests.support import dense, find, make_settings, memory_engine, remember, texts
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 KEY = "s3cr3t-key"
-QUICK = {"seconds": 5.0, "query_seconds": 5.0, "backoff": 0.001}
+QUICK = {"seconds": 5.0, "query_seconds": 5.0}
 
 
 @pytest.fixture
@@ -35,10 +36,11 @@ def minilm(model_dir: Path) -> TextEmbedding:
 
 @asynccontextmanager
 async def opened(url: str, model: str = "acme/Bag", **options) -> AsyncIterator[OpenAIEncoder]:
-    known = {"bounds", "api_key", "dimensions"}
-    bounds = Bounds(**QUICK | {k: v for k, v in options.items() if k not in known})
+    known = {"api_key", "dimensions", "tries"}
+    bounds = QUICK | {k: v for k, v in options.items() if k not in known}
     rest = {k: v for k, v in options.items() if k in known}
-    encoder = OpenAIEncoder(model, url, bounds=bounds, **rest)
+    bounded = EmbeddingOptions.model_construct(**bounds)
+    encoder = OpenAIEncoder(model, url, bounds=bounded, backoff=0.001, **rest)
     try:
         yield encoder
     finally:

@@ -5,7 +5,6 @@ import logging
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -13,6 +12,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.options import EmbeddingOptions
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector, counted
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.remote.openai_answer import BadAnswer, Vectors, vectors
@@ -30,29 +30,11 @@ TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits of requests to a service. `seconds` is for one request with all its tries.
-
-    A request holds at most `texts` texts of `tokens` tokens together. Texts should be split to
-    `text_tokens`; a token is guessed to be `token_bytes` bytes of UTF-8.
-    """
-
-    seconds: float = 60.0
-    query_seconds: float = 3.0
-    tries: int = 4
-    backoff: float = 0.5  # before the second try; doubled for each one more
-    cooldown: float = 30.0
-    texts: int = 32
-    tokens: int = 100_000
-    text_tokens: int = 512
-    token_bytes: float = 3.0
-
-
 class OpenAIEncoder(Encoder):
     """One model of one service. Nothing is asked before the first text; connections are kept.
 
     `url` may end in `/embeddings` or lack that; `dimensions` asks the model to shorten its vectors.
+    A request has `tries`, `backoff` seconds before the second and twice that before each other.
     Raises ConfigError where it is no URL.
     """
 
@@ -63,11 +45,14 @@ class OpenAIEncoder(Encoder):
         *,
         api_key: str | None = None,
         dimensions: int | None = None,
-        bounds: Bounds | None = None,
+        bounds: EmbeddingOptions | None = None,
+        tries: int = 4,
+        backoff: float = 0.5,
     ) -> None:
         self.name = model
         self._dimensions = dimensions
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or EmbeddingOptions()
+        self._tries, self._backoff = tries, backoff
         self._endpoint = Endpoint(
             url,
             name="The embedding service",
@@ -186,7 +171,7 @@ class OpenAIEncoder(Encoder):
                 found = await self._once(texts, end - monotonic())
             except (HttpFault, BadAnswer) as fault:
                 pause = self._pause(fault, attempt)
-                if attempt >= self._bounds.tries or not fault.passing or monotonic() + pause >= end:
+                if attempt >= self._tries or not fault.passing or monotonic() + pause >= end:
                     raise self._failure(fault) from fault
                 logger.info("%s Trying again in %.1f s.", fault, pause)
             else:
@@ -234,7 +219,7 @@ class OpenAIEncoder(Encoder):
         """Seconds until the next try: as the service asks, else more each time, spread."""
         if fault.retry_after is not None:
             return fault.retry_after
-        return self._bounds.backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
+        return self._backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
 
     def _check(self) -> None:
         if self._breaker.open:
