@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.health import Health
 from tests.fakes import FakeEncoder
 
-AWAY = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+AWAY = "Qdrant cannot be reached; check its address (QDRANT_URL) and that it is running."
 
 
 class Services:

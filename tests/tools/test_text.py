@@ -261,7 +261,7 @@ def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     [
         (
             ["2026-05-01"] * 3,
-            ["1. a (id 1)", "2. a (id 2)", "3. a (id 3)", "Note: all of 2026-05-01."],
+            ["1. a (id 1)", "2. a (id 2)", "3. a (id 3)", "Note: all are dated 2026-05-01."],
         ),
         (["2026-05-01"] * 2, ["1. a (id 1, 2026-05-01)", "2. a (id 2, 2026-05-01)"]),
         ([None] * 3, ["1. a (id 1)", "2. a (id 2)", "3. a (id 3)"]),
@@ -278,6 +278,13 @@ def test_a_day_that_all_results_have_is_said_once(days, said):
     ]
 
     assert tool_text.page(SearchPage("q", found, (), ()), "minimal").splitlines() == said
+
+
+@pytest.mark.parametrize(("own", "day"), [(True, "2020-05-06"), (False, "2026-05-01")])
+def test_the_day_of_a_text_is_its_own_before_that_of_its_last_update(own, day):
+    dates = {"created_at": "2020-05-06T00:00:00Z", "updated_at": "2026-05-01T00:00:00Z"}
+
+    assert tool_text.day(Document(1, "a", "text", dated=own, **dates)) == day
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ BAD_STORES = [
     ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
     ({"information": "a\udc00"}, "The text is broken Unicode"),
-    ({"information": "a"}, "collection_name is required; there are: notes."),
+    ({"information": "a"}, "collection_name is required: a new name, or one that is there: notes."),
     (
         {"information": "a", "collection_name": "noets"},
         "or store into 'notes', if that is what was meant.",
@@ -756,8 +756,10 @@ async def test_collections_are_listed_with_what_can_be_searched():
         await foreign(engine, "keywords", {1: {"text": "t"}}, sparse={"bm25": IDF})
         await foreign(engine, "small", {}, vectors=COSINE.model_copy(update={"size": 3}))
         result = await client.call_tool("qdrant-collections", {})
+        past = await client.call_tool("qdrant-collections", {"after": "zzz"})
 
     assert said(empty) == "There is no collection yet."
+    assert said(past) == "Note: No name comes after zzz."
     by_name = {one["name"]: one for one in result.structured_content["collections"]}
     assert by_name["notes"]["legs"] == ["dense", "bm25"]
     assert by_name["notes"]["model"] == "fake/Bag-of-Words"

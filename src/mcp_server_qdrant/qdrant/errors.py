@@ -30,7 +30,7 @@ from mcp_server_qdrant.core.errors import (
 )
 
 MAX_REASON = 200
-UNREACHABLE = "Qdrant cannot be reached; check QDRANT_URL and that it is running."
+UNREACHABLE = "Qdrant cannot be reached; check its address (QDRANT_URL) and that it is running."
 UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant server?"
 FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 OVERLOADED = "Qdrant is overloaded or starting; try again shortly."

@@ -54,7 +54,7 @@ def page(found: SearchPage, mode: Mode) -> str:
     dated = mode == "full" or len(days) > 1 or len(found.results) < SAME_DAY
     lines = [result(n, one, mode, dated=dated) for n, one in enumerate(found.results, 1)]
     same = "" if dated else days.pop()
-    lines += noted([*([f"all of {same}."] if same else []), *found.notes])
+    lines += noted([*([f"all are dated {same}."] if same else []), *found.notes])
     if found.corrections:
         said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in found.corrections)
         lines.insert(0, f"Corrected: {said}")
@@ -205,8 +205,9 @@ def source(document: Document) -> str:
 
 
 def day(document: Document) -> str | None:
-    """The day on which the text was last written."""
-    when = moment(document.updated_at) or moment(document.created_at)
+    """The day that the text is of, as it or its caller says; else that of its last update."""
+    own = moment(document.created_at) if document.dated else None
+    when = own or moment(document.updated_at) or moment(document.created_at)
     return when.date().isoformat() if when else None
 
 

@@ -118,7 +118,9 @@ class Tools:
         collection = collection_name or self._default
         if collection is None:
             names = every((await services.catalog.names())[:20]) or "none yet"
-            raise RequestError(f"collection_name is required; there are: {names}.")
+            raise RequestError(
+                f"collection_name is required: a new name, or one that is there: {names}."
+            )
         if id is not None:
             with suppress(UnknownCollection):  # it may be a new one
                 (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
@@ -180,6 +182,8 @@ class Tools:
             notes.append(f"{shown}: go on with after={last}, or give a pattern.")
         if pattern and not names:
             notes.append(f"No collection matches {called(pattern)}.")
+        elif names and not infos:
+            notes.append(f"No name comes after {called(after or '')}.")
         shown_infos = [
             tool_output.collection(info, syncs.get(info.name), dead.get(info.name))
             for info in infos

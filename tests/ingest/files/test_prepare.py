@@ -63,6 +63,16 @@ def test_times_of_a_chunk_are_the_texts_own_else_the_files(tmp_path):
     assert absurd.pieces[0].chunk.created_at.startswith("2116-")
 
 
+def test_a_message_or_row_was_last_written_on_its_own_date_whatever_the_time_of_its_export(
+    tmp_path,
+):
+    rows = '{"text": "roses", "date": "2020-05-06"}\n{"text": "tulips"}'
+    dated, plain = prepare(found(tmp_path / "a.jsonl", rows)).pieces
+
+    assert dated.chunk.updated_at == "2020-05-06T00:00:00Z"
+    assert plain.chunk.updated_at == "2001-09-09T01:46:40Z"
+
+
 def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 

@@ -85,7 +85,7 @@ def test_a_day_of_slack_is_a_text_with_names():
     (one,) = contents.texts
 
     assert one.text == "Ada: Ask @bob & @U3 in #garden: the list\n\nbob: ok\n\n"
-    assert (one.id, one.title) == (None, "#general 2026-01-02")
+    assert (one.id, one.title) == ("n/slack/general/2026-01-02.json", "#general 2026-01-02")
     assert one.metadata == {"chat": "Slack", "channel": "general"}
     assert one.created_at == datetime(2026, 1, 2, 3, 4, 5, 200, tzinfo=UTC)
     assert contents.notes == ["message 2 has no date", "message 3 has no text (likewise 4)"]

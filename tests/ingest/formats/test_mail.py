@@ -32,7 +32,7 @@ def test_a_message_is_a_text_with_its_people_subject_and_date():
     (one,) = load("n/key.eml", bytes(message(X_Gmail_Labels="home,Keys"))).texts
 
     assert one.text == "From: Ada <ada@x.org>\nTo: bob@x.org\n\nThe key hangs in the shed.\n"
-    assert (one.id, one.title, one.tags) == (None, "Key", ("home", "Keys"))
+    assert (one.id, one.title, one.tags) == ("n/key.eml", "Key", ("home", "Keys"))
     assert one.metadata == {"from": "Ada <ada@x.org>", "to": "bob@x.org"}
     assert one.created_at == datetime(2026, 11, 2, 9, 30, tzinfo=UTC)
 

@@ -237,6 +237,7 @@ class Preparer:
         document = text.id or found.path
         modified = moment(found.mtime / 1e9)
         written = iso(modified) if modified else None
+        created = iso(text.created_at) if text.created_at else written
         named = text.metadata is not None and any(
             isinstance(text.metadata.get(key), str) for key in ("source", "url")
         )
@@ -250,8 +251,9 @@ class Preparer:
                 source=None if named else found.path,
                 metadata=text.metadata,
                 tags=text.tags,
-                created_at=iso(text.created_at) if text.created_at else written,
-                updated_at=written,
+                created_at=created,
+                # A text with an id is a message or a row: its file's time is that of an export.
+                updated_at=created if text.id else written,
                 dated=text.created_at is not None,
                 document=document,
                 chunk=number,

@@ -109,7 +109,7 @@ def _day(path: str, rows: Sequence[Any]) -> Contents:
     place = PurePosixPath(path)
     channel = place.parent.name
     metadata = {"chat": "Slack", "channel": channel}
-    loaded = replace(_loaded(turns, f"#{channel} {place.stem}"), metadata=metadata)
+    loaded = replace(_loaded(turns, f"#{channel} {place.stem}"), id=path, metadata=metadata)
     return Contents([loaded], faults.notes())
 
 
