@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.filters import both, dated, parse
-from mcp_server_qdrant.qdrant.inference import as_vector, inference_errors, native
+from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import VERSION_KEY
 from mcp_server_qdrant.qdrant.tenant.guard import check
@@ -227,8 +227,9 @@ class Queries:
         shown = list(fields) if fields else True
         lacking = list(ids)
         while lacking:
-            only = models.Filter(must=[models.HasIdCondition(has_id=lacking)])
-            request = models.QueryRequest(filter=only, limit=len(lacking), with_payload=shown)
+            request = models.QueryRequest.model_construct(
+                filter=_only(lacking), limit=len(lacking), with_payload=shown
+            )
             (points,) = await self._points(target, [request])
             found |= {point.id: point.payload or {} for point in points}
             # Strict mode may allow fewer at once; of those that are gone there are none.
@@ -258,10 +259,19 @@ def _request(
 def _probing(term: int | str, using: str) -> models.QueryRequest:
     if isinstance(term, str):
         return models.QueryRequest.model_construct(query=_text(term, 0, 0), using=using, limit=1)
-    probe = models.SparseVector.model_construct(indices=[term], values=[1.0])
     return models.QueryRequest.model_construct(
-        query=probe, using=using, limit=1, with_vector=[using]
+        query=_sparse([term], [1.0]), using=using, limit=1, with_vector=[using]
     )
+
+
+def _sparse(indices: Sequence[int], values: Sequence[float]) -> models.SparseVector:
+    return models.SparseVector.model_construct(indices=list(indices), values=list(values))
+
+
+def _only(points: Sequence[PointId]) -> models.Filter:
+    """These points and no others."""
+    these = models.HasIdCondition.model_construct(has_id=[*points])
+    return models.Filter.model_construct(must=[these])
 
 
 def fused(
@@ -291,7 +301,7 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
 
 def _words(leg: SparseLeg, query: Sparse) -> Leg:
     if leg.average is None:
-        return Leg(as_vector(query), leg.vector)
+        return Leg(_sparse(query.indices, query.values), leg.vector)
     k, b, factor = of_index(leg.average)
     weighed = zip(query.words, query.values, strict=True)
     words = [(_text(word, k, b), factor * value) for word, value in weighed]

@@ -71,31 +71,28 @@ class GrpcLine:
         """The requests as qdrant-client would send them."""
         if consistency is not None:
             consistency = RestToGrpc.convert_read_consistency(consistency)
-        return grpc.QueryBatchPoints(
-            collection_name=collection,
-            query_points=[self._message(collection, request) for request in requests],  # copies
-            read_consistency=consistency,
-            timeout=timeout,
+        batch = grpc.QueryBatchPoints(
+            collection_name=collection, read_consistency=consistency, timeout=timeout
         )
+        for request in requests:
+            self._write(request, batch.query_points.add(collection_name=collection))
+        return batch
 
-    def _message(self, collection: str, request: models.QueryRequest) -> grpc.QueryPoints:
-        if isinstance(request.query, list):
-            message = self._messages.of((request,), self._whole)
-        else:
-            message = self._whole(request)
-        message.collection_name = collection
-        return message
-
-    def _whole(self, request: models.QueryRequest) -> grpc.QueryPoints:
+    def _write(self, request: models.QueryRequest, message: grpc.QueryPoints) -> None:
+        """Write a request; what many share is converted once."""
         query, others = apart(request)
-        message = grpc.QueryPoints()
+        match query:
+            case list():
+                message.query.CopyFrom(
+                    self._queries.of((query,), RestToGrpc.convert_query_interface)
+                )
+            case models.SparseVector():
+                message.query.nearest.sparse.indices.extend(query.indices)
+                message.query.nearest.sparse.values.extend(query.values)
+            case _:
+                message.MergeFrom(RestToGrpc.convert_query_request(request, ""))
+                return
         message.MergeFrom(self._messages.of(others, lambda *_: _without_query(request)))
-        if isinstance(query, models.SparseVector):
-            message.query.nearest.sparse.indices.extend(query.indices)
-            message.query.nearest.sparse.values.extend(query.values)
-        elif query is not None:
-            message.query.CopyFrom(self._queries.of((query,), RestToGrpc.convert_query_interface))
-        return message
 
     async def close(self) -> None:
         """Close the channel."""

@@ -50,23 +50,17 @@ class RestLine:
         return b'{"searches":[%s]}' % b",".join([self._json(request) for request in requests])
 
     def _json(self, request: models.QueryRequest) -> bytes:
-        match request.query:
-            case None | models.TextQuery():
-                return _dumped(request)
-            case list():
-                return self._bytes.of((request,), self._whole)
-        return self._whole(request)
-
-    def _whole(self, request: models.QueryRequest) -> bytes:
         query, others = apart(request)
-        told = self._bytes.of(others, lambda *_: _dumped(request, exclude={"query"}))
         match query:
             case list():
                 nearest = self._bytes.of((query,), to_json)
             case models.SparseVector():
                 nearest = to_json(query.__dict__)
-            case _:
+            case models.Document():
                 nearest = _dumped(query)
+            case _:
+                return _dumped(request)
+        told = self._bytes.of(others, lambda *_: _dumped(request, exclude={"query"}))
         comma = b"" if told == b"{}" else b","
         return b'{"query":{"nearest":%s}%s%s' % (nearest, comma, told[1:])
 
