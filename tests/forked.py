@@ -84,12 +84,13 @@ class Forked(subprocess.Popen):
 Popen = Forked if sys.platform == "linux" else subprocess.Popen
 
 
-def run(*args: Any, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
-    """`subprocess.run` with both outputs as text."""
-    pipe = subprocess.PIPE
-    with Popen(*args, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", **options) as process:
+def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` with all streams as text."""
+    given = options.pop("input", None)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Popen(args, **pipes, text=True, encoding="utf-8", **options) as process:
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(given, timeout)
         except BaseException:
             process.kill()
             raise

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 
 import jwt
@@ -26,11 +27,12 @@ class Issuer:
         self.fetches = 0
         self.down = False
         self.answers: dict[str, Any] = {}
+        self._rsa = _rsa_keys()
         self.rotate("first")
 
     def rotate(self, kid: str, algorithm: str = "RS256", **extra: Any) -> None:
         """Publish one new key in place of those before."""
-        key = _key(algorithm)
+        key = _key(algorithm, self._rsa)
         self.keys[kid] = key, algorithm
         public = MAKERS[algorithm[:2]].to_jwk(key.public_key(), as_dict=True)
         self.published = [{**public, "kid": kid, "use": "sig", "alg": algorithm, **extra}]
@@ -71,13 +73,24 @@ class Issuer:
         return 404, {}
 
 
-def _key(algorithm: str) -> Any:
+def _key(algorithm: str, of_rsa: Iterator[Any]) -> Any:
     if algorithm.startswith("ES"):
         curve = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1}[algorithm]
         return ec.generate_private_key(curve())
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
-    return rsa.generate_private_key(65537, 2048)
+    return next(of_rsa)
+
+
+_RSA: list[Any] = []
+
+
+def _rsa_keys() -> Iterator[Any]:
+    """RSA keys, each another, and the same for every issuer: to make one takes 0.1 s and more."""
+    for number in count():
+        if number == len(_RSA):
+            _RSA.append(rsa.generate_private_key(65537, 2048))
+        yield _RSA[number]
 
 
 @contextlib.contextmanager

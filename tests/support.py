@@ -1,8 +1,11 @@
 """What several tests share: the services over qdrant-client's local mode, and what breaks it."""
 
 import asyncio
+import os
+import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +49,15 @@ def make_settings(**values: Any) -> Settings:
     """Settings of the trial engine."""
     unknown = values.keys() - Settings.model_fields.keys()
     assert not unknown, f"these are no settings: {unknown}"
-    return Settings(**{"qdrant_url": ":memory:"} | values)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    return _settings(pickle.dumps(({"qdrant_url": ":memory:"} | values, environment)))
+
+
+@lru_cache
+def _settings(given: bytes) -> Settings:
+    """Reading the environment takes milliseconds, and settings are frozen."""
+    values, _ = pickle.loads(given)
+    return Settings(**values)
 
 
 class Clock:

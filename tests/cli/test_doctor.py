@@ -17,6 +17,7 @@ from mcp_server_qdrant.cli.clients import clients
 from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import EngineFailure
+from tests import forked
 
 
 @dataclass
@@ -60,9 +61,22 @@ class Person:
             subprocess.run(["sh", "-c", line], check=True)
 
 
+class Started:
+    """Starts what clients are configured to start: a server by `forked`."""
+
+    TimeoutExpired = subprocess.TimeoutExpired
+
+    @staticmethod
+    def run(words: list[str], **options: Any) -> Any:
+        if words[0] != sys.executable:
+            return subprocess.run(words, **options)  # noqa: PLW1510
+        return forked.run(words, **{k: options[k] for k in ("env", "cwd", "input", "timeout")})
+
+
 @pytest.fixture
 def person(invoke, tmp_path, monkeypatch) -> Person:
     monkeypatch.setattr("mcp_server_qdrant.cli.clients.SECONDS", 300.0)  # a busy machine is slow
+    monkeypatch.setattr("mcp_server_qdrant.cli.clients.subprocess", Started)
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     env = {
@@ -224,7 +238,11 @@ def test_keys_are_masked_and_every_setting_has_its_source(person):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(person, client):
+def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(
+    person, client, monkeypatch
+):
+    if client == "cursor":
+        monkeypatch.setattr("mcp_server_qdrant.cli.clients.subprocess", subprocess)
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")

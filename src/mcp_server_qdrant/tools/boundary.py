@@ -3,6 +3,7 @@
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Set
+from contextvars import ContextVar
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
@@ -12,10 +13,12 @@ from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import ADMIN, READ, WRITE, caller
+from mcp_server_qdrant.core.context import holding
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import record_outcome
 from mcp_server_qdrant.tools.schema import compact, explain
+from mcp_server_qdrant.tools.services import Open, Services
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +26,15 @@ LIST = "qdrant://collections"  # the resource that every tool that writes may ch
 MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
 
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
+
+_SERVICES: ContextVar[Open | None] = ContextVar("services", default=None)
+
+
+async def services_of_tool() -> Services:
+    """The services of the tool that is being run."""
+    services = _SERVICES.get()
+    assert services is not None
+    return await services()
 
 
 def answer(text: str, structured: Mapping[str, Any]) -> CallToolResult:
@@ -64,10 +76,12 @@ def _long(value: Any, schema: Any) -> bool:
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences.
 
-    `former_names` maps old names of arguments, which are still accepted, to the present ones;
-    `unlisted` are the schemas of arguments that are accepted and not in the tool's own.
+    `services` are those that its function asks for. `former_names` maps old names of arguments,
+    which are still accepted, to the present ones; `unlisted` are the schemas of arguments that are
+    accepted and not in the tool's own.
     """
 
+    services: Open | None = Field(default=None, exclude=True)
     former_names: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     unlisted: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
 
@@ -96,7 +110,8 @@ class ClosedTool(Tool):
         if long := next((k for k, v in given.items() if _long(v, known.get(k))), None):
             return failure(f"{long} is longer than {MAX_JSON:,} characters: send less.")
         try:
-            result = await super().run(given, context, convert_result)
+            with holding(_SERVICES, self.services):
+                result = await super().run(given, context, convert_result)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -17,7 +18,7 @@ from mcp_server_qdrant.core.find import MAX_QUERY, FilterableField, SearchReques
 from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, called, every, impossible, moment
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.delete import (
     DELETE,
     DELETE_BY_IDS,
@@ -261,6 +262,13 @@ async def _superseded(services: Services, id: str, collection: str) -> Document:
 
 def make_tools(services: Open, options: Options) -> list[ClosedTool]:
     """The tools to register, in the order in which clients list them."""
+    return [tool.model_copy(update={"services": services}) for tool in _tools(options)]
+
+
+@lru_cache(maxsize=8)
+def _tools(options: Options) -> tuple[ClosedTool, ...]:
+    """The tools of no services yet: their schemas take longer than all else of `make_server`."""
+    services = services_of_tool
     tools = Tools(services, options.default_collection)
     find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)
     made = [
@@ -280,4 +288,4 @@ def make_tools(services: Open, options: Options) -> list[ClosedTool]:
             delete, description = delete_tool(services, options.default_collection), DELETE
         made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
     made.append(make_project(services))
-    return made
+    return tuple(made)

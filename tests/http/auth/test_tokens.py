@@ -261,7 +261,7 @@ TIMES_OF_NO_CALENDAR = {
     [
         ("- [", "is not sound YAML."),
         *((f"- {scalar}", "is not sound YAML.") for scalar in ODD_SCALARS),
-        ("[" * 50_000, "is not sound YAML."),
+        ("{? " * 50_000, "is not sound YAML."),
         ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
         *(
             (line(entry(ANA)).replace("}", f', "expires": {when}}}'), fault)

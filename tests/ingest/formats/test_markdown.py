@@ -107,7 +107,7 @@ def test_a_table_and_a_list_are_no_headings():
         (f"a: {'b' * MAX_FRONT}", "has front matter of more than 200,000 characters; it is"),
         (MERGES, "has front matter that is not YAML; it is taken for text"),
         ("a: &a [*a]", "has metadata nested deeper than 32 levels; it is taken for text"),
-        ("[" * 5000, "has front matter that is not YAML"),
+        ("{? " * 5000, "has front matter that is not YAML"),
         ("just words", "has front matter without names; it is taken for text"),
         ("? [a]\n: b", "has front matter that is not YAML"),
     ],
