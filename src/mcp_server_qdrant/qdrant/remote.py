@@ -44,6 +44,7 @@ _PASSING = (502, 503)
 _UNSURE = (408, 500, 502, 504)
 _READS = frozenset({"retrieve", "scroll", "facet", "count"})
 _SHARED = _READS | {"get_collection"}
+_LEAN = frozenset({"count", "facet", "get_collection"})  # of a thousand collections at a start
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.
 _RETRIED = _SHARED | {"get_collections", "collection_exists", "upsert"}
@@ -162,6 +163,8 @@ class RemoteClient(TranslatedClient):
             kwargs = self._created(kwargs)
         if name == "count":  # of the two only the inner client takes a consistency
             call = self._client.count
+        if name in _LEAN:
+            call = partial(self._leanly, name, call)
         if name in _WRITES:
             call = _doubted(call)
         async with self._share() if name in _SHARED else nullcontext():
@@ -174,6 +177,17 @@ class RemoteClient(TranslatedClient):
             self._strict.learn(collection, answer)
         self._answered()
         return answer
+
+    async def _leanly(
+        self, name: str, call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any
+    ) -> Any:
+        """The answer by the REST line where that is spoken: qdrant-client takes twenty times as
+        long, for gRPC it does not.
+        """
+        if self._speaks_grpc or self._rest is None:
+            return await call(*args, **kwargs)
+        bounds = {"timeout": self._cluster.timeout} | kwargs
+        return await getattr(self._rest, name)(*args, **bounds)
 
     def _bounds(self, collection: str) -> dict[str, Any]:
         """The deadline and the consistency of a read."""

@@ -124,6 +124,41 @@ async def test_over_rest_requests_and_answers_are_qdrant_clients(server, consist
     assert len(seen(found[True])[0]) == 3
 
 
+MATCHING = models.Filter(must=[models.FieldCondition(key="n", range=models.Range(lt=3))])
+LOOK_UPS = {
+    "get_collection": {},
+    "count": {"count_filter": MATCHING},
+    "facet": {"key": "tags", "limit": 3, "facet_filter": MATCHING},
+}
+
+
+@pytest.mark.parametrize("call", LOOK_UPS)
+@pytest.mark.parametrize("there", [True, False])
+async def test_over_rest_look_ups_and_their_answers_are_qdrant_clients(server, call, there):
+    found, asked = {}, {}
+    path = "/collections/a%2Fb%20%C3%BC" + {"count": "/points/count", "facet": "/facet"}.get(
+        call, ""
+    )
+    async with opened(server.url) as clients:
+        if there:
+            vector = models.VectorParams(size=2, distance=models.Distance.DOT)
+            await clients[False].create_collection(NAME, {"v": vector}, metadata={"a": 1})
+            points = [models.PointStruct(id=n, vector={}, payload={"n": n}) for n in range(5)]
+            await clients[False].upsert(NAME, points)
+        for lean, client in clients.items():
+            server.asked.clear()
+            try:
+                found[lean] = await getattr(client, call)(NAME, **LOOK_UPS[call])
+            except QdrantMcpError as error:
+                found[lean] = type(error), str(error)
+            [(method, query, body)] = server.to(path)
+            asked[lean] = method, body
+            assert query == ({"timeout": "5"} if lean and call != "get_collection" else {})
+
+    assert asked[True] == asked[False]
+    assert found[True] == found[False]
+
+
 @asynccontextmanager
 async def grpc_server(asked, fault=None):
     """One that gives `ANSWER`, or fails; `asked` takes the requests as they came."""
@@ -391,7 +426,7 @@ async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connect
     async with raw_server(said(200, BODY), used, close=False) as url:
         line = http.Http(url, {})
         for _ in range(3):
-            late = asyncio.ensure_future(line.post("/", b"{}", 5))
+            late = asyncio.ensure_future(line.ask("/", b"{}", 5))
             while not any(one._content and one._answer is None for one in line._all):
                 await asyncio.sleep(0)
             late.cancel()

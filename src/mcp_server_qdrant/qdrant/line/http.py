@@ -48,10 +48,16 @@ class Http:
         self._under_way: set[_Turn] = set()
         self._watch: asyncio.TimerHandle | None = None
 
-    async def post(self, target: str, body: bytes, seconds: float) -> Response:
-        """The answer to a request. Raises OSError, of which TimeoutError is one, without one."""
-        head = b"POST %s HTTP/1.1\r\n%scontent-length: %d\r\n\r\n"
-        request = head % (target.encode(), self._headers, len(body)) + body
+    async def ask(self, target: str, body: bytes | None, seconds: float) -> Response:
+        """The answer to a POST, or without a body to a GET.
+
+        Raises OSError, of which TimeoutError is one, where there is none.
+        """
+        if body is None:
+            request = b"GET %s HTTP/1.1\r\n%s\r\n" % (target.encode(), self._headers)
+        else:
+            head = b"POST %s HTTP/1.1\r\n%scontent-length: %d\r\n\r\n"
+            request = head % (target.encode(), self._headers, len(body)) + body
         began = monotonic()
         await self._gate.acquire()
         self._under_way.add(turn := _Turn(monotonic(), began + seconds))

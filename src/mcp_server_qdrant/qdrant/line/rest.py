@@ -1,9 +1,9 @@
-"""Batches of queries over REST."""
+"""Batches of queries, and the look-ups of collections, over REST."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -17,9 +17,14 @@ from mcp_server_qdrant.qdrant.line.http import Http, Response
 from mcp_server_qdrant.qdrant.line.points import Answer, Point, apart
 from mcp_server_qdrant.qdrant.memo import Memo
 
+T = TypeVar("T")
+
 
 class RestLine:
-    """The line to a server at `uri`, whose requests all carry these headers."""
+    """The line to a server at `uri`, whose requests all carry these headers.
+
+    All calls raise what qdrant-client does, TimeoutError, OSError.
+    """
 
     def __init__(self, uri: str, headers: Mapping[str, str]) -> None:
         self._path = urlsplit(uri).path.rstrip("/")
@@ -33,17 +38,64 @@ class RestLine:
         timeout: int,
         consistency: Any = None,
     ) -> list[Answer]:
-        """The answers to the requests. Raises what qdrant-client would, TimeoutError, OSError."""
-        agreeing = getattr(consistency, "value", consistency)
-        target = _target(self._path, collection, timeout, agreeing)
-        response = await self._http.post(target, self.body(requests), timeout)
+        """The answers to the requests."""
+        target = self._target(collection, "/points/query/batch", timeout, consistency)
+
+        def answers(found: Any) -> list[Answer]:
+            return [Answer(_points(each)) for _, each in zip(requests, found, strict=True)]
+
+        return await self._result(target, self.body(requests), timeout, answers)
+
+    async def get_collection(self, collection_name: str, timeout: float) -> models.CollectionInfo:
+        """The parameters of a collection."""
+        target = f"{self._path}/collections/{quote(collection_name, safe='')}"
+        return await self._result(target, None, timeout, models.CollectionInfo.model_validate)
+
+    async def count(
+        self,
+        collection_name: str,
+        count_filter: models.Filter | None = None,
+        *,
+        exact: bool = True,
+        timeout: int,
+        consistency: Any = None,
+    ) -> models.CountResult:
+        """The number of points that match."""
+        target = self._target(collection_name, "/points/count", timeout, consistency)
+        body = _dumped(models.CountRequest(filter=count_filter, exact=exact))
+        return await self._result(target, body, timeout, models.CountResult.model_validate)
+
+    async def facet(
+        self,
+        collection_name: str,
+        key: str,
+        facet_filter: models.Filter | None = None,
+        limit: int = 10,
+        *,
+        exact: bool = False,
+        timeout: int,
+        consistency: Any = None,
+    ) -> models.FacetResponse:
+        """The most frequent values of a payload key."""
+        target = self._target(collection_name, "/facet", timeout, consistency)
+        asked = models.FacetRequest(key=key, limit=limit, filter=facet_filter, exact=exact)
+        answer = models.FacetResponse.model_validate
+        return await self._result(target, _dumped(asked), timeout, answer)
+
+    async def _result(
+        self, target: str, body: bytes | None, seconds: float, read: Callable[[Any], T]
+    ) -> T:
+        response = await self._http.ask(target, body, seconds)
         if response.status not in (200, 201, 202):
             raise _refusal(response)
         try:
-            found = from_json(response.content)["result"]
-            return [Answer(_points(each)) for _, each in zip(requests, found, strict=True)]
+            return read(from_json(response.content)["result"])
         except (ValueError, LookupError, TypeError) as error:
             raise ResponseHandlingException(error) from error
+
+    def _target(self, collection: str, call: str, timeout: int, consistency: Any) -> str:
+        agreeing = getattr(consistency, "value", consistency)
+        return _target(self._path, collection, call, timeout, agreeing)
 
     def body(self, requests: Sequence[models.QueryRequest]) -> bytes:
         """The requests as qdrant-client would write them, without its models' cost for vectors."""
@@ -76,10 +128,12 @@ def proxied(uri: str) -> bool:
 
 
 @lru_cache(4096)
-def _target(path: str, collection: str, timeout: int, consistency: int | str | None) -> str:
+def _target(
+    path: str, collection: str, call: str, timeout: int, consistency: int | str | None
+) -> str:
     asked = {"timeout": timeout} | ({} if consistency is None else {"consistency": consistency})
     name = quote(collection, safe="")
-    return f"{path}/collections/{name}/points/query/batch?{urlencode(asked)}"
+    return f"{path}/collections/{name}{call}?{urlencode(asked)}"
 
 
 def _dumped(model: Any, **options: Any) -> bytes:
