@@ -21,6 +21,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.options import ClusterOptions
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.remote import PAUSES, Cluster, RemoteClient
 from mcp_server_qdrant.search.retrieve import AT_ONCE
@@ -37,12 +38,14 @@ ALL = len(PAUSES) + 1
 
 
 @asynccontextmanager
-async def opened(server: RestServer, **cluster) -> AsyncIterator[RemoteClient]:
+async def opened(
+    server: RestServer, timeout: float = 5, share: int | None = None, **cluster
+) -> AsyncIterator[RemoteClient]:
     client = await open_client(
         url=server.url,
         local_path=Path("unused"),
         timeout=5,
-        cluster=Cluster(**{"timeout": 5} | cluster),
+        cluster=Cluster(timeout, share, ClusterOptions(**cluster)),
     )
     try:
         yield client

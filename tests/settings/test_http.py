@@ -97,9 +97,10 @@ def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
         )
     )
 
-    assert (made.timeout, made.shards, made.replicas, made.write_consistency) == (4.5, 6, 3, 2)
-    assert (made.on_disk_vectors, made.on_disk_payload) == (True, False)
-    assert (made.quantization, made.read_consistency) == ("binary", 2)
+    asked = made.options
+    assert (made.timeout, asked.shards, asked.replicas, asked.write_consistency) == (4.5, 6, 3, 2)
+    assert (asked.on_disk_vectors, asked.on_disk_payload) == (True, False)
+    assert (asked.quantization, asked.read_consistency) == ("binary", 2)
 
 
 @pytest.mark.parametrize("url", [None, ":memory:"])

@@ -154,8 +154,4 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
 
 def cluster(settings: Settings) -> Cluster:
     """Bounds of requests to a server or cluster, and the parameters of its new collections."""
-    return Cluster(
-        timeout=settings.qdrant_timeout,
-        share=SHARE,
-        **settings.cluster.model_dump(exclude={"grpc", "grpc_port"}),
-    )
+    return Cluster(settings.qdrant_timeout, SHARE, settings.cluster)

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
 from typing import Any, Literal, cast
@@ -23,6 +23,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
+from mcp_server_qdrant.core.options import ClusterOptions
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Parameters of collections and reads on a server; None leaves them to the server.
+    """Requests to a server, and parameters of its new collections.
 
     `timeout` in seconds bounds a read, here and there. A caller has at most `share` requests at
     the same time; without authentication there is no such bound.
@@ -66,28 +67,22 @@ class Cluster:
 
     timeout: float
     share: int | None = None
-    shards: int | None = None
-    replicas: int | None = None
-    write_consistency: int | None = None
-    on_disk_vectors: bool | None = None
-    on_disk_payload: bool | None = None
-    quantization: Literal["none", "scalar", "binary", "product", "turbo"] = "none"
-    read_consistency: int | str | None = None
+    options: ClusterOptions = field(default_factory=ClusterOptions)
 
     def made(self) -> dict[str, Any]:
         """The arguments of `create_collection`."""
         asked = {
-            "shard_number": self.shards,
-            "replication_factor": self.replicas,
-            "write_consistency_factor": self.write_consistency,
-            "on_disk_payload": self.on_disk_payload,
-            "quantization_config": _QUANTIZATION[self.quantization],
+            "shard_number": self.options.shards,
+            "replication_factor": self.options.replicas,
+            "write_consistency_factor": self.options.write_consistency,
+            "on_disk_payload": self.options.on_disk_payload,
+            "quantization_config": _QUANTIZATION[self.options.quantization],
         }
         return {name: value for name, value in asked.items() if value is not None}
 
     def consistency(self) -> dict[str, Any]:
         """The argument of reads that says how many replicas must agree."""
-        value = self.read_consistency
+        value = self.options.read_consistency
         if value is None:
             return {}
         kind = models.ReadConsistencyType
@@ -264,8 +259,10 @@ class RemoteClient(TranslatedClient):
     def _created(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of `create_collection`, with what the cluster asks for."""
         vectors = kwargs.get("vectors_config")
-        if self._cluster.on_disk_vectors is not None and vectors:
-            kwargs["vectors_config"] = _placed(vectors, on_disk=self._cluster.on_disk_vectors)
+        if self._cluster.options.on_disk_vectors is not None and vectors:
+            kwargs["vectors_config"] = _placed(
+                vectors, on_disk=self._cluster.options.on_disk_vectors
+            )
         return self._cluster.made() | kwargs
 
     def _share(self) -> AbstractAsyncContextManager[Any]:
