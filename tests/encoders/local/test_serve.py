@@ -6,9 +6,11 @@ import pytest
 
 from mcp_server_qdrant.encoders.local import serve
 from mcp_server_qdrant.encoders.local.hosted import Spec
-from mcp_server_qdrant.encoders.local.serve import Session
+from mcp_server_qdrant.encoders.local.serve import Models, Session
 from mcp_server_qdrant.hosting import wire
 from tests.fakes import Line
+
+FAULTS: dict[str, Exception] = {}  # by text
 
 
 def query(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
@@ -30,6 +32,8 @@ def served(line: Line, monkeypatch) -> list[str]:
             nonlocal now
             now += 1.0
             texts.append(text)
+            if fault := FAULTS.get(text):
+                raise fault
             return []
 
     class OneModel:
@@ -53,6 +57,29 @@ def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded(monkeypatch):
 
     assert served(line, monkeypatch) == ["text 1", "text 3"]
     assert line.replies == [(1, True, b""), (2, False, None), (3, True, b"")]
+
+
+def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_done(monkeypatch):
+    line = Line([query(1), query(2)])
+    monkeypatch.setitem(FAULTS, "text 1", RuntimeError("/secret/path"))
+    served(line, monkeypatch)
+
+    sentence = "The model host failed: an unexpected RuntimeError."
+    failure = (1, False, ("EncoderUnavailable", (sentence,)))
+    assert line.replies == [failure, (2, True, b"")]
+
+
+def test_a_model_that_a_client_asked_for_as_it_left_is_let_go(monkeypatch):
+    models, spec = Models(lambda *_: [], 5.0), Spec("dense", "none")
+    monkeypatch.setattr(serve.FastEmbedEncoder, "start", lambda _: None)
+    monkeypatch.setattr(serve.time, "monotonic", lambda: now)
+    now, session = 0.0, models.session(Line())
+    models.left(session)
+    model = models.of(spec, session)
+    now = 6.0
+    models.tend()
+
+    assert model.state == "closed"
 
 
 def test_a_ping_between_queries_is_answered_at_once(monkeypatch):

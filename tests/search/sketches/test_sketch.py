@@ -34,6 +34,13 @@ def test_a_centre_stands_for_four_vectors_or_more(count, centres):
     assert found.shares.sum() == pytest.approx(min(count, 1))
 
 
+def test_a_vector_of_no_numbers_counts_in_no_group():
+    found = sketch([[np.nan, 1.0], [np.inf, 0.0], [1.0, 0.0]])
+
+    assert found.centres.tolist() == [[1.0, 0.0]]
+    assert found.shares.tolist() == [1.0]
+
+
 def test_what_a_collection_is_about_are_the_words_that_others_lack():
     ours = sketch([[1.0]], ["Which roses need water", "The roses climb", "Water them daily"])
     words = {**ours.words, "water": 90}

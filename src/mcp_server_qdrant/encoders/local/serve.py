@@ -5,13 +5,14 @@ longer work has a thread of its own, so that the client's next query is heard me
 """
 
 import contextlib
+import logging
 import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
+from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError, contained
 from mcp_server_qdrant.encoders.encoder import Span
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder, Turns
 from mcp_server_qdrant.encoders.local.hosted import Spec
@@ -22,6 +23,8 @@ from mcp_server_qdrant.hosting.shares import Shares
 
 LOAD_SECONDS = 30.0  # that a passage waits for a model
 LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
+
+logger = logging.getLogger(__name__)
 
 Split = Callable[[str, int, str | None, int], list[Span]]
 Model = FastEmbedEncoder | FastEmbedReranker
@@ -72,6 +75,7 @@ class Models(Work):
                     FastEmbedReranker(spec) if rerank else FastEmbedEncoder(spec, self._turns)
                 )
                 self._users[spec] = set()
+                self._left[spec] = time.monotonic()
             if not session.ended:
                 self._users[spec].add(session)
                 self._left.pop(spec, None)
@@ -127,7 +131,8 @@ class Session:
             self._send(call.dropped)
             return
         try:
-            answer = self._operations[call.operation](self._model(call), *call.arguments[1:])
+            with contained(_unforeseen):  # without a reply the client would wait for minutes
+                answer = self._operations[call.operation](self._model(call), *call.arguments[1:])
             reply = (call.number, True, answer)
         except QdrantMcpError as error:
             reply = (call.number, False, wire.error_out(error))
@@ -142,6 +147,11 @@ class Session:
 
     def _split(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
         return self._models.split(text, limit, _tokenizer(model), overlap)
+
+
+def _unforeseen(fault: str) -> EncoderUnavailable:
+    logger.exception("A call failed")
+    return EncoderUnavailable(f"The model host failed: an unexpected {fault}.")
 
 
 def _state(model: Model, known: str | None, seconds: float) -> Any:

@@ -61,7 +61,7 @@ class Sketch:
 
 def _grouped(vectors: Vectors) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
     """The means of at most eight groups by spherical k-means (Dhillon and Modha 2001)."""
-    units = _unit(vectors).astype(np.float32)
+    units = _unit(vectors[np.isfinite(vectors).all(axis=1)]).astype(np.float32)
     if not len(units):
         return units.astype(np.float16), np.zeros(0, np.float32)
     count = max(min(CENTRES, len(units) // EACH), 1)
