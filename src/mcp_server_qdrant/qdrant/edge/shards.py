@@ -363,14 +363,6 @@ def _deaths(marker: Path) -> tuple[int, float, bool]:
         return 0, 0.0, False
 
 
-_SENTENCES = (
-    (re.compile(r"Not existing vector name error: (.*)"), "There is no vector named {!r}."),
-    (re.compile(r"invalid JSON path (.*)"), "{!r} is not a payload path."),
-    (re.compile(r"No point with id (\S+)"), "There is no point with id {}."),
-    (re.compile(r"Vector dimension error: (.*)"), "The vector's size is wrong: {}."),
-)
-
-
 @contextlib.contextmanager
 def guarded(name: str, failure: str = "answered with a failure") -> Iterator[None]:
     """Turn whatever the engine raises, its panics too, into our errors."""
@@ -386,10 +378,8 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
     text = str(fault)
     if text.startswith(("No range index", "No appropriate index")):
         return RequestError(f"The collection {name!r} has no payload index for this.")
-    for pattern, sentence in _SENTENCES:
-        if found := pattern.search(text):
-            kind = InvalidFilter if "path" in sentence else RequestError
-            return kind(sentence.format(found.group(1)))
+    if found := re.search(r"invalid JSON path (.*)", text):
+        return InvalidFilter(f"{found[1]!r} is not a payload path.")
     log(f"{name}: {type(fault).__name__}: {text}")
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")

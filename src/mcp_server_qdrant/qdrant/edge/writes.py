@@ -19,7 +19,6 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    InvalidPoint,
     QdrantMcpError,
     RequestError,
     unsure,
@@ -251,11 +250,9 @@ class Writes:
         batches = yield from self._checked(shard, blobs)
         for points in batches:
             found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
-            for point_id, vector, _ in points:
+            for point_id, *_ in points:
                 if _canonical(point_id) not in found:
                     raise RequestError(f"There is no point with id {point_id}.")
-                if vector is None:
-                    raise InvalidPoint(f"The point {point_id} brings no vector.")
             yield
         for points in batches:
             with guarded(name):
