@@ -268,6 +268,7 @@ def test_grpc_says_the_same(code, kind):
         raise Refused(code)
 
     assert type(caught.value) is kind
+    assert ("check that port too" in str(caught.value)) == (code is grpc.StatusCode.UNAVAILABLE)
 
 
 def test_grpc_without_details_is_mapped_too():

@@ -112,7 +112,7 @@ async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
         fixture.engine.hanging = {"west"}
         retrieved = await fixture.retrieve(deadline=0.05)
 
-    assert by_collection(retrieved)["west"] == ("timeout", "It did not answer in time.")
+    assert by_collection(retrieved)["west"] == ("timeout", "No answer in time.")
     assert len(retrieved.found) == 4
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.output import find_output
 from mcp_server_qdrant.tools.page import DATA, PASSAGES, ROOM, concluded, fitted, tokens
@@ -62,6 +62,18 @@ def test_the_page_as_data_has_its_room_too_and_a_line_has_no_passage_there():
         bool(one.passage) for one in shown.results
     ]
     assert shown.more == 50 - len(shown.results)
+
+
+def test_many_collections_that_fail_leave_room_for_results():
+    late = [Status(f"collection-{n}", "timeout", "No answer in time.") for n in range(200)]
+    found = page(50, "word " * 12)
+
+    shown = fitted(replace(found, statuses=late))
+
+    assert len(shown.results) > PASSAGES
+    assert list(find_output(shown, "minimal")["collections"]) == [
+        f"collection-{n}" for n in range(10)
+    ]
 
 
 def test_what_fits_is_left_as_it_is():

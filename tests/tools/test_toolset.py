@@ -269,6 +269,7 @@ BAD_FINDS = [
     ({"query": "a\ud800b"}, "The text is broken Unicode"),
     ({"query": "q", "collections": ["noets"]}, "no collection 'noets'. Did you mean 'notes'?"),
     ({"query": "q", "collection_name": "noets"}, "no collection 'noets'. Did you mean 'notes'?"),
+    ({"query": "q", "collections": ["no"]}, "no collection 'no'. Did you mean '*no*'?"),
     ({"query": "q", "collections": ["a\x00"]}, "The text contains a NUL character: remove it."),
     ({"query": "q", "collections": ["\udfff"]}, "The text is broken Unicode"),
     ({"query": "q", "collections": []}, "collections is empty"),

@@ -143,7 +143,8 @@ class Catalog:
             elif await self.exists(pattern):
                 chosen[pattern] = None
             else:
-                raise UnknownCollection(pattern, await self.near(pattern))
+                containing = [f"*{pattern}*"] if await self.matching(pattern) else []
+                raise UnknownCollection(pattern, await self.near(pattern) or containing)
         return list(chosen)
 
     async def exists(self, name: str) -> bool:
@@ -181,7 +182,7 @@ class Catalog:
         except UnknownCollection:
             raise UnknownCollection(name, await self.near(name)) from None
         except TimeoutError:
-            reason = "it did not answer in time"
+            reason = "no answer in time"
         except QdrantMcpError as error:
             reason = str(error)
         failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)

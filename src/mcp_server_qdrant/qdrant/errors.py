@@ -144,7 +144,7 @@ def _answered(
         return UnknownCollection(collection)
     code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
     if code == grpc.StatusCode.UNAVAILABLE:
-        return EngineUnavailable(UNREACHABLE)
+        return EngineUnavailable(f"{UNREACHABLE} It was called over gRPC: check that port too.")
     if status in _STATUS:
         kind, text = _STATUS[status]
         return kind(text)

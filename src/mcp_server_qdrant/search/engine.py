@@ -81,7 +81,7 @@ async def ask(
     finally:
         for task in tasks:
             task.cancel()
-    late = EngineTimeout("It did not answer in time.")
+    late = EngineTimeout("No answer in time.")
     answers: list[tuple[Target, T | QdrantMcpError]] = []
     for group, task in zip(groups, tasks, strict=True):
         done = task.done() and not task.cancelled()

@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import text as tool_text
 
 MAX_LETTERS = 100
+MAX_FAILED = 10  # collections with their fault; a note counts the others
 
 
 Found = Annotated[
@@ -37,7 +38,9 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     }
     failed = [status for status in page.statuses if status.state != "ok"]
     if failed:
-        output["collections"] = {one.collection: f"{one.state}: {one.reason}" for one in failed}
+        output["collections"] = {
+            one.collection: f"{one.state}: {one.reason}" for one in failed[:MAX_FAILED]
+        }
     if page.rerank:
         output["rerank"] = _present(asdict(page.rerank))
     if page.corrections:
