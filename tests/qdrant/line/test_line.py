@@ -37,7 +37,8 @@ WEIGHED = models.SearchParams(idf=models.IdfCorpusParams(corpus=CORPUS))
 SPARSE = models.SparseVector(indices=[7, 4_000_000_000], values=[1.0, 0.5])
 SCORING = models.Bm25Scoring(bm25=models.Bm25Params(k=0.5, b=0))
 WORDS = models.TextQuery(text=models.TextQueryInput(query="ü x", scoring=SCORING))
-ONLY = models.Filter(must=[CORPUS], must_not=[models.HasIdCondition(has_id=[1, UUID])])
+OTHER = models.FieldCondition(key="t", match=models.MatchExcept(**{"except": ["y"]}))
+ONLY = models.Filter(must=[CORPUS, OTHER], must_not=[models.HasIdCondition(has_id=[1, UUID])])
 REQUESTS = [
     models.QueryRequest(query=DENSE, using="v", limit=3, filter=ONLY, params=EXACT),
     models.QueryRequest(query=DENSE, limit=3, with_payload=True),

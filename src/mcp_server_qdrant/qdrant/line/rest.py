@@ -137,7 +137,9 @@ def _target(
 
 
 def _dumped(model: Any, **options: Any) -> bytes:
-    text: str = model.model_dump_json(exclude_unset=True, exclude_none=True, **options)
+    text: str = model.model_dump_json(
+        exclude_unset=True, exclude_none=True, by_alias=True, **options
+    )
     return text.encode()
 
 
