@@ -422,6 +422,18 @@ async def test_only_hits_that_the_check_allows_are_shown(checked):
     assert "secret text" not in json.dumps(stub.bodies)
 
 
+@pytest.mark.parametrize("tuning", [{"score_threshold": 0.99}, {"limit": 1}, {}])
+async def test_of_hits_that_the_check_does_not_allow_no_relevance_is_told(checked, tuning):
+    stub, red = checked
+    stub.reply = allow(lambda body: [False] * len(body["hits"]))
+
+    page = await find(red, "secret words of another kind", "notes", **tuning)
+
+    assert not page.results
+    assert not any("the best has" in note for note in page.notes)
+    assert page.least is None
+
+
 async def test_nothing_is_said_of_texts_elsewhere_that_the_check_was_not_asked_about(checked):
     stub, red = checked
     stub.reply = allow(lambda body: [True] * len(body["hits"]))

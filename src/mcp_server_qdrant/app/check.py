@@ -19,8 +19,9 @@ from mcp_server_qdrant.core.errors import CheckUnavailable
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.search.doubt import WEAK
 from mcp_server_qdrant.search.pipeline import Pipeline
-from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.query import Query, Ranked
 
 SECONDS = 2.0  # for the whole answer
 Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
@@ -73,13 +74,22 @@ class CheckedPipeline(Pipeline):
         try:
             allowed = await self._check.allowed(self._tenant, [*hits, *also])
         except CheckUnavailable as error:
-            return replace(page, results=(), notes=(str(error),))
+            return replace(page, results=(), notes=(str(error),), more=0, least=None)
         kept = [
             replace(hit, also=tuple((c, p) for c, p in hit.also if (c, p, None) in allowed))
             for hit in page.results
             if _shown(hit.document) in allowed
         ]
-        return replace(page, results=kept)
+        notes = page.notes
+        if len(kept) < len(page.results):  # the best may be among those that are left out
+            notes = [note for note in notes if not note.startswith(WEAK)]
+        return replace(page, results=kept, notes=notes, least=None)
+
+    @override
+    async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
+        """See the base class; of hits that the check is not asked about, no relevance is told."""
+        ranked = await super()._reread(ranked, query)
+        return ranked if ranked.hits else replace(ranked, best=None)
 
     @override
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:

@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import Hit
 
 MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
+WEAK = "Weak matches only"  # how the sentence on them begins
 
 
 def weak(best: Hit, alpha: float) -> bool:
@@ -23,4 +24,4 @@ def doubt(best: Hit | None, alpha: float) -> list[str]:
     """The sentence on a page on which nothing fits; a reranker's trust in its best dispels it."""
     if best is None or (best.reranked or 0.0) >= TRUSTED or not weak(best, alpha):
         return []
-    return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
+    return [f"{WEAK}: the best has relevance {best.relevance:.2f}."]
