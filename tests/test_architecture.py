@@ -78,7 +78,7 @@ ONLY_BY = {
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
     "search/sketches/*": (*LOOKING, "search/sketches/*", "app/services.py"),
-    "search/doubt.py": ("search/present.py", "search/elsewhere.py"),
+    "search/doubt.py": ("search/present.py", "search/elsewhere.py", "app/check.py"),
     "search/explain.py": ("search/present.py",),
     "search/payloads.py": ("search/pipeline.py", "search/listing.py"),
     "search/rerank.py": ("search/pipeline.py", "app/models.py"),
