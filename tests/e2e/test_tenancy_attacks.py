@@ -333,7 +333,7 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
     operators, _, _ = post(place, tokens["nobody"], body=None)
 
     assert status == 403
-    assert said == "These figures are for the operator's token."
+    assert said == "/metrics needs a token with the scope admin and without a tenant."
     assert operators == 200
 
 

@@ -273,7 +273,8 @@ def _effort(report: "Report") -> str:
     if not report.texts:
         return seconds
     speed = f"{rate(report, report.started + report.seconds):,.1f} texts/s"
-    return f"; {report.texts:,} texts, {report.tokens:,} tokens{seconds}: {speed}"
+    texts = "1 text" if report.texts == 1 else f"{report.texts:,} texts"
+    return f"; {texts}, {report.tokens:,} tokens{seconds}: {speed}"
 
 
 def _names(report: "Report") -> Iterator[str]:

@@ -42,7 +42,10 @@ class Watch:
         async def metrics(_: Request) -> Response:
             """Figures for Prometheus; of all tenants, hence for none of them."""
             if self._of_a_tenant():
-                return Response("These figures are for the operator's token.", status_code=403)
+                return Response(
+                    "/metrics needs a token with the scope admin and without a tenant.",
+                    status_code=403,
+                )
             parts = await health.parts()
             services = opened(opening())
             work = services.work() if services else {}
