@@ -19,7 +19,7 @@ import numpy as np
 from corpora import Corpus, asked, vectors
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Target
+from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Sparse, Target
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
@@ -94,7 +94,8 @@ class Search:
     async def plain(self, query: str, target: Target) -> list[tuple[str, float]]:
         """The engine's RRF as it comes (k=60), with its own idf and no calibration."""
         dense = await self.services.encoders.encode_query(target.dense.model, query)
-        sparse = self.services.store.bm25.encode_query(query)
+        terms = tuple(self.services.store.bm25.tokens(query))
+        sparse = Sparse(terms, (1.0,) * len(terms))
         (legs,) = await self.services.pipeline.engine.search(
             [(target, LegQuery(list(dense), sparse))], depth=30, condition=None, with_payload=True
         )

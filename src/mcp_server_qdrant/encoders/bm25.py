@@ -70,13 +70,8 @@ class Bm25Encoder:
             )
         )
 
-    def encode_query(self, text: str) -> Sparse:
-        """The distinct terms of a query, each of weight 1."""
-        terms = tuple(self.tokens(text))
-        return Sparse(terms, (1.0,) * len(terms))
-
     def tokens(self, text: str) -> list[int]:
-        """The distinct terms of a query, without their weights, which takes less time."""
+        """The distinct terms of a query, each of weight 1."""
         terms = self._model.embed_query(_prepared(text)).indices
         return list(dict.fromkeys([*terms, *self.compounds(text)])) if terms else terms
 

@@ -26,7 +26,7 @@ def bm25_of(language: str) -> Bm25Encoder:
 class MultilingualBm25(Bm25Encoder):
     """Sparse vectors of texts, each in its language; in English where that is not certain.
 
-    The terms of a query (`encode_query`, `tokens`) are English, and so among those of `words`.
+    The terms of a query (`tokens`) are English, and so among those of `words`.
     """
 
     def __init__(self) -> None:

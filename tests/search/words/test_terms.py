@@ -380,7 +380,7 @@ async def test_the_engine_returns_bm25_under_the_global_idf():
     texts = demo_texts()
     total = sum(map(len, texts.values()))
     stored = {name: list(map(BM25.encode_document, some)) for name, some in texts.items()}
-    tokens = BM25.encode_query(query).indices
+    tokens = BM25.tokens(query)
     df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
     async with memory_engine() as engine:
         targets = await filled(engine)
