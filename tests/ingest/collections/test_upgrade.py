@@ -27,6 +27,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
+from tests.qdrant.rest_stub import rest_server
 from tests.support import (
     COSINE,
     Engine,
@@ -542,13 +543,14 @@ async def test_what_cannot_be_indexed_is_told_in_a_sentence(embedded, monkeypatc
         await upgrades(embedded).index("notes")
 
 
-async def test_a_server_that_cannot_rank_is_refused_before_anything_is_made(server, tmp_path):
-    server.version = "1.19.0"
-    client = await open_client(url=server.url, grpc=False, local_path=tmp_path, timeout=5)
-    try:
-        await official(client)
-        with pytest.raises(EngineTooOld, match=r"from 1.20 on it can. Without --index-only"):
-            await upgrades(client).index("notes")
-        assert server.to("/collections/notes/index") == []
-    finally:
-        await client.close()
+async def test_a_server_that_cannot_rank_is_refused_before_anything_is_made(tmp_path):
+    with rest_server() as old:
+        old.version = "1.19.0"
+        client = await open_client(url=old.url, grpc=False, local_path=tmp_path, timeout=5)
+        try:
+            await official(client)
+            with pytest.raises(EngineTooOld, match=r"from 1.20 on it can. Without --index-only"):
+                await upgrades(client).index("notes")
+            assert old.to("/collections/notes/index") == []
+        finally:
+            await client.close()
