@@ -103,6 +103,7 @@ def fork_all(line: socket.socket) -> list[str]:
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the tests, and silently
     running: dict[int, int] = {}
     while True:
         ready, _, _ = select.select([line, wake], [], [])
@@ -136,6 +137,7 @@ def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) 
     """Take over streams, folder and environment."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
