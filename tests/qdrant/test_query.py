@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from qdrant_client import models
@@ -354,3 +355,21 @@ async def test_the_tag_leg_weighs_what_it_is_told():
 
     assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / (1 / 1.5 + RRF_K - 1))
     assert found[0] == pytest.approx(1 / RRF_K)
+
+
+async def test_quantised_vectors_are_looked_at_twice_as_many_and_scored_by_the_whole_ones():
+    asked = []
+
+    class Server:
+        async def query_batch_points(self, _, requests):
+            asked.extend(requests)
+            return [SimpleNamespace(points=[]) for _ in requests]
+
+    target = Target("c", 10_000, DenseLeg("v", 2, "cosine", "m"), None, 0)
+    options = {"depth": 5, "condition": None, "with_payload": False}
+    await Queries(Server()).search([(target, LegQuery(QUERY, None))], **options)
+
+    [(rescore, oversampling)] = [
+        (one.params.quantization.rescore, one.params.quantization.oversampling) for one in asked
+    ]
+    assert (rescore, oversampling) == (True, 2.0)

@@ -44,7 +44,7 @@ class Leg(NamedTuple):
 # The scores of quantised vectors are approximate, unless they are computed again. Where a filter
 # leaves few of many points, the graph alone finds too few of them (docs/server.md).
 _RESCORED = models.SearchParams(
-    quantization=models.QuantizationSearchParams(rescore=True),
+    quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
     acorn=models.AcornSearchParams(enable=True),
 )
 # Few points need no index.
