@@ -18,12 +18,15 @@ _PASSING = {
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM),
 }
 
+# A damaged file may stand in the error's text, which Python then cannot read.
+_FAULTS = (sqlite3.DatabaseError, UnicodeDecodeError)
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-def _passing(error: sqlite3.Error | OSError) -> bool:
+def _passing(error: Exception) -> bool:
     """Whether the file may be sound: it is busy, or the disk is in the way."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(error, OSError) or code & 0xFF in _PASSING
@@ -56,7 +59,7 @@ class CacheFile:
                 self._file = self._open()
             with self._file:
                 return work(self._file)
-        except (sqlite3.DatabaseError, OSError) as error:
+        except (*_FAULTS, OSError) as error:
             if _passing(error):
                 logger.info("The cache %s is left out: %s", self._path.name, type(error).__name__)
             else:
@@ -98,7 +101,7 @@ class CacheFile:
             with file:
                 for statement in self._schema:
                     file.execute(statement)
-        except sqlite3.Error:
+        except _FAULTS:
             file.close()
             raise
         return file
