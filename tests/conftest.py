@@ -72,9 +72,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores, where some always wait for processes."""
-    return (os.cpu_count() or 1) + (not config.getoption("fast"))
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: some always wait, for processes or the disk."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -32,7 +32,7 @@ def _pdf(pages: int, password: str | None = None) -> bytes:
 def _zip() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("a.txt", "text")
+        archive.writestr(zipfile.ZipInfo("a.txt"), "text")
     return out.getvalue()
 
 

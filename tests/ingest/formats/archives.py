@@ -10,10 +10,11 @@ from mcp_server_qdrant.ingest.formats.load import load
 
 
 def zipped(**members: bytes) -> bytes:
+    """An archive, the same at any time: it may be in the name of a test."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
