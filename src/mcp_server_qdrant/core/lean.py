@@ -49,7 +49,7 @@ def deferred() -> Iterator[None]:
     try:
         yield
     finally:
-        del BaseModel.model_config["defer_build"]
+        BaseModel.model_config.pop("defer_build", None)
 
 
 @contextlib.contextmanager
