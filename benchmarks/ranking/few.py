@@ -76,7 +76,7 @@ async def compare(services: Services, corpora: list[Corpus], most: int, folder: 
     understanding = services.pipeline.understanding
     limits = {
         "few": understanding.limits,
-        "all": replace(understanding.limits, collections=EVERYTHING),
+        "all": understanding.limits.model_copy(update={"collections": EVERYTHING}),
     }
     rows = []
     for corpus in corpora:

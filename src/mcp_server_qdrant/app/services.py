@@ -41,7 +41,7 @@ from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.sketches.disk import SketchCache
 from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.understand import Limits, Understanding
+from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -294,11 +294,8 @@ def _pipeline(
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
-        limits=Limits(
-            results=settings.qdrant_search_limit,
-            deadline=settings.search_limits.seconds,
-            collections=settings.search_limits.collections,
-        ),
+        limits=settings.search_limits,
+        results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(
             adaptive=settings.hybrid_alpha,

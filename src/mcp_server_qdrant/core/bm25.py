@@ -1,11 +1,13 @@
 """The BM25 of this server: of its vectors, and the same of a text index that an engine ranks by."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 K1 = 1.2  # term frequency saturation, and so the largest score that a term allows
 B = 0.75
 AVERAGE_LENGTH = 256  # words, in every collection: so the scores of all compare
+
+Probed = Sequence[int] | Mapping[int, str]  # terms; a text index is asked for their words
 
 
 class Markers(NamedTuple):

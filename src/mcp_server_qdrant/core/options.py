@@ -73,6 +73,15 @@ class EmbeddingOptions(Group):
     )
 
 
+class SearchLimits(Group):
+    """Limits of a find."""
+
+    seconds: Positive = Field(8.0, description="after which it answers with what it has")
+    collections: int = Field(
+        64, ge=1, description="of more, only those that can have the best results are asked"
+    )
+
+
 class RerankLimits(Group):
     """The best `pool` hits are reranked in `seconds`; after a failure none for `cooldown`."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.bm25 import of_index
+from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -49,9 +49,6 @@ _RESCORED = models.SearchParams(
 )
 # Few points need no index.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
-
-
-Probed = Sequence[int] | Mapping[int, str]  # terms; of a text index their words
 
 
 class Queries:

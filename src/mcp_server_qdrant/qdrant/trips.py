@@ -6,7 +6,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.bm25 import of_index
+from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import dated
-from mcp_server_qdrant.qdrant.query import Probed, Queries, by_leg, carrying, weights
+from mcp_server_qdrant.qdrant.query import Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
 

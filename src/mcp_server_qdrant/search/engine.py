@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from mcp_server_qdrant.core.bm25 import Probed
 from mcp_server_qdrant.core.datatypes import LegQuery, Legs, Payload, PointId, State, Status, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 
 T = TypeVar("T")
-Probed = Sequence[int] | Mapping[int, str]  # terms; a text index is asked for their words
 
 
 class Engine(Protocol):

@@ -34,7 +34,7 @@ from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.sketches.waves import waves
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.understand import Limits, Understanding
+from mcp_server_qdrant.search.understand import Understanding
 
 ROUNDS = 2  # in which collections may be asked for more candidates
 MOST_ROUNDS = 8  # while parts of replaced texts are left out, which hide others
@@ -60,11 +60,6 @@ class Pipeline:
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     leftovers: Callable[[Sequence[Document]], None]
     _reasons: dict[str, str | None] = field(default_factory=dict)  # of degraded collections
-
-    @property
-    def limits(self) -> Limits:
-        """The bounds of a search."""
-        return self.understanding.limits
 
     @property
     def recorder(self) -> Recorder:
@@ -98,13 +93,14 @@ class Pipeline:
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
-        period, limits = period_of(request, self.understanding.now()), self.limits
-        targets = await self.understanding.resolve(request.collections)
-        limit = limits.shown(request, targets)
+        understanding, seconds = self.understanding, self.understanding.limits.seconds
+        period = period_of(request, understanding.now())
+        targets = await understanding.resolve(request.collections)
+        limit = understanding.shown(request, targets)
         lister = Lister(self.engine, self.newest, self.texts)
-        found = await lister.listing(targets, request, period, limit, limits.deadline)
+        found = await lister.listing(targets, request, period, limit, seconds)
         if request.query_filter and not found.documents:
-            await self._doubt(request.query_filter, targets, limits.deadline)
+            await self._doubt(request.query_filter, targets, seconds)
         found = replace(found, statuses=self._settle(found.statuses))
         return listing_page(found, request, targets, period)
 
@@ -135,7 +131,7 @@ class Pipeline:
 
     async def _retrieve_likely(self, query: Query) -> Retrieved:
         """The candidates of all targets; of many, of those that can have the best results."""
-        if len(query.targets) <= self.limits.collections:
+        if len(query.targets) <= self.understanding.limits.collections:
             return await self._retrieve(query.targets, query)
         reread = self.rerank.bounds.pool if query.request.rerank else 0
         wave = waves(query, await self.sketches.of(query.targets))

@@ -9,6 +9,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import QueryVectors, TagMatch, Target, Terms
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.options import SearchLimits
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
 from mcp_server_qdrant.search.embed import Encode, begun, embed
@@ -24,19 +25,6 @@ THOROUGH = 120
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Results of a search without a limit, per collection; its seconds; collections all asked."""
-
-    results: int = 10
-    deadline: float = 8.0
-    collections: int = 64
-
-    def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
-        """The results of a request over these collections."""
-        return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
-
-
 def this_hour() -> datetime:
     """The present to the hour: a request repeated at once gets the same answer, to the last bit."""
     return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -46,8 +34,8 @@ def this_hour() -> datetime:
 class Understanding:
     """Turns requests into queries.
 
-    `resolve` gives the targets of a search, `prepare` a filter as the engine wants it; `pool` is
-    the number of hits that a reranker reads.
+    `resolve` gives the targets of a search, `prepare` a filter as the engine wants it. A request
+    without a limit has `results` of each collection; a reranker reads `pool` hits.
     """
 
     resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
@@ -56,7 +44,8 @@ class Understanding:
     terms: TermWeights
     speller: Speller
     tags: TagIndex
-    limits: Limits
+    limits: SearchLimits
+    results: int
     preferences: Preferences
     rules: Rules
     pool: int
@@ -69,7 +58,7 @@ class Understanding:
 
         Raises UnknownCollection, InvalidFilter, RequestError.
         """
-        left, now = _countdown(self.limits.deadline), self.now()
+        left, now = _countdown(self.limits.seconds), self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.of(request.query)
         condition = self.prepare(request.query_filter)
@@ -84,14 +73,14 @@ class Understanding:
                 preferred, resolved, targets, tagged, encode
             )
         self._models = [*vectors.dense]
-        plan = Plan.of(len(targets), self.limits.deadline, condition)
+        plan = Plan.of(len(targets), self.limits.seconds, condition)
         least = self.pool if preferred.rerank else 0
         thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
         return Query(
             request=preferred,
             rules=self.rules,
             targets=targets,
-            limit=self.limits.shown(request, targets),
+            limit=self.shown(request, targets),
             alpha=alpha,
             likeness=preferred.fuzzy_boost if _boosted(request) else 0.0,
             terms=terms,
@@ -107,6 +96,10 @@ class Understanding:
             left=left,
             exact=exact,
         )
+
+    def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
+        """The number of results of a request over these collections."""
+        return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
 
     def _alpha(
         self, request: SearchRequest, targets: Sequence[Target], share: float | None

@@ -4,24 +4,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import Group, Positive, from_json, variable
+from mcp_server_qdrant.core.fields import from_json, variable
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.core.options import RerankLimits
+from mcp_server_qdrant.core.options import RerankLimits, SearchLimits
 from mcp_server_qdrant.settings.values import Folder, Names, Url
 
 TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")
 SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
 
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class SearchLimits(Group):
-    """Limits of a find."""
-
-    seconds: Positive = Field(8.0, description="after which it answers with what it has")
-    collections: int = Field(
-        64, ge=1, description="of more, only those that can have the best results are asked"
-    )
 
 
 def _by_size(value: Any) -> Any:

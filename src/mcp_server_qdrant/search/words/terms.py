@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
+from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, Probed
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import Engine, Probed, ask
+from mcp_server_qdrant.search.engine import Engine, ask
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
 CACHE_SECONDS = 600.0
