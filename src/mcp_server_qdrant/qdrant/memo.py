@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 MOST = 256  # kept: those of the searches under way
-_VALUES = (str, int, tuple, type(None))
+_VALUES = frozenset((str, int, bool, tuple, type(None)))
 
 
 class Memo(Generic[T]):
@@ -16,7 +16,7 @@ class Memo(Generic[T]):
 
     def of(self, parts: tuple[Any, ...], make: Callable[..., T]) -> T:
         """The result of `make` for these parts."""
-        key = tuple([part if isinstance(part, _VALUES) else id(part) for part in parts])
+        key = tuple([part if type(part) in _VALUES else id(part) for part in parts])
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= MOST:

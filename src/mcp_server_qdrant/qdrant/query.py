@@ -1,7 +1,8 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -102,10 +103,13 @@ class Queries:
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
             narrowed = dated(condition, period, target.dates or self._dates)
-            with inference_errors(query.dense):
+            try:
                 answers.append(
                     await self._search(target, query, depth, narrowed, with_payload=with_payload)
                 )
+            except QdrantMcpError:
+                with inference_errors(query.dense):
+                    raise
         return answers
 
     async def _search(
@@ -130,13 +134,16 @@ class Queries:
             first = legs[0]
             requests.append(_request(first.query, first.using, tagged, depth, with_payload=True))
         found = await self._points(target, requests)
-        payloads = {point.id: point.payload for points in found for point in points}
-        ranks = [[point.id for point in points[:depth]] for points in found]
-        best = fused(ranks, weights(target, query) or [1.0] * len(ranks), depth)
-        scores = [{point.id: point.score for point in points} for points in found[: len(legs)]]
-        await self._complete(target, legs, scores, [point for point, _ in best], limit)
-        scores = [{point: leg[point] for point, _ in best if point in leg} for leg in scores]
-        candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best]
+        scores = [{point.id: point.score for point in points} for points in found]
+        best = fused(scores, weights(target, query), depth)
+        del scores[len(legs) :]
+        await self._complete(target, legs, scores, list(best), limit)
+        if with_payload:
+            payloads = {point.id: point.payload for points in found for point in points}
+            candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best.items()]
+        else:
+            candidates = list(map(Candidate, best, best.values()))
+        scores = [{point: leg[point] for point in best if point in leg} for leg in scores]
         return candidates, *by_leg(target, query, scores), None
 
     def _asking(self, vector: Any, *others: Any) -> models.QueryRequest:
@@ -272,18 +279,25 @@ def _only(points: Sequence[PointId]) -> models.Filter:
 
 
 def fused(
-    legs: Sequence[Sequence[PointId]], weights: Sequence[float], limit: int
-) -> list[tuple[PointId, float]]:
-    """The `limit` best points with their RRF, 1 / ((rank + 1) / w + k - 1), ties by id.
+    legs: Sequence[Iterable[PointId]], weights: Sequence[float] | None, limit: int
+) -> dict[PointId, float]:
+    """The best `limit` points, each of the best `limit` of a leg, with their RRF.
 
-    As Qdrant fuses, which leaves ties to chance and would search each leg twice: its scores are
-    wanted too.
+    It is 1 / ((rank + 1) / w + k - 1), ties by id. As Qdrant fuses, which leaves ties to chance and
+    would search each leg twice: its scores are wanted too.
     """
     rrf: dict[PointId, float] = {}
-    for leg, weight in zip(legs, weights, strict=True):
-        for rank, point in enumerate(leg):
-            rrf[point] = rrf.get(point, 0.0) + 1 / ((rank + 1) / weight + RRF_K - 1)
-    return sorted(rrf.items(), key=lambda item: (-item[1], str(item[0])))[:limit]
+    for leg, weight in zip(legs, weights or [1.0] * len(legs), strict=True):
+        for point, share in zip(leg, _shares(weight, limit), strict=False):
+            rrf[point] = rrf.get(point, 0.0) + share
+    by_id = sorted(rrf, key=str)
+    best = sorted(by_id, key=rrf.__getitem__, reverse=True)[:limit]
+    return {point: rrf[point] for point in best}
+
+
+@lru_cache(64)
+def _shares(weight: float, count: int) -> tuple[float, ...]:
+    return tuple([1 / ((rank + 1) / weight + RRF_K - 1) for rank in range(count)])
 
 
 def _legs(target: Target, query: LegQuery) -> list[Leg]:

@@ -173,8 +173,15 @@ async def grpc_server(asked, fault=None):
             for one in FOUND
             for vector in [one.get("vector")]
         ]
-        some = proto.BatchResult(result=points)
-        return proto.QueryBatchResponse(result=[some, *[proto.BatchResult()] * 4])
+        whole = proto.BatchResult(result=points)
+        bare = [proto.ScoredPoint(id=one.id, score=one.score) for one in points]
+        return proto.QueryBatchResponse(
+            result=[
+                whole if shown else proto.BatchResult(result=bare)
+                for query in request.query_points
+                for shown in [query.HasField("with_payload") or query.HasField("with_vectors")]
+            ]
+        )
 
     handler = grpc.unary_unary_rpc_method_handler(
         query_batch,
@@ -206,7 +213,7 @@ async def test_over_grpc_requests_and_answers_are_qdrant_clients(consistency):
     assert asked[0] == asked[1]
     assert asked[0][1] == {"api-key": "sekret", "openai-api-key": "key"}
     assert seen(found[True]) == seen(found[False])
-    assert len(seen(found[True])[0]) == 3
+    assert [len(points) for points in seen(found[True])] == [3] * 6
 
 
 async def test_over_grpc_collections_that_share_requests_are_asked_by_name():
