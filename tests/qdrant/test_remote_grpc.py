@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -79,10 +80,40 @@ async def test_grpc_is_spoken_once_the_server_is_seen_to_answer_on_it(server, ca
     caplog.set_level(logging.INFO)
     async with grpc_server() as (port, keys), opened(server, grpc_port=port) as client:
         assert await counted(client) == OVER_GRPC
-        assert client.line == "gRPC"
+        assert client.line == "gRPC, searches over REST"
         assert keys == ["secret"]
 
-    assert "Qdrant 1.20.0 is spoken to over gRPC." in caplog.messages
+    assert "Qdrant 1.20.0 is spoken to over gRPC, searches over REST." in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("https", "asked", "line"),
+    [
+        (False, "auto", "gRPC, searches over REST"),
+        (False, True, "gRPC"),
+        (True, "auto", "gRPC"),  # a new connection costs more there than REST saves
+        (True, True, "gRPC"),
+    ],
+)
+async def test_searches_go_over_rest_where_connections_cost_nothing_and_grpc_is_not_asked_for(
+    server, monkeypatch, https, asked, line
+):
+    url = server.url.replace("http:", "https:") if https else server.url
+    client = await open_client(url=url, grpc=asked, local_path=Path("unused"), timeout=5)
+    spoken = {}
+    for name in ("_rest", "_grpc"):
+        line_of = getattr(client, name)
+        monkeypatch.setattr(line_of, "query_batch", partial(search, spoken, name))
+    client._speak(grpc=True)
+    await client.query_batch_points("notes", [])
+    assert spoken == {"notes": "_grpc" if line == "gRPC" else "_rest"}
+    assert client.line == line
+    await client.close()
+
+
+async def search(spoken, name, collection, requests, **_):
+    spoken[collection] = name
+    return []
 
 
 @pytest.mark.parametrize(
