@@ -423,7 +423,6 @@ def test_a_copy_that_lost_points_does_not_replace_the_shard(tmp_path, monkeypatc
         optimiser._finish(optimiser._job, shard.record)
 
     assert shard.sidecar.get("optimised_points") == (None if missing else 1)
-    shard.count = None
     assert shards.exact_count(shard) == 1
 
 

@@ -5,6 +5,7 @@ shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
 shards/<slug>.opening   how often in a row opening it killed the host, and when last
+shards/<slug>.answers   what was answered about it since the last write; see `answers`
 shards/<slug>.count     how many points it holds at least; see `counts`
 trash/ work/            emptied at every start
 """
@@ -86,6 +87,7 @@ class Folder:
             if not (self.shards / f"{slug}.json").exists():
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
+                _remove(self.shards / f"{slug}.answers")
             path.unlink(missing_ok=True)
         elif path.name.endswith((".next", ".old")):
             # .next sorts before .old: if there was a copy, it is in place by then.
@@ -150,6 +152,14 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def used(shard: Path) -> float:
+    """When the shard was written to last."""
+    try:
+        return max((file.stat().st_mtime for file in (shard / "wal").iterdir()), default=0.0)
+    except OSError:
+        return 0.0
 
 
 def allocated(path: Path) -> int:

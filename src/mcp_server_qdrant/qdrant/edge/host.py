@@ -60,9 +60,17 @@ class Engine(Work):
         now = time.monotonic()
         if now >= self._next_check:
             self._next_check = now + _CHECK_SECONDS
+            self._look_after()
+
+    def _look_after(self) -> None:
+        with self._gate.reading():
+            opened = self._shards.opened()
+        for shard in opened:
             with self._gate.reading():
-                for shard in self._shards.opened():
+                if shard.engine is not None:
                     self._shards.check(shard)
+                    if time.monotonic() - shard.written > _CHECK_SECONDS:
+                        self._shards.keep(shard)
 
     def end(self) -> None:
         """Write what is queued and let the shards go."""

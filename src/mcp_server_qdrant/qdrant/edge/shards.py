@@ -26,8 +26,9 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.hosting.wire import sync, write_atomically
+from mcp_server_qdrant.qdrant.edge.answers import Answers
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census, parts_of
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
+from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
 from mcp_server_qdrant.qdrant.edge.schema import index_type, shard_config
 
 _DEADLY_OPENINGS = 2
@@ -54,9 +55,9 @@ class Shard:
         self.fault = fault
         self.note: str | None = None
         self.census = Census(folder / f"{slug}.count", str(sidecar.get("token")))
+        self.answers = Answers(folder / slug, str(sidecar.get("token")))
         self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
         self.engine: edge.EdgeShard | None = None
-        self.count: int | None = None  # exact, until the next write
         self.idf: dict[
             tuple[str, int | str], float
         ] = {}  # by vector and term, until the next write
@@ -79,8 +80,8 @@ class Shard:
         return " ".join(filter(None, (lost if numbers else lost and INCOMPLETE, self.note))) or None
 
     def changed(self) -> None:
-        """Its points are others now."""
-        self.count = None
+        """Its points are others from now on."""
+        self.answers.forget()
         self.idf = {}
         self.firsts = {}
         self.indexes = None
@@ -134,8 +135,8 @@ class Shards:
 
     def recent(self, most: int) -> list[str]:
         """The collections that were written to last, the latest first."""
-        used = {name: _used(self.path(shard)) for name, shard in self._all.items()}
-        return sorted(used, key=lambda name: (-used[name], name))[: min(most, self._max_open)]
+        when = {name: used(self.path(shard)) for name, shard in self._all.items()}
+        return sorted(when, key=lambda name: (-when[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
@@ -164,12 +165,22 @@ class Shards:
         self._open.move_to_end(shard.slug)
         return shard.engine
 
+    def answers(self, shard: Shard) -> dict[str, Any]:
+        """What is known of it since it was written to last, without opening it."""
+        return shard.answers.of_closed() if shard.engine is None else shard.answers.known
+
     def exact_count(self, shard: Shard) -> int:
         """The number of points; info's own count can be wrong after a crash."""
-        if shard.count is None:
+        known = self.answers(shard)
+        if "count" not in known:
             with guarded(shard.name):
-                shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
-        return shard.count
+                known["count"] = self.engine(shard).count(edge.CountRequest(exact=True))
+        return int(known["count"])
+
+    def keep(self, shard: Shard) -> None:
+        """Keep what is known of it for the next start, unless it is damaged."""
+        if not shard.dirty and not shard.census.missing:
+            shard.answers.keep()
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
         if not self.path(shard).is_dir():
@@ -187,6 +198,7 @@ class Shards:
             marker.write_text(json.dumps({"deaths": deaths + 1, "time": now, "full": not room}))
         try:
             with guarded(shard.name, "could not be opened"):
+                self.answers(shard)  # while its files are as they were when they were kept
                 engine = edge.EdgeShard.load(str(self.path(shard)))
                 self._compare(shard, engine)
                 return engine
@@ -197,9 +209,10 @@ class Shards:
     def _compare(self, shard: Shard, engine: edge.EdgeShard) -> None:
         """Notice what was lost since it was flushed last; said once."""
         known = shard.census.missing
-        shard.count = engine.count(edge.CountRequest(exact=True))
-        shard.census.opened(engine, shard.count)
+        count = engine.count(edge.CountRequest(exact=True))
+        shard.census.opened(engine, count)
         shard.parts = parts_of(self.path(shard))
+        shard.answers.opened(count)
         if shard.census.missing not in (0, known):
             log(f"{shard.name}: {shard.damage()}")
 
@@ -208,6 +221,7 @@ class Shards:
         self.check(shard)
         engine.flush()
         shard.census.flushed(engine)
+        shard.answers.durable = True
 
     def check(self, shard: Shard) -> None:
         """End the host where the files under an open shard were deleted or replaced.
@@ -297,7 +311,7 @@ class Shards:
         shard.record = None
         self.close(shard)
         self.folder.discard(self.path(shard))
-        for end in ("opening", "count"):
+        for end in ("opening", "count", "answers"):
             (self.folder.shards / f"{shard.slug}.{end}").unlink(missing_ok=True)
         gone.unlink(missing_ok=True)
 
@@ -310,7 +324,10 @@ class Shards:
                 with guarded(shard.name, "could not be closed"):
                     engine.close()
             except QdrantMcpError:
+                shard.answers.forget()
                 return False
+            shard.answers.closed()
+            self.keep(shard)
         return True
 
     def close_all(self) -> None:
@@ -344,14 +361,6 @@ class View:
             schema = self.engine.info().payload_schema
             shard.indexes = {key: index_type(index) for key, index in schema.items()}
         return shard.indexes
-
-
-def _used(path: Path) -> float:
-    """When the shard was written to last."""
-    try:
-        return max((file.stat().st_mtime for file in (path / "wal").iterdir()), default=0.0)
-    except OSError:
-        return 0.0
 
 
 def _deaths(marker: Path) -> tuple[int, float, bool]:
