@@ -100,17 +100,27 @@ async def measured(
         for engine, way in ways.items():
             opened[engine] = await stack.enter_async_context(services(cache, way))
             await prepare(opened[engine][0].client, names, vectors)
-            everything = SearchRequest(query="all", collections=tuple(names))
-            await find(*opened[engine], everything, None)
+            await find(*opened[engine], SearchRequest(query="all", collections=("*",)), None)
+            await opened[engine][0].pipeline.understanding.sketches.settled()
         await idle()
         texts = iter(corpus.queries((queries + WARM) * len(counts) * len(ways), seed=37))
         for number in range(-WARM, queries):
             for count in counts:
                 for engine, (made, phases) in opened.items():
                     found = figures[engine, count] if number >= 0 else None
-                    asked = SearchRequest(query=next(texts), collections=tuple(names[:count]))
+                    asked = SearchRequest(query=next(texts), collections=below(count))
                     await find(made, phases, asked, found)
     return figures
+
+
+def below(count: int) -> tuple[str, ...]:
+    """Patterns of the first `count` collections: of those that are named all would be asked."""
+    digits = f"{count:04}"
+    return tuple(
+        f"{PREFIX}{digits[:place]}[0-{int(digit) - 1}]{'?' * (3 - place)}"
+        for place, digit in enumerate(digits)
+        if digit != "0"
+    )
 
 
 async def find(

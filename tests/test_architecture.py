@@ -67,7 +67,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
 # Files that only these may import. Steps meet in the table of ranking.py alone.
 SHARED_BY_SEARCH = (
     *("algorithm", "engine", "lift", "passage", "query", "sentences", "texts"),
-    *("words/cache", "words/lexicon", "words/vocabulary"),
+    *("words/cache", "words/lexicon", "words/postings", "words/probes", "words/vocabulary"),
 )
 LOOKING = ("search/pipeline.py", "search/understand.py", "search/elsewhere.py")
 ONLY_BY = {

@@ -172,7 +172,7 @@ async def test_what_a_collection_is_about_is_made_of_own_texts(house):
     await remember(red, "notes", "copper bridge", "copper garden")
     for services in (red, blue):
         await services.described(["notes"])
-        await services.pipeline.sketches.settled()
+        await services.pipeline.understanding.sketches.settled()
     (ours,), (theirs,) = await red.described(["notes"]), await blue.described(["notes"])
 
     assert ours.description == "copper, bridge, garden"

@@ -206,8 +206,8 @@ async def test_of_many_collections_the_likely_ones_are_asked(monkeypatch):
         memory_services(engine=engine, collection_name="garden") as services,
     ):
         await fill(services, **{f"other{n}": f"lantern number {n}" for n in range(9)}, ships=FAR)
-        await services.pipeline.sketches.of(await services.catalog.resolve(["*"]))
-        await services.pipeline.sketches.settled()
+        await services.pipeline.understanding.sketches.of(await services.catalog.resolve(["*"]))
+        await services.pipeline.understanding.sketches.settled()
         for number in range(4):  # nothing is known of these now
             await remember(services, f"other{number}", "bread again")
         engine.calls.clear()
@@ -216,5 +216,5 @@ async def test_of_many_collections_the_likely_ones_are_asked(monkeypatch):
     assert better(page)[0].startswith("Better elsewhere: ships")
     searches = [name for call, name in engine.calls if call == "query_batch_points"]
     asked = [name for name in searches if name != "garden"]
-    assert len(asked) == 10 + 3  # for the words of all, and for the candidates of three
-    assert "ships" in asked[10:]
+    assert len(asked) == 4 + 3  # for the words of those not known, and for the candidates of three
+    assert "ships" in asked[4:]

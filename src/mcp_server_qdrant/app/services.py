@@ -4,6 +4,7 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +40,7 @@ from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.sketches.disk import SketchCache
-from mcp_server_qdrant.search.sketches.keeper import Sketches
+from mcp_server_qdrant.search.sketches.keeper import Probe, Sketches
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.cache import WordCache
@@ -50,6 +51,9 @@ from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
+
+
+SKETCH_SECONDS = 600.0  # until a sketch is drawn anew: others may write to a server
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +94,7 @@ class Services:
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
         tasks = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
-        parts = (*tasks, self.pipeline.sketches.tasks)
+        parts = (*tasks, self.pipeline.understanding.sketches.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
@@ -103,7 +107,7 @@ class Services:
             return infos
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
-        words = await self.pipeline.sketches.about(targets)
+        words = await self.pipeline.understanding.sketches.about(targets)
         return [
             replace(info, description=info.description or words.get(info.name)) for info in infos
         ]
@@ -114,7 +118,7 @@ class Services:
         await self.projector.close()
         await self.pipeline.understanding.tags.close()
         await self.lexicon.close()
-        await self.pipeline.sketches.close()
+        await self.pipeline.understanding.sketches.close()
         await self.catalog.close()
 
     async def close(self) -> None:
@@ -243,18 +247,18 @@ def _written(
 ) -> None:
     """Bring up to date what searches remember of a collection."""
     projector.changed(collection)
-    pipeline.understanding.terms.changed(collection)
+    pipeline.understanding.terms.probes.changed(collection)
     pipeline.understanding.tags.changed(collection)
-    pipeline.sketches.changed(collection)
+    pipeline.understanding.sketches.changed(collection)
     lexicon.stored(collection, texts)
 
 
 def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     """Forget what searches remember of deleted texts."""
     projector.changed(collection)
-    pipeline.understanding.terms.forget(collection)
+    pipeline.understanding.terms.probes.forget(collection)
     pipeline.understanding.tags.changed(collection)
-    pipeline.sketches.changed(collection)
+    pipeline.understanding.sketches.changed(collection)
 
 
 def _word_cache(settings: Settings, whose: str) -> WordCache | None:
@@ -263,11 +267,13 @@ def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     return WordCache(settings.cache_path / "words", engine) if engine else None
 
 
-def _sketches(shared: Shared, view: View) -> Sketches:
+def _sketches(shared: Shared, view: View, probe: Probe) -> Sketches:
     settings, engine = shared.settings, _engine_key(shared.settings, view.words)
     drawer = Drawer(view.reader, settings.qdrant_content_fields)
     disk = SketchCache(settings.cache_path / "words", engine) if engine else None
-    return Sketches(drawer.draw, shared.bm25.tokens, disk)
+    # The embedded engine has no writers but those that share the disk.
+    age = SKETCH_SECONDS if settings.qdrant_url else math.inf
+    return Sketches(partial(drawer.draw, terms=True), probe, shared.bm25.tokens, disk, age)
 
 
 def _engine_key(settings: Settings, whose: str) -> str | None:
@@ -294,6 +300,7 @@ def _pipeline(
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
+        sketches=_sketches(shared, view, queries.probe),
         limits=settings.search_limits,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
@@ -311,7 +318,6 @@ def _pipeline(
         Texts(document, title_of, bm25.reader),
         shared.rerank,
         Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
-        _sketches(shared, view),
         catalog.forget,
         PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,

@@ -13,10 +13,11 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
-from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, SparseLeg, Target
+from mcp_server_qdrant.core.maps import Drawn, Weighed
 from mcp_server_qdrant.core.notation import uuid_number, uuid_text
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
@@ -44,17 +45,22 @@ class Drawer:
         self._fields = tuple(content_fields)
         self._shown = Beginnings(include=[*content_fields, *SHOWN], longest=LONGEST)
 
-    async def draw(self, target: Target, count: int) -> Drawn:
-        """`count` points of the target, which has a dense leg, or all where it holds no more."""
+    async def draw(self, target: Target, count: int, *, terms: bool = False) -> Drawn:
+        """`count` points of the target, which has a dense leg, or all where it holds no more.
+
+        With `terms`, the sparse vectors of all are read too.
+        """
         assert target.dense is not None
+        leg = target.sparse if terms and target.points <= count else None
         if target.points <= count:
-            found = pages(self._client, target.collection, PAGE, **self._whole(target.dense))
+            whole = self._whole(target.dense, leg)
+            found = pages(self._client, target.collection, PAGE, **whole)
         elif target.points <= READABLE:
             found = self._chosen(target, target.dense, count)
         else:
             shown = self._whole(target.dense)
             found = scattered(self._client, target.collection, count, BLOCK, **shown)
-        drawing = _Drawing(target.collection, target.dense, self._fields)
+        drawing = _Drawing(target.collection, target.dense, self._fields, leg)
         async with aclosing(found):
             async for records in found:
                 drawing.add(records, count)
@@ -72,11 +78,12 @@ class Drawer:
         found: list[Any] = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    def _whole(self, leg: DenseLeg) -> dict[str, Any]:
-        """The arguments that ask for a point's vector and what is shown of its payload."""
+    def _whole(self, leg: DenseLeg, sparse: SparseLeg | None = None) -> dict[str, Any]:
+        """The arguments that ask for a point's vectors and what is shown of its payload."""
+        wanted = [leg.vector, sparse.vector] if sparse else [leg.vector]
         return {
             "with_payload": self._shown,
-            "with_vectors": [leg.vector] if leg.vector else True,
+            "with_vectors": wanted if leg.vector else True,
         }
 
     async def _chosen(self, target: Target, leg: DenseLeg, count: int) -> AsyncGenerator[list[Any]]:
@@ -147,10 +154,18 @@ async def _at(client: AsyncQdrantBase, collection: str, start: Any) -> int | Non
 class _Drawing:
     """The points drawn so far; the vectors kept as arrays, a page at a time."""
 
-    def __init__(self, collection: str, leg: DenseLeg, content_fields: Sequence[str]) -> None:
+    def __init__(
+        self,
+        collection: str,
+        leg: DenseLeg,
+        content_fields: Sequence[str],
+        sparse: SparseLeg | None,
+    ) -> None:
         self._collection = collection
         self._leg = leg
         self._fields = content_fields
+        self._sparse = sparse
+        self._weighed: list[Weighed] = []
         self.ids: list[PointId] = []
         self._texts: list[tuple[str, str, str]] = []
         self._facts: list[Mapping[str, Sequence[str]]] = []
@@ -164,11 +179,15 @@ class _Drawing:
             if len(self.ids) == count:
                 break
             document = read(self._collection, record.id, record.payload, self._fields)
-            if document.writing is not None and document.chunk:
-                continue  # of a text that is not whole yet
             vector = vector_of(record, self._leg)
-            if vector is None:
+            whole = document.writing is None or not document.chunk
+            drawn = vector is not None and whole
+            if self._sparse is not None and (held := sparse_of(record, self._sparse)):
+                place = len(self.ids) if drawn else None
+                self._weighed.append(Weighed(held.indices, held.values, place))
+            if vector is None and whole:
                 self._without += 1
+            if vector is None or not whole:
                 continue
             vectors.append(vector)
             self.ids.append(record.id)
@@ -187,6 +206,7 @@ class _Drawing:
             facts=tuple(self._facts),
             vectors=np.concatenate(self._vectors),
             without=self._without,
+            weighed=self._weighed,
         )
 
 
@@ -198,6 +218,12 @@ def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
     if not isinstance(held, list) or len(held) != leg.size:
         return None
     return held
+
+
+def sparse_of(record: Any, leg: SparseLeg) -> models.SparseVector | None:
+    """A record's vector on the leg; None where it has none."""
+    held = record.vector.get(leg.vector) if isinstance(record.vector, dict) else None
+    return held if isinstance(held, models.SparseVector) else None
 
 
 def _texts(document: Document) -> tuple[str, str, str]:

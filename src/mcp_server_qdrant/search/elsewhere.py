@@ -18,7 +18,7 @@ from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.retrieve import retrieve
-from mcp_server_qdrant.search.sketches.keeper import Sketches
+from mcp_server_qdrant.search.sketches.sketch import counted
 from mcp_server_qdrant.search.sketches.waves import FIRST, waves
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
@@ -33,7 +33,6 @@ class Elsewhere:
 
     understanding: Understanding
     engine: Engine
-    sketches: Sketches
     texts: Texts
 
     async def notes(self, query: Query, best: Hit | None) -> list[str]:
@@ -67,12 +66,14 @@ class Elsewhere:
         understanding = self.understanding
         resolved = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
         targets = narrowed(resolved, query.request.algorithm)
+        sketches = await understanding.sketches.of(targets) if len(targets) > FIRST else {}
         terms, vectors = await asyncio.gather(
-            understanding.terms.of(text, targets), embed(text, targets, understanding.encode)
+            understanding.terms.of(text, targets, counted=counted(targets, sketches)),
+            embed(text, targets, understanding.encode),
         )
         plan = replace(query.plan, depth=SHALLOW, deadline=seconds, tags={})
         query = replace(query, targets=targets, terms=terms, vectors=vectors, plan=plan)
         if len(targets) > FIRST:
-            targets = [*waves(query, await self.sketches.of(targets)).first[-FIRST:]]
+            targets = [*waves(query, sketches).first[-FIRST:]]
         retrieved = await retrieve(self.engine, targets, vectors, terms, plan)
         return candidates(retrieved.found.values(), query, self.texts)

@@ -31,7 +31,6 @@ from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Re
 from mcp_server_qdrant.search.ranking import candidates, rank, unfinished, worth_reading
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
-from mcp_server_qdrant.search.sketches.keeper import Sketches
 from mcp_server_qdrant.search.sketches.waves import waves
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
@@ -55,7 +54,6 @@ class Pipeline:
     texts: Texts
     rerank: Rerank
     newest: Newest
-    sketches: Sketches
     forget: Callable[[str], None]
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     leftovers: Callable[[Sequence[Document]], None]
@@ -88,7 +86,7 @@ class Pipeline:
 
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
         """The sentence on another collection that has far better than `best`."""
-        look = Elsewhere(self.understanding, self.engine, self.sketches, self.texts)
+        look = Elsewhere(self.understanding, self.engine, self.texts)
         return await look.notes(query, best)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
@@ -133,12 +131,12 @@ class Pipeline:
         """The candidates of all targets; of many, of those that can have the best results."""
         if len(query.targets) <= self.understanding.limits.collections:
             return await self._retrieve(query.targets, query)
-        reread = self.rerank.bounds.pool if query.request.rerank else 0
-        wave = waves(query, await self.sketches.of(query.targets))
+        wave = waves(query, await self.understanding.sketches.of(query.targets))
         retrieved = await self._retrieve(wave.first, query)
         while wave.others and query.left() > 0:
             found = retrieved.found.values()
-            wave = wave.following(candidates(found, query, self.texts), max(query.limit, reread))
+            page = query.plan.pool if query.request.rerank else query.limit
+            wave = wave.following(candidates(found, query, self.texts), page)
             if not wave.first:
                 break
             retrieved = retrieved.joined(await self._retrieve(wave.first, query))

@@ -15,13 +15,17 @@ from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narr
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.query import Plan, Query, Rules
+from mcp_server_qdrant.search.sketches.keeper import SAMPLE, Sketches
+from mcp_server_qdrant.search.sketches.sketch import counted
+from mcp_server_qdrant.search.words.postings import Postings
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
-from mcp_server_qdrant.search.words.terms import TermWeights
+from mcp_server_qdrant.search.words.terms import NOTHING, TermWeights
 
 # Hits that are read where something must be found as it is written, or others are preferred for
 # more than their score.
 THOROUGH = 120
+SEVERAL = 8  # collections up to which all are asked for their words
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 
 
@@ -44,6 +48,7 @@ class Understanding:
     terms: TermWeights
     speller: Speller
     tags: TagIndex
+    sketches: Sketches
     limits: SearchLimits
     results: int
     preferences: Preferences
@@ -69,8 +74,9 @@ class Understanding:
             targets = narrowed(resolved, request.algorithm)
             alpha = self._alpha(request, targets, share)
             tagged = targets if alpha < 1 else ()
+            sketches = await self.sketches.of(self._sketched(resolved))
             terms, vectors, tags = await self._words_and_vectors(
-                preferred, resolved, targets, tagged, encode
+                preferred, resolved, targets, tagged, encode, counted(resolved, sketches)
             )
         self._models = [*vectors.dense]
         plan = Plan.of(len(targets), self.limits.seconds, condition)
@@ -101,6 +107,12 @@ class Understanding:
         """The number of results of a request over these collections."""
         return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
 
+    def _sketched(self, targets: Sequence[Target]) -> Sequence[Target]:
+        """The targets that a sketch tells something of: of many all, of several the small ones."""
+        if len(targets) > self.limits.collections:
+            return targets
+        return [t for t in targets if t.points <= SAMPLE] if len(targets) > SEVERAL else ()
+
     def _alpha(
         self, request: SearchRequest, targets: Sequence[Target], share: float | None
     ) -> float:
@@ -117,6 +129,7 @@ class Understanding:
         targets: Sequence[Target],
         tagged: Sequence[Target],
         encode: Encode,
+        counted: Mapping[str, Postings],
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
         """The query for each leg; where a word is misspelled, corrected and encoded again.
 
@@ -130,14 +143,14 @@ class Understanding:
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed),
+            self._probe(text, probed, counted=counted),
             self._embed(text, targets, encode),
             self.tags.of(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
             text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
-            better = await self._probe(text, probed) if corrections else terms
+            better = await self._probe(text, probed, counted=counted) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
@@ -154,10 +167,14 @@ class Understanding:
         return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     async def _probe(
-        self, text: str, targets: Sequence[Target], variants: Variants | None = None
+        self,
+        text: str,
+        targets: Sequence[Target],
+        variants: Variants | None = None,
+        counted: Mapping[str, Postings] = NOTHING,
     ) -> Terms:
         with self.recorder.phase("probe"):
-            return await self.terms.of(text, targets, variants)
+            return await self.terms.of(text, targets, variants, counted)
 
     async def _embed(self, text: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
         with self.recorder.phase("embed"):

@@ -1,6 +1,7 @@
 """Sketches in the background, in memory and on disk."""
 
 import asyncio
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.search.sketches.disk import FILE, SketchCache
-from mcp_server_qdrant.search.sketches.keeper import REST_SECONDS, Sketches
+from mcp_server_qdrant.search.sketches.keeper import COMPARED_SECONDS, REST_SECONDS, Sketches
 from tests.support import Clock
 
 
@@ -34,12 +35,21 @@ class Draw:
         return Drawn((1, 2, 3, 4), names, letters, letters, ({},) * 4, vectors)
 
 
+async def no_probe(asked: Any) -> list[Any]:
+    return [{} for _ in asked]
+
+
 async def no_pause(_: float) -> None:
     pass
 
 
-def keeper(draw: Draw, disk: SketchCache | None = None, clock: Clock | None = None) -> Sketches:
-    return Sketches(draw, lambda word: [1], disk, clock or Clock(), no_pause)
+def keeper(
+    draw: Draw,
+    disk: SketchCache | None = None,
+    clock: Clock | None = None,
+    seconds: float = math.inf,
+) -> Sketches:
+    return Sketches(draw, no_probe, lambda word: [1], disk, seconds, clock or Clock(), no_pause)
 
 
 async def held(sketches: Sketches, *targets: Target) -> set[str]:
@@ -129,6 +139,39 @@ async def test_sketches_outlast_the_server_but_not_a_write_and_are_one_engines_o
     await _forgotten(second)
     third = keeper(Draw(), SketchCache(tmp_path, "e"))
     assert {*await third.of([target("a"), target("b")])} == {"b"}
+
+
+async def test_what_another_process_wrote_to_is_drawn_anew(tmp_path):
+    clock, draw = Clock(), Draw()
+    ours = keeper(draw, SketchCache(tmp_path, "e"), clock)
+    theirs = keeper(Draw(), SketchCache(tmp_path, "e"))
+    both = [target("a"), target("b")]
+    await held(ours, *both)
+    assert {*await theirs.of(both)} == {"a", "b"}
+    theirs.changed("a")
+    await _forgotten(theirs)
+    await held(theirs, *both)
+
+    assert {*await ours.of(both)} == {"a", "b"}
+    clock.now += COMPARED_SECONDS
+    await ours.of(both)
+    await _forgotten(ours)
+    assert {*await ours.of(both)} == {"b"}
+    clock.now += REST_SECONDS
+    assert await held(ours, *both) == {"a", "b"}
+    assert draw.drawn == ["a", "b", "a"]
+
+
+async def test_an_old_sketch_serves_while_a_new_one_is_drawn():
+    clock, draw = Clock(), Draw()
+    sketches = keeper(draw, clock=clock, seconds=600)
+    await held(sketches, target("a"))
+    clock.now += 600
+
+    assert {*await sketches.of([target("a")])} == {"a"}
+    await sketches.settled()
+    assert await held(sketches, target("a")) == {"a"}
+    assert draw.drawn == ["a", "a"]
 
 
 async def _forgotten(sketches: Sketches) -> None:

@@ -1,9 +1,13 @@
 """Of many collections those are asked that can have the best results."""
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.search.sketches import waves
-from tests.support import find, memory_services, remember, states, texts
+from tests.support import find, memory_engine, memory_services, remember, states, texts
 
 TOPICS = ["rose", "bread", "printer", "zeppelin", "harbour", "violin", "glacier", "teapot"]
 TOPICS += ["lantern", "meadow", "anchor", "copper"]
@@ -13,6 +17,7 @@ TOPICS += ["lantern", "meadow", "anchor", "copper"]
 def few(monkeypatch):
     monkeypatch.setattr(waves, "FIRST", 3)
     monkeypatch.setattr(waves, "WAVE", 1)
+    monkeypatch.setattr(waves, "POOL", 3)
 
 
 async def fill(services) -> None:
@@ -22,15 +27,15 @@ async def fill(services) -> None:
 
 
 async def sketched(services) -> None:
-    await services.pipeline.sketches.of(await services.catalog.resolve(["*"]))
-    await services.pipeline.sketches.settled()
+    await services.pipeline.understanding.sketches.of(await services.catalog.resolve(["*"]))
+    await services.pipeline.understanding.sketches.settled()
 
 
 async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
     async with memory_services(search_limits={"collections": 4}) as services:
         await fill(services)
         before = await find(services, "zeppelin history", "*", limit=1)
-        await services.pipeline.sketches.settled()
+        await services.pipeline.understanding.sketches.settled()
         after = await find(services, "zeppelin history", "*", limit=1)
 
     assert set(states(before)) == {*TOPICS}
@@ -71,7 +76,7 @@ async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collectio
         await remember(services, "copper", *(f"copper part {n} of the mine" for n in range(40)))
         await remember(services, "copper", f"invoice of {rare}")
         await sketched(services)
-        page = await find(services, f"{rare} history", "*", limit=1)
+        page = await find(services, f"{rare} zeppelin", "*", limit=1)
 
     assert texts(page) == [f"invoice of {rare}"]
     assert len(states(page)) < len(TOPICS)
@@ -101,3 +106,36 @@ async def test_up_to_the_bound_all_are_asked():
         page = await find(services, "zeppelin history", "*", limit=1)
 
     assert set(states(page)) == {*TOPICS}
+
+
+def refused(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+    """The trips of no target."""
+    assert not targets
+    return []
+
+
+async def test_small_collections_are_not_asked_for_their_words_before_they_are_searched():
+    async with memory_services() as services:
+        await fill(services)
+        await sketched(services)
+        services.pipeline.understanding.terms.probes.engine = SimpleNamespace(trips=refused)
+        page = await find(services, "zeppelin history", "*", limit=1)
+
+    assert texts(page) == ["zeppelin history"]
+    assert set(states(page).values()) == {"ok"}
+
+
+@pytest.mark.parametrize("algorithm", ["hybrid", "keyword"])
+async def test_a_text_that_another_server_put_in_the_place_of_one_is_found_by_its_new_word(
+    algorithm,
+):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await fill(services)
+        (old,) = await remember(services, "copper", "copper mine of old")
+        await sketched(services)
+        async with memory_services(engine=engine) as others:
+            await remember(others, "copper", "copper xylophone")
+        await engine.delete("copper", points_selector=[old.ids[0]])
+        page = await find(services, "xylophone", "*", limit=1, algorithm=algorithm)
+
+    assert (texts(page), page.corrections) == (["copper xylophone"], ())

@@ -2,30 +2,45 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from mcp_server_qdrant.core.access import calling
+from mcp_server_qdrant.core.bm25 import Probed
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.sketches.disk import SketchCache
+from mcp_server_qdrant.search.sketches.disk import Kept, SketchCache
 from mcp_server_qdrant.search.sketches.sketch import Sketch, about
+from mcp_server_qdrant.search.words.postings import Postings
 
-SAMPLE = 256
+SAMPLE = 255
+MOST_POSTINGS = 8_000  # of a collection of which all are kept
+PROBED, ALIKE = 8, 0.001
 LOAD_SECONDS = 0.1
+COMPARED_SECONDS = 5.0
 REST_SECONDS = 60.0  # of a collection that was drawn, or could not be
 
 logger = logging.getLogger(__name__)
 
+Probe = Callable[
+    [Sequence[tuple[Target, Probed]]], Awaitable[Sequence[Mapping[int, float] | QdrantMcpError]]
+]
+
 
 @dataclass(slots=True)
 class _Entry:
+    """A collection's sketch, its row on disk, until when it is fresh, and the collection rests."""
+
     sketch: Sketch | None = None
+    row: int = 0
+    fresh: float = 0.0
     rests: float = 0.0
     writes: int = 0
 
@@ -34,19 +49,23 @@ class _Entry:
 class Sketches:
     """What a search knows of collections before it asks them. Nothing waits for a sketch.
 
-    `draw` gives a random sample of a collection, `stems` the terms of a word. One collection is
-    drawn at a time, with a pause as long after it. A sketch serves until the number of points
-    differs, or something is stored.
+    `draw` gives a random sample of a collection, `probe` the engine's idf of terms, `stems` the
+    terms of a word. One collection is drawn at a time, with a pause as long after it. A sketch
+    serves until the number of points differs, or something is stored, here or by another process
+    with the same disk. After so many seconds it is drawn anew, and serves meanwhile.
     """
 
     draw: Callable[[Target, int], Awaitable[Drawn]]
+    probe: Probe
     stems: Callable[[str], Collection[int]]
     disk: SketchCache | None = None
+    seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     tasks: Tasks = field(default_factory=Tasks)
     _entries: dict[str, _Entry] = field(default_factory=dict)
-    _kept: dict[bytes, Sketch] = field(default_factory=dict)  # on disk, not used yet
+    _kept: dict[bytes, Kept] = field(default_factory=dict)  # on disk, not used yet
+    _compared: float = -math.inf
     _wanted: dict[str, Target] = field(default_factory=dict)
     _loading: "asyncio.Task[None] | None" = None
     _worker: "asyncio.Task[None] | None" = None
@@ -62,14 +81,18 @@ class Sketches:
             await asyncio.wait([self._loading], timeout=LOAD_SECONDS)
             if not self._loading.done():
                 return {}
-        found = {}
+        found, now = {}, self.clock()
+        if self.disk is not None and self._compared + COMPARED_SECONDS <= now:
+            self._compared = now
+            self.tasks.start("The comparison of sketches", self._compare)
         for target in targets:
             if target.dense is None or not target.points:
                 continue
             entry = self._entry(target.collection)
-            if entry.sketch is not None and _holds(entry.sketch, target):
+            holds = entry.sketch is not None and _holds(entry.sketch, target)
+            if entry.sketch is not None and holds:
                 found[target.collection] = entry.sketch
-            elif entry.rests <= self.clock():
+            if not (holds and now < entry.fresh) and entry.rests <= now:
                 self._wanted[target.collection] = target
         if self._wanted and (self._worker is None or self._worker.done()):
             with calling(None):  # on nobody's account
@@ -110,9 +133,23 @@ class Sketches:
     def _entry(self, name: str) -> _Entry:
         entry = self._entries.get(name)
         if entry is None:
-            kept = self._kept.pop(self.disk.key(name), None) if self.disk else None
-            entry = self._entries[name] = _Entry(kept)
+            key = self.disk.key(name) if self.disk else b""
+            sketch, row = self._kept.pop(key, (None, 0))
+            entry = self._entries[name] = _Entry(sketch, row, self.clock() + self.seconds)
         return entry
+
+    async def _compare(self) -> None:
+        """Drop the sketches that are no longer on disk: another process wrote there."""
+        assert self.disk is not None
+        before = {name: entry.row for name, entry in self._entries.items() if entry.row}
+        rows = await asyncio.to_thread(self.disk.rows)
+        if rows is None:
+            return
+        self._kept = {key: kept for key, kept in self._kept.items() if rows.get(key) == kept[1]}
+        for name, row in before.items():
+            entry = self._entries[name]
+            if entry.row == row and rows.get(self.disk.key(name)) != row:
+                entry.sketch = None
 
     async def _work(self) -> None:
         """Draw the wanted collections, one after the other."""
@@ -124,23 +161,44 @@ class Sketches:
             entry.writes = 0
             try:
                 drawn = await self.draw(target, SAMPLE)
+                postings = await self._postings(target, drawn)
             except QdrantMcpError as error:
                 logger.info("A collection could not be sketched: %s", error)
                 continue
-            sketch = await asyncio.to_thread(self._sketch, target, drawn)
+            sketch = await asyncio.to_thread(self._sketch, target, drawn, postings)
             if not entry.writes:
-                entry.sketch = sketch
+                entry.sketch, entry.fresh = sketch, began + self.seconds
                 if self.disk is not None:
-                    await asyncio.to_thread(self.disk.save, target.collection, sketch)
+                    entry.row = await asyncio.to_thread(self.disk.save, target.collection, sketch)
                     if entry.writes:  # meanwhile: it may have been forgotten before it was there
                         await asyncio.to_thread(self.disk.forget, target.collection)
             await self.pause(self.clock() - began)
 
-    def _sketch(self, target: Target, drawn: Drawn) -> Sketch:
+    async def _postings(self, target: Target, drawn: Drawn) -> Postings | None:
+        """Those of all terms, where all were read and the engine weighs them alike.
+
+        It may count deleted points for a while, and each shard by itself.
+        """
+        leg, weighed = target.sparse, drawn.weighed
+        whole = leg is not None and leg.idf and len(weighed) == target.documents > 0
+        if not whole or sum(len(point.terms) for point in weighed) > MOST_POSTINGS:
+            return None
+        found = await asyncio.to_thread(Postings.of, weighed)
+        counts = Counter(chain.from_iterable(point.terms for point in weighed))
+        commonest = [term for term, _ in counts.most_common(PROBED)]
+        (known,) = await self.probe([(target, commonest)])
+        if isinstance(known, QdrantMcpError):
+            raise known
+        expected = found.idf(commonest)
+        alike = all(abs(known.get(term, 0.0) - idf) < ALIKE for term, idf in expected.items())
+        return found if alike else None
+
+    def _sketch(self, target: Target, drawn: Drawn, postings: Postings | None) -> Sketch:
         texts = [
             f"{title}\n{text}" for title, text in zip(drawn.titles, drawn.snippets, strict=True)
         ]
-        return Sketch.of(_space(target), target.points, drawn.vectors, texts, self.stems)
+        space, points = _space(target), target.points
+        return Sketch.of(space, points, drawn.vectors, texts, self.stems, postings)
 
 
 def _holds(sketch: Sketch, target: Target) -> bool:

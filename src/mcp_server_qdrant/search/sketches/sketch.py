@@ -1,4 +1,4 @@
-"""A collection in a few kilobytes: the centres of its vectors, and its commonest words."""
+"""A collection in a few kilobytes: the centres of its vectors, its terms, its commonest words."""
 
 import math
 from collections import Counter
@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.search.words.postings import NOWHERE, Postings
 from mcp_server_qdrant.search.words.vocabulary import tally
 
-CENTRES = 8
-EACH = 4  # vectors behind a centre at least
+CENTRES = 32  # vectors up to which each is a centre of its own, and centres at most
 TURNS = 6
+STEPS = 127  # of a centre's largest component
+AT_ONCE = 2_048  # centres whose cosines are computed at once, in a buffer that stays in the cache
 WORDS = 40
 DIMENSIONS = 100  # in which the vectors of a group really spread, of a model's several hundred
 TOLD = 6  # words that say what a collection is about
@@ -24,20 +27,25 @@ Vectors = npt.NDArray[np.floating]
 class Sketch:
     """The vectors of a collection in `centres`, each the mean of a group of unit vectors.
 
-    `shares` are the groups' shares of the collection, which had so many `points`; `words` its
-    commonest ones with the number of sampled texts that hold them. The length of a mean tells how
-    far its group spreads: `spreads` are the deviations of its cosines with any query.
+    A centre is `scales` times eight-bit whole numbers. `shares` are the groups' shares of the
+    collection, which had so many `points`; `words` its commonest ones with the number of sampled
+    texts that hold them. `groups` tells the centre of each of its sampled points; their terms are
+    in `postings`, where all of a small collection was read. The length of a mean tells how far its
+    group spreads: `spreads` are the deviations of its cosines with any query.
     """
 
     model: str
     points: int
-    centres: npt.NDArray[np.float16]
+    centres: npt.NDArray[np.int8]
+    scales: npt.NDArray[np.float32]
     shares: npt.NDArray[np.float32]
     words: Mapping[str, int]
+    groups: npt.NDArray[np.uint8]
+    postings: Postings | None = None
     spreads: npt.NDArray[np.float32] = field(init=False)
 
     def __post_init__(self) -> None:
-        squares = np.sum(self.centres.astype(np.float32) ** 2, axis=1)
+        squares = np.sum(self.centres.astype(np.float32) ** 2, axis=1) * self.scales**2
         spreads = np.sqrt(np.maximum(1 - squares, 0) / DIMENSIONS)
         object.__setattr__(self, "spreads", spreads)
 
@@ -49,33 +57,76 @@ class Sketch:
         vectors: Vectors,
         texts: Sequence[str],
         stems: Callable[[str], Collection[int]],
+        postings: Postings | None = None,
     ) -> "Sketch":
         """The sketch of a sample. A word without a stem is a stop word."""
         counts: Counter[str] = Counter()
         tally(counts, texts)
         telling = ((word, count) for word, count in counts.most_common(8 * WORDS) if stems(word))
-        centres, shares = _grouped(vectors)
+        means, shares, groups = _grouped(vectors)
+        largest = np.max(np.abs(means), axis=1, initial=0)
+        scales = (np.where(largest > 0, largest, 1) / STEPS).astype(np.float32)
+        centres = np.rint(means / scales[:, None]).astype(np.int8)
         words = dict(pair for pair, _ in zip(telling, range(WORDS), strict=False))
-        return cls(model, points, centres, shares, words)
+        return cls(model, points, centres, scales, shares, words, groups, postings)
+
+    @property
+    def exact(self) -> bool:
+        """True where every text is known by its own vector and terms."""
+        return self.postings is not None and len(self.centres) == len(self.groups)
 
 
-def _grouped(vectors: Vectors) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
-    """The means of at most eight groups by spherical k-means (Dhillon and Modha 2001)."""
-    units = _unit(vectors[np.isfinite(vectors).all(axis=1)]).astype(np.float32)
-    if not len(units):
-        return units.astype(np.float16), np.zeros(0, np.float32)
-    count = max(min(CENTRES, len(units) // EACH), 1)
-    centres = units[np.linspace(0, len(units) - 1, count).astype(int)]
-    sizes = np.zeros(count, np.float32)
-    for _ in range(TURNS):
-        nearest = np.argmax(units @ _unit(centres).T, axis=1)
-        sizes = np.bincount(nearest, minlength=count).astype(np.float32)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, units)
-        centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
-    kept = sizes > 0
-    shares = (sizes[kept] / len(units)).astype(np.float32)
-    return centres[kept].astype(np.float16), shares
+def counted(targets: Sequence[Target], sketches: Mapping[str, Sketch]) -> dict[str, Postings]:
+    """The postings of the targets whose terms are all known."""
+    return {
+        target.collection: held
+        for target in targets
+        if (sketch := sketches.get(target.collection))
+        and (held := sketch.postings)
+        and held.documents == target.documents
+    }
+
+
+def cosines(sketches: Sequence[Sketch], vector: Vectors) -> npt.NDArray[np.float32]:
+    """The cosines of a query with the centres of all sketches, one after the other.
+
+    All have as many dimensions as the vector.
+    """
+    centres = np.concatenate([sketch.centres for sketch in sketches])
+    found = np.empty(len(centres), np.float32)
+    buffer = np.empty((AT_ONCE, len(vector)), np.float32)
+    unit = _unit(np.asarray(vector, np.float32)[None, :])[0]
+    for start in range(0, len(centres), AT_ONCE):
+        part = centres[start : start + AT_ONCE]
+        np.copyto(buffer[: len(part)], part)
+        np.dot(buffer[: len(part)], unit, out=found[start : start + len(part)])
+    found *= np.concatenate([sketch.scales for sketch in sketches])
+    return found
+
+
+def _grouped(
+    vectors: Vectors,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
+    """Few vectors as they are, else the means of groups by spherical k-means; shares; groups.
+
+    (Dhillon and Modha 2001)
+    """
+    sound = np.isfinite(vectors).all(axis=1)
+    units = _unit(vectors[sound]).astype(np.float32)
+    count = min(CENTRES, len(units))
+    centres, nearest = units[:count], np.arange(count)
+    if count < len(units):
+        centres = units[np.linspace(0, len(units) - 1, count).astype(int)]
+        for _ in range(TURNS):
+            nearest = np.argmax(units @ _unit(centres).T, axis=1)
+            sizes = np.bincount(nearest, minlength=count)
+            sums = np.zeros_like(centres)
+            np.add.at(sums, nearest, units)
+            centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
+    used, nearest, sizes = np.unique(nearest, return_inverse=True, return_counts=True)
+    groups = np.full(len(vectors), NOWHERE, np.uint8)
+    groups[sound] = nearest
+    return centres[used], (sizes / max(len(units), 1)).astype(np.float32), groups
 
 
 def _unit(rows: Vectors) -> Vectors:

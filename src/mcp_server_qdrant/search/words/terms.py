@@ -7,35 +7,24 @@ idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 
-from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, Probed
+from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
-from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import Engine, ask
+from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.words.postings import Postings
+from mcp_server_qdrant.search.words.probes import Probes, by_index
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
-CACHE_SECONDS = 600.0
-ABSENT_SECONDS = 5.0
-CACHE_TERMS = 20_000
-DRIFT = 0.1
-PROBE_SECONDS = 2.0
+NOTHING: Mapping[str, Postings] = {}
+CONFIRMED = 64  # collections up to which all are asked for a term that none seems to have
 VARIANT_SHARE = 0.3
 
-
-@dataclass(slots=True)
-class _Known:
-    """The idf of terms in one collection, and until when other terms count as absent from it."""
-
-    documents: int
-    expires: float
-    idf: dict[int, float]
-    absent: dict[int, float]
+Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
 
 
 @dataclass(frozen=True)
@@ -57,14 +46,12 @@ class _Asked:
 
 
 class TermWeights:
-    """Weighs the terms of queries; remembers the results of probes for ten minutes.
+    """Weighs the terms of queries by what `probes` tell of the collections.
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
     several of its words: not all vectors have them, and they count where some do. `written` tells
-    the word that makes each term of a query, as a text index is asked for it. That a collection
-    lacks a term is remembered for seconds only, and until something is stored there: a text must be
-    found by its words as soon as it is stored.
+    the word that makes each term of a query, as a text index is asked for it.
     """
 
     def __init__(
@@ -77,40 +64,45 @@ class TermWeights:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
-        self._engine = engine
         self._markers = markers
         self._compounds = compounds
         self._written = written
-        self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self.probes = Probes(engine, markers.languages, clock)
 
     async def of(
         self,
         query: str,
         targets: Sequence[Target],
         variants: Mapping[str, Sequence[Variant]] | None = None,
+        counted: Mapping[str, Postings] = NOTHING,
     ) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query.
 
-        `variants` of words are searched along with them, see `widened`.
+        `variants` of words are searched along with them, see `widened`. Collections whose terms
+        were `counted` are not asked for them. As they may have new texts since, they are searched
+        for all terms; and few are asked for those that nobody seems to have.
         """
         searched = [target for target in targets if target.sparse]
-        written = self._words_of(query, variants or {}) if any(map(_by_index, searched)) else {}
+        written = self._words_of(query, variants or {}) if any(map(by_index, searched)) else {}
         asked = self._asked(query, variants or {})
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        failures = await self._probe(weighing, [*asked.terms, *self._markers.foreign], written)
-        probed = [target for target in weighing if target.collection not in failures]
-        if languages := await self._languages(probed):
+        weigh = partial(self._local, weighing, written, counted)
+        local, failures = await weigh([*asked.terms, *self._markers.foreign])
+        if languages := await self._languages(weighing, local, counted):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            failures |= await self._probe(probed, asked.terms, written)
-            probed = [target for target in probed if target.collection not in failures]
-        local = {target.collection: self._fresh(target).idf for target in probed}
+            local, failures = await weigh(asked.terms)
+        probed = [target for target in weighing if target.collection in local]
+        if counted and len(weighing) <= CONFIRMED:
+            missing = [*_missing(asked.terms, local)]
+            found, _ = await self._local(probed, written, NOTHING, missing)
+            for name, known in found.items():
+                local[name] |= {term: known[term] for term in missing if term in known}
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
         idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
-        unknown = {t for t in asked.terms if not any(known.get(t) for known in local.values())}
+        unknown = _missing(asked.terms, local)
         ceiling = None
         if asked.near:
             idf, ceiling = widened(idf, asked.words, asked.near, unknown)
@@ -123,21 +115,47 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := _query(target, idf, local.get(target.collection), written))
+                and (vector := _query(target, idf, local.get(target.collection), written, counted))
             },
+            local=local,
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
             failures=failures,
             ceiling=ceiling,
             languages=languages,
         )
 
-    async def _languages(self, targets: Sequence[Target]) -> tuple[str, ...]:
+    async def _local(
+        self,
+        targets: Sequence[Target],
+        written: Mapping[int, str],
+        counted: Mapping[str, Postings],
+        tokens: Sequence[int],
+    ) -> tuple[Local, dict[str, str]]:
+        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
+        others = [target for target in targets if target.collection not in counted]
+        failures = await self.probes.learn(others, tokens, written)
+        local = {}
+        for target in targets:
+            name = target.collection
+            if name in counted:
+                local[name] = counted[name].idf(tokens)
+            elif name not in failures:
+                known = self.probes.idf(target)
+                local[name] = {term: known[term] for term in tokens if term in known}
+        return local, failures
+
+    async def _languages(
+        self, targets: Sequence[Target], local: Local, counted: Mapping[str, Postings]
+    ) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self._markers
-        marked = [t for t in targets if any(term in self._fresh(t).idf for term in foreign)]
-        await self._probe(marked, list(languages), {})
-        known = [self._fresh(target).idf for target in marked]
-        return tuple(n for term, n in languages.items() if any(term in idf for idf in known))
+        marked = [
+            target
+            for target in targets
+            if any(term in local.get(target.collection, ()) for term in foreign)
+        ]
+        known, _ = await self._local(marked, {}, counted, [*languages])
+        return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     def _asked(
         self,
@@ -162,66 +180,10 @@ class TermWeights:
         texts = [query, *(variant.word for several in variants.values() for variant in several)]
         return dict(chain.from_iterable(self._written(text).items() for text in texts))
 
-    async def _probe(
-        self, targets: Sequence[Target], tokens: Sequence[int], written: Mapping[int, str]
-    ) -> dict[str, str]:
-        """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
-        now = self._clock()
-        lacking: dict[str, Probed] = {}
-        for target in targets:
-            terms: Probed = self._lacking(target, tokens, now)
-            if _by_index(target):
-                terms = {term: written[term] for term in terms if term in written}
-            if terms:
-                lacking[target.collection] = terms
 
-        async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
-            return await self._engine.probe([(t, lacking[t.collection]) for t in group])
-
-        failures = {}
-        asked = [target for target in targets if target.collection in lacking]
-        for target, answer in await ask(self._engine, asked, probe, PROBE_SECONDS):
-            if isinstance(answer, QdrantMcpError):
-                failures[target.collection] = str(answer)
-                continue
-            known = self._fresh(target)
-            known.idf.update(answer)
-            absent = [term for term in lacking[target.collection] if term not in answer]
-            for term in absent:
-                until = known.expires if term in self._markers.languages else now + ABSENT_SECONDS
-                known.absent[term] = until
-        return failures
-
-    def _lacking(self, target: Target, tokens: Sequence[int], now: float) -> list[int]:
-        known = self._fresh(target)
-        return [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
-
-    def changed(self, collection: str) -> None:
-        """Something was stored there: it may have terms that it lacked."""
-        if known := self._known.get(collection):
-            known.absent.clear()
-
-    def forget(self, collection: str) -> None:
-        """Something was deleted there: terms may be rarer than they were, or gone."""
-        self._known.pop(collection, None)
-
-    def _fresh(self, target: Target) -> _Known:
-        known = self._known.get(target.collection)
-        now = self._clock()
-        if (
-            known is None
-            or known.expires <= now
-            or abs(known.documents - target.documents) > DRIFT * known.documents
-            or len(known.idf) + len(known.absent) > CACHE_TERMS
-        ):
-            known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
-            self._known[target.collection] = known
-        return known
-
-
-def _by_index(target: Target) -> bool:
-    """True where a text index ranks, which is asked for words as they are written."""
-    return target.sparse is not None and target.sparse.average is not None
+def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:
+    """The terms that no collection has."""
+    return {term for term in terms if not any(known.get(term) for known in local.values())}
 
 
 def _query(
@@ -229,10 +191,12 @@ def _query(
     idf: Mapping[int, float],
     local: Mapping[int, float] | None,
     written: Mapping[int, str],
+    counted: Collection[str],
 ) -> Sparse | None:
     """The query of one target, see `query_vector`."""
-    if not _by_index(target):
-        return query_vector(idf, local)
+    if not by_index(target):
+        rare = engine_idf(target.documents, 1) if target.collection in counted else 0.0
+        return query_vector(idf, local, rare)
     vector = query_vector({t: value for t, value in idf.items() if t in written}, local)
     return vector and replace(vector, words=tuple(written[term] for term in vector.indices))
 
@@ -251,13 +215,8 @@ def global_idf(
         df = sum(
             document_frequency(n, local.get(term, 0.0)) for n, local in collections for term in word
         )
-        idf.update(dict.fromkeys(word, math.log((total + 1) / (min(df, total) + 0.5))))
+        idf.update(dict.fromkeys(word, engine_idf(total, min(df, total))))
     return idf
-
-
-def document_frequency(documents: int, idf: float) -> float:
-    """The number of the `documents` that contain a term with this idf; 0 where it has none."""
-    return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
 
 
 def widened(
@@ -293,15 +252,19 @@ def widened(
     return weight, ceiling
 
 
-def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
+def query_vector(
+    idf: Mapping[int, float], local: Mapping[int, float] | None, rare: float = 0.0
+) -> Sparse | None:
     """The sparse query that scores BM25 under `idf`, or None where no term is left.
 
-    `local` is the idf that the engine will apply itself; None where it applies none.
+    `local` is the idf that the engine will apply itself; None where it applies none. `rare` is that
+    of a term of a single new text; 0 where there is none.
     """
     if local is None:
         pairs = [(token, value) for token, value in idf.items() if value > 0]
     else:
-        pairs = [(t, value / local[t]) for t, value in idf.items() if local.get(t, 0.0) > 0]
+        weighed = ((t, value, local.get(t) or rare) for t, value in idf.items())
+        pairs = [(token, value / own) for token, value, own in weighed if own > 0]
     if not pairs:
         return None
     indices, values = zip(*pairs, strict=True)
