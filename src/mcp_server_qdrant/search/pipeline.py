@@ -28,7 +28,7 @@ from mcp_server_qdrant.search.payloads import completed, current, hydrate, paylo
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.ranking import candidates, rank, unfinished, worth_reading
+from mcp_server_qdrant.search.ranking import candidates, least, rank, unfinished, worth_reading
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.sketches.waves import waves
@@ -134,9 +134,8 @@ class Pipeline:
         wave = waves(query, await self.understanding.sketches.of(query.targets))
         retrieved = await self._retrieve(wave.first, query)
         while wave.others and query.left() > 0:
-            found = retrieved.found.values()
-            page = query.plan.pool if query.request.rerank else query.limit
-            wave = wave.following(candidates(found, query, self.texts), page)
+            scored = candidates(retrieved.found.values(), query, self.texts)
+            wave = wave.following(scored, *least(scored, query))
             if not wave.first:
                 break
             retrieved = retrieved.joined(await self._retrieve(wave.first, query))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, Target
-from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.query import POOL, Query
 from mcp_server_qdrant.search.steps.boost import boost
 from mcp_server_qdrant.search.steps.calibrate import calibrate
 from mcp_server_qdrant.search.steps.cut import cut
@@ -26,6 +26,7 @@ from mcp_server_qdrant.search.texts import Texts
 Stage = Literal["candidates", "texts", "page", "reread"]
 
 
+TOP = 10
 RAISING = ("title", "neighbours")  # steps after which a text can be more relevant than before
 
 
@@ -124,6 +125,19 @@ def worth_reading(
     raised = any(step in RAISING for hit in documents for step, _ in hit.gains)
     least = min(query.plan.depth, len(scored)) if raised else 0
     return max(least, bisect_right(scored, -cut, key=lambda hit: -hit.score * most))
+
+
+def least(scored: Sequence[Hit], query: Query) -> tuple[float, float]:
+    """The relevance of the last candidate on the page, and of the last one worth reading.
+
+    Those are read that are among the first 30, or that spelling can lift among the first ten.
+    """
+    page = query.plan.pool if query.request.rerank else query.limit
+    last, read, top = (
+        scored[place - 1].relevance if len(scored) >= place else 0.0
+        for place in (page, max(page, POOL), min(page, TOP))
+    )
+    return last, min(read, top / factor(100, query.likeness))
 
 
 def unfinished(

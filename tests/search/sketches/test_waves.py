@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.search.sketches import waves
 from tests.support import find, memory_engine, memory_services, remember, states, texts
 
@@ -17,7 +18,7 @@ TOPICS += ["lantern", "meadow", "anchor", "copper"]
 def few(monkeypatch):
     monkeypatch.setattr(waves, "FIRST", 3)
     monkeypatch.setattr(waves, "WAVE", 1)
-    monkeypatch.setattr(waves, "POOL", 3)
+    monkeypatch.setattr(ranking, "POOL", 3)
 
 
 async def fill(services) -> None:

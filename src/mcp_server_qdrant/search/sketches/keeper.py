@@ -111,7 +111,7 @@ class Sketches:
     def changed(self, collection: str) -> None:
         """Something was written there: it is asked until it is drawn anew."""
         entry = self._entry(collection)
-        entry.sketch = None
+        entry.sketch, entry.row = None, 0
         entry.writes += 1
         if self.disk is not None and entry.writes == 1:
             forget = partial(asyncio.to_thread, self.disk.forget, collection)
@@ -149,7 +149,7 @@ class Sketches:
         for name, row in before.items():
             entry = self._entries[name]
             if entry.row == row and rows.get(self.disk.key(name)) != row:
-                entry.sketch = None
+                entry.sketch, entry.row = None, 0
 
     async def _work(self) -> None:
         """Draw the wanted collections, one after the other."""

@@ -40,7 +40,8 @@ def predicted(targets: Sequence[Target], sketches: Sequence[Sketch], query: Quer
     found = []
     for target, sketch, first, last in zip(targets, sketches, starts, starts[1:], strict=False):
         alpha = _alpha(target, query)
-        near, spreads = alpha * cosines[first:last], alpha * sketch.spreads
+        near = alpha * np.maximum(cosines[first:last], 0)
+        spreads = alpha * sketch.spreads
         held = sketch.shares * sketch.points
         if sketch.postings is not None:
             scores = (1 - alpha) * np.minimum(sketch.postings.scores(shares), 1)

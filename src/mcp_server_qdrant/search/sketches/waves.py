@@ -14,7 +14,7 @@ import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Hit, Target
 from mcp_server_qdrant.core.models import Inferred
-from mcp_server_qdrant.search.query import POOL, Query
+from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.sketches.predict import predicted, vector_of
 from mcp_server_qdrant.search.sketches.sketch import Sketch
 
@@ -36,12 +36,12 @@ class Waves:
     predicted: Mapping[str, float] = field(default_factory=dict)
     exact: Collection[str] = ()
 
-    def following(self, hits: Sequence[Hit], page: int) -> "Waves":
+    def following(self, hits: Sequence[Hit], page: float, read: float) -> "Waves":
         """The next wave, which is empty where the others are not expected to have better texts.
 
-        `hits` are the candidates of all that were asked, best first. Collections that are known
-        exactly are asked as long as they have some that are read; the others, as long as they could
-        reach the page.
+        `hits` are the candidates of all that were asked, best first; `page` is the least relevance
+        there, `read` the least that is worth reading. This counts for collections that are known
+        exactly; of the others it would be expected of too many.
         """
         best = dict.fromkeys(self.predicted.keys() - {t.collection for t in self.others}, 0.0)
         for hit in hits:
@@ -51,12 +51,8 @@ class Waves:
         for name, relevance in best.items():
             errors[name in self.exact].append(relevance - self.predicted[name])
         limits = {}
-        for exact, place, least in (
-            (True, max(page, POOL), LEAST_EXACT),
-            (False, page, LEAST_ERROR),
-        ):
+        for exact, cut, least in ((True, read, LEAST_EXACT), (False, page, LEAST_ERROR)):
             seen = np.array(errors[exact] or [*errors[True], *errors[False]])
-            cut = hits[place - 1].relevance if len(hits) >= place else 0.0
             limits[exact] = cut - float(seen.mean()), max(float(seen.std()), least) * math.sqrt(2)
         chances = []
         for target in self.others:
