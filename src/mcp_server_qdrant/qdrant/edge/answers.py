@@ -2,7 +2,7 @@
 
 Counts, tags and payload indexes of a thousand collections are asked for after every start, and to
 open a shard takes some 20 ms. An answer holds until the next write, before which the file is
-removed durably. It also holds only while each file of the shard is as it was: an older version of
+removed durably. It also holds only while the shard's files are as they were: an older version of
 this product, a restored backup or a copy change their times, and what was open in a crash has other
 files than before. Then the shard is asked anew.
 """
@@ -84,7 +84,7 @@ class Answers:
     def _seal(self, body: str) -> str:
         """A digest of the answers, and of the state of the shard's files that they are about."""
         least = self._shard.with_name(f"{self._shard.name}.count").read_bytes()
-        state = FORMAT, self._token, least, sorted(_states(self._shard, "")), body
+        state = FORMAT, self._token, least, list(_states(self._shard)), body
         return sha256(repr(state).encode()).hexdigest()
 
 
@@ -102,13 +102,13 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _states(folder: Path | str, inside: str) -> Iterator[tuple[str, int, int, int]]:
-    """Path, size and times of each file."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = f"{inside}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from _states(entry.path, name)
-            else:
+def _states(shard: Path) -> Iterator[tuple[str, int, int, int]]:
+    """Name, size and times of what every opening and every flush of the engine writes anew.
+
+    Of what is deeper only that it is there: of a hundred files each would cost a read from a disk.
+    """
+    for folder in (shard, shard / "wal", *sorted((shard / "segments").iterdir())):
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
                 found = entry.stat(follow_symlinks=False)
-                yield name, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                yield entry.name, found.st_size, found.st_mtime_ns, found.st_ctime_ns
