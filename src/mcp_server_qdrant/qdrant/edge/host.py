@@ -81,15 +81,22 @@ class Engine(Work):
         self._shards.close_all()
 
     def _open_ahead(self) -> None:
-        """A cold disk takes 0.2 s for each: the first search over many need not wait for all."""
+        """A cold disk takes 0.2 s for each: the first search over many need not wait for all.
+
+        Of more than that, a search asks few, and for what is known of the others they stay closed.
+        """
         with self._gate.writing():
             names = self._shards.recent(self._options.ahead)
+            many = len(self._shards.names()) > len(names)
         left = self._options.read_ahead if sys.platform == "linux" else 0
         for name in names:
             if self._ended:
                 return
             with contextlib.suppress(QdrantMcpError, OSError):
                 shard = self._shards.get(name)
+                with self._gate.writing():
+                    if many and self._shards.answers(shard):
+                        continue
                 left -= read_ahead(self._shards.path(shard), left)
                 with self._gate.writing():
                     began = time.monotonic()
