@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.search.sketches import waves
-from tests.support import find, memory_engine, memory_services, remember, states, texts
+from tests.support import either_engine, find, memory_services, remember, states, texts
 
 TOPICS = ["rose", "bread", "printer", "zeppelin", "harbour", "violin", "glacier", "teapot"]
 TOPICS += ["lantern", "meadow", "anchor", "copper"]
@@ -19,6 +20,12 @@ def few(monkeypatch):
     monkeypatch.setattr(waves, "FIRST", 3)
     monkeypatch.setattr(waves, "WAVE", 1)
     monkeypatch.setattr(ranking, "POOL", 3)
+
+
+@pytest.fixture
+async def engine(request, tmp_path):
+    async with either_engine(getattr(request, "param", "memory"), tmp_path) as found:
+        yield found
 
 
 async def fill(services) -> None:
@@ -32,8 +39,8 @@ async def sketched(services) -> None:
     await services.pipeline.understanding.sketches.settled()
 
 
-async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
-    async with memory_services(search_limits={"collections": 4}) as services:
+async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones(engine):
+    async with memory_services(engine=engine, search_limits={"collections": 4}) as services:
         await fill(services)
         before = await find(services, "zeppelin history", "*", limit=1)
         await services.pipeline.understanding.sketches.settled()
@@ -47,8 +54,8 @@ async def test_without_sketches_all_are_asked_and_with_them_the_likely_ones():
     assert not any(note.startswith("Asked") for note in before.notes)
 
 
-async def test_a_collection_that_was_written_to_since_is_asked():
-    async with memory_services(search_limits={"collections": 4}) as services:
+async def test_a_collection_that_was_written_to_since_is_asked(engine):
+    async with memory_services(engine=engine, search_limits={"collections": 4}) as services:
         await fill(services)
         await sketched(services)
         await remember(services, "copper", "zeppelin history in full")
@@ -57,9 +64,9 @@ async def test_a_collection_that_was_written_to_since_is_asked():
     assert {"copper", "zeppelin"} <= set(states(page)) < {*TOPICS}
 
 
-async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones():
+async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones(engine):
     async with memory_services(
-        search_limits={"collections": 4}, priority_order=("anchor",)
+        engine=engine, search_limits={"collections": 4}, priority_order=("anchor",)
     ) as services:
         await fill(services)
         await sketched(services)
@@ -71,8 +78,8 @@ async def test_those_that_are_named_are_always_asked_and_so_are_preferred_ones()
 
 
 @pytest.mark.parametrize("rare", ["2026-11-12", "zanzibar"])
-async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collection(rare):
-    async with memory_services(search_limits={"collections": 4}) as services:
+async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collection(engine, rare):
+    async with memory_services(engine=engine, search_limits={"collections": 4}) as services:
         await fill(services)
         await remember(services, "copper", *(f"copper part {n} of the mine" for n in range(40)))
         await remember(services, "copper", f"invoice of {rare}")
@@ -91,17 +98,18 @@ async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collectio
         {"query": "zeppelin history", "rerank": True},
     ],
 )
-async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(asked):
-    async with memory_services(search_limits={"collections": 4}) as services:
+async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(engine, asked):
+    async with memory_services(engine=engine, search_limits={"collections": 4}) as services:
         await fill(services)
         await sketched(services)
-        page = await find(services, asked.pop("query"), "*", **{"limit": 1} | asked)
+        asked = {"collections": ("*",), "limit": 1} | asked
+        page = await services.pipeline.search(SearchRequest(**asked))
 
     assert set(states(page)) == {*TOPICS}
 
 
-async def test_up_to_the_bound_all_are_asked():
-    async with memory_services(search_limits={"collections": 12}) as services:
+async def test_up_to_the_bound_all_are_asked(engine):
+    async with memory_services(engine=engine, search_limits={"collections": 12}) as services:
         await fill(services)
         await sketched(services)
         page = await find(services, "zeppelin history", "*", limit=1)
@@ -115,8 +123,9 @@ def refused(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
     return []
 
 
-async def test_small_collections_are_not_asked_for_their_words_before_they_are_searched():
-    async with memory_services() as services:
+@pytest.mark.parametrize("engine", ["memory", "edge"], indirect=True)
+async def test_small_collections_are_not_asked_for_their_words_before_they_are_searched(engine):
+    async with memory_services(engine=engine) as services:
         await fill(services)
         await sketched(services)
         services.pipeline.understanding.terms.probes.engine = SimpleNamespace(trips=refused)
@@ -128,9 +137,10 @@ async def test_small_collections_are_not_asked_for_their_words_before_they_are_s
 
 @pytest.mark.parametrize("algorithm", ["hybrid", "keyword"])
 async def test_a_text_that_another_server_put_in_the_place_of_one_is_found_by_its_new_word(
+    engine,
     algorithm,
 ):
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
+    async with memory_services(engine=engine) as services:
         await fill(services)
         (old,) = await remember(services, "copper", "copper mine of old")
         await sketched(services)
