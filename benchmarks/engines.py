@@ -38,8 +38,9 @@ BENCH = servers.BUILD / "bench"
 
 @dataclass
 class Figures:
-    """Milliseconds of each find: in all, by phase, and of this process's processor."""
+    """Of each find: collections asked; milliseconds in all, by phase, of this process's processor."""
 
+    asked: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     phases: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -65,7 +66,7 @@ def measure(
 ) -> dict[str, Any]:
     """Print the table; returns p50 in ms by engine and number of collections."""
     figures = asyncio.run(measured(url, grpc_port, cache, vectors, queries, counts))
-    columns = ("p50", *PHASES, "processor", "processor of a collection")
+    columns = ("asked", "p50", *PHASES, "processor", "processor of one asked")
     print(f"\n| engine | collections of {EACH} points | {' | '.join(columns)} | to one |")
     print(f"|---|---|{'---|' * len(columns)}---|")
     for (engine, count), found in figures.items():
@@ -73,9 +74,10 @@ def measure(
         processor = statistics.median(found.processor)
         phases = [statistics.median(found.phases[phase]) for phase in PHASES]
         one = statistics.median(figures[engine, counts[0]].spent)
-        cells = [f"{value:.1f}" for value in (p50, *phases, processor)]
+        asked = statistics.median(found.asked)
+        cells = [f"{asked:.0f}", *(f"{value:.1f}" for value in (p50, *phases, processor))]
         print(
-            f"| {engine} | {count} | {' | '.join(cells)} | {processor / count:.2f} "
+            f"| {engine} | {count} | {' | '.join(cells)} | {processor / asked:.2f} "
             f"| {p50 / one:.1f} |"
         )
     return {
@@ -134,6 +136,7 @@ async def find(
         return
     figures.spent.append((time.perf_counter() - began) * 1000)
     figures.processor.append((time.process_time() - worked) * 1000)
+    figures.asked.append(len(page.statuses))
     assert all(status.state == "ok" for status in page.statuses), page.statuses[-1]
     for phase in PHASES:
         figures.phases[phase].append(phases.now[phase])
