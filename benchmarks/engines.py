@@ -38,7 +38,7 @@ BENCH = servers.BUILD / "bench"
 
 @dataclass
 class Figures:
-    """Of each find: collections asked; milliseconds in all, by phase, of this process's processor."""
+    """Of each find: collections asked, and milliseconds: in all, by phase, of the processor."""
 
     asked: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)
