@@ -99,7 +99,8 @@ def cosines(sketches: Sequence[Sketch], vector: Vectors) -> npt.NDArray[np.float
     for start in range(0, len(centres), AT_ONCE):
         part = centres[start : start + AT_ONCE]
         np.copyto(buffer[: len(part)], part)
-        np.dot(buffer[: len(part)], unit, out=found[start : start + len(part)])
+        # Not by BLAS, whose threads keep processors busy that others need.
+        np.vecdot(buffer[: len(part)], unit, out=found[start : start + len(part)])
     found *= np.concatenate([sketch.scales for sketch in sketches])
     return found
 
