@@ -103,6 +103,8 @@ async def measured(
             opened[engine] = await stack.enter_async_context(services(cache, way))
             await prepare(opened[engine][0].client, names, vectors)
             await find(*opened[engine], SearchRequest(query="all", collections=("*",)), None)
+            for name in names:
+                await opened[engine][0].client.scroll(name, limit=1)  # Edge opens it
             await opened[engine][0].pipeline.understanding.sketches.settled()
         await idle()
         texts = iter(corpus.queries((queries + WARM) * len(counts) * len(ways), seed=37))
