@@ -52,6 +52,8 @@ class Drawer:
         """
         assert target.dense is not None
         leg = target.sparse if terms and target.points <= count else None
+        if leg is not None and leg.average is not None:
+            leg = None  # a text index, whose points have no such vector
         if target.points <= count:
             whole = self._whole(target.dense, leg)
             found = pages(self._client, target.collection, PAGE, **whole)

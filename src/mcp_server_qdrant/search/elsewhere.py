@@ -66,14 +66,15 @@ class Elsewhere:
         understanding = self.understanding
         resolved = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
         targets = narrowed(resolved, query.request.algorithm)
-        sketches = await understanding.sketches.of(targets) if len(targets) > FIRST else {}
+        sketches = await understanding.sketches.of(resolved) if len(targets) > FIRST else {}
         terms, vectors = await asyncio.gather(
             understanding.terms.of(text, targets, counted=counted(targets, sketches)),
             embed(text, targets, understanding.encode),
         )
         plan = replace(query.plan, depth=SHALLOW, deadline=seconds, tags={})
         query = replace(query, targets=targets, terms=terms, vectors=vectors, plan=plan)
+        query = replace(query, sketches=sketches)
         if len(targets) > FIRST:
-            targets = [*waves(query, sketches).first[-FIRST:]]
+            targets = [*waves(query).first[-FIRST:]]
         retrieved = await retrieve(self.engine, targets, vectors, terms, plan)
         return candidates(retrieved.found.values(), query, self.texts)

@@ -131,7 +131,7 @@ class Pipeline:
         """The candidates of all targets; of many, of those that can have the best results."""
         if len(query.targets) <= self.understanding.limits.collections:
             return await self._retrieve(query.targets, query)
-        wave = waves(query, await self.understanding.sketches.of(query.targets))
+        wave = await asyncio.to_thread(waves, query)
         retrieved = await self._retrieve(wave.first, query)
         while wave.others and query.left() > 0:
             scored = candidates(retrieved.found.values(), query, self.texts)

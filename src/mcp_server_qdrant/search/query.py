@@ -101,7 +101,7 @@ class Query:
     `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
     share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
     the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
-    is written.
+    is written; `sketches` what is known of the collections, where there are many.
     """
 
     request: SearchRequest
@@ -116,6 +116,7 @@ class Query:
     now: datetime
     left: Callable[[], float]
     exact: Exact = field(default_factory=Exact)
+    sketches: Mapping[str, Any] = field(default_factory=dict)
 
     def timely(self) -> Plan:
         """The plan within the time that is left."""

@@ -130,14 +130,17 @@ def worth_reading(
 def least(scored: Sequence[Hit], query: Query) -> tuple[float, float]:
     """The relevance of the last candidate on the page, and of the last one worth reading.
 
-    Those are read that are among the first 30, or that spelling can lift among the first ten.
+    Those are read that are among the first 30, or that spelling can lift among the first ten. With
+    the age of texts, a new one can pass all that are better by less than that weighs.
     """
-    page = query.plan.pool if query.request.rerank else query.limit
+    request = query.request
+    page = query.plan.pool if request.rerank or request.diversity > 0 else query.limit
     last, read, top = (
         scored[place - 1].relevance if len(scored) >= place else 0.0
         for place in (page, max(page, POOL), min(page, TOP))
     )
-    return last, min(read, top / factor(100, query.likeness))
+    aged = max(1 - request.recency_weight, 0.0)
+    return aged * last, aged * min(read, top / factor(100, query.likeness))
 
 
 def unfinished(

@@ -101,6 +101,7 @@ class Understanding:
             now=now,
             left=left,
             exact=exact,
+            sketches=sketches,
         )
 
     def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:

@@ -96,6 +96,10 @@ async def test_the_one_text_that_has_a_rare_word_is_found_in_whichever_collectio
         {"query": '"zeppelin history"'},
         {"query": "zeppelin history", "limit": 100},
         {"query": "zeppelin history", "rerank": True},
+        {
+            "query": "zeppelin history",
+            "query_filter": {"must_not": [{"key": "tags", "match": {"value": "old"}}]},
+        },
     ],
 )
 async def test_all_are_asked_where_a_result_may_be_anywhere_or_the_page_is_not_full(engine, asked):

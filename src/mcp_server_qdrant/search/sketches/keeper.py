@@ -13,7 +13,7 @@ from itertools import chain
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.bm25 import Probed
 from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.search.sketches.disk import Kept, SketchCache
@@ -65,7 +65,9 @@ class Sketches:
     tasks: Tasks = field(default_factory=Tasks)
     _entries: dict[str, _Entry] = field(default_factory=dict)
     _kept: dict[bytes, Kept] = field(default_factory=dict)  # on disk, not used yet
+    _forgotten: dict[str, int] = field(default_factory=dict)  # writes to be told on disk
     _compared: float = -math.inf
+    _seen: int = 0  # the newest row that was read
     _wanted: dict[str, Target] = field(default_factory=dict)
     _loading: "asyncio.Task[None] | None" = None
     _worker: "asyncio.Task[None] | None" = None
@@ -113,9 +115,19 @@ class Sketches:
         entry = self._entry(collection)
         entry.sketch, entry.row = None, 0
         entry.writes += 1
-        if self.disk is not None and entry.writes == 1:
-            forget = partial(asyncio.to_thread, self.disk.forget, collection)
-            self.tasks.start("The forgetting of a sketch", forget)
+        if self.disk is not None:
+            if collection not in self._forgotten:
+                forget = partial(self._forget, self.disk, collection)
+                self.tasks.start("The forgetting of a sketch", forget)
+            self._forgotten[collection] = entry.writes
+
+    async def _forget(self, disk: SketchCache, collection: str) -> None:
+        """Tell other processes of the writes, also of those that come meanwhile."""
+        told = 0
+        while told != self._forgotten[collection]:
+            told = self._forgotten[collection]
+            await asyncio.to_thread(disk.forget, collection)
+        del self._forgotten[collection]
 
     async def settled(self) -> None:
         """Wait until nothing is being drawn."""
@@ -123,12 +135,16 @@ class Sketches:
             await asyncio.wait([self._worker])
 
     async def close(self) -> None:
-        """Stop drawing."""
+        """Stop drawing; other processes are still told of the writes."""
         await self.tasks.close()
+        if self.disk is not None:
+            for collection in self._forgotten:
+                await asyncio.to_thread(self.disk.forget, collection)
 
     async def _load(self) -> None:
         assert self.disk is not None
         self._kept = await asyncio.to_thread(self.disk.load)
+        self._seen = max((row for _, row in self._kept.values()), default=0)
 
     def _entry(self, name: str) -> _Entry:
         entry = self._entries.get(name)
@@ -139,17 +155,22 @@ class Sketches:
         return entry
 
     async def _compare(self) -> None:
-        """Drop the sketches that are no longer on disk: another process wrote there."""
+        """Take over what other processes drew, and drop what they wrote to."""
         assert self.disk is not None
-        before = {name: entry.row for name, entry in self._entries.items() if entry.row}
+        before = {name: (entry.row, entry.writes) for name, entry in self._entries.items()}
         rows = await asyncio.to_thread(self.disk.rows)
-        if rows is None:
+        if not rows or max(rows.values()) <= self._seen:
             return
+        drawn = await asyncio.to_thread(self.disk.load, self._seen)
+        self._seen = max(rows.values())
         self._kept = {key: kept for key, kept in self._kept.items() if rows.get(key) == kept[1]}
-        for name, row in before.items():
-            entry = self._entries[name]
-            if entry.row == row and rows.get(self.disk.key(name)) != row:
-                entry.sketch, entry.row = None, 0
+        self._kept |= drawn
+        for name, known in before.items():
+            entry, key = self._entries[name], self.disk.key(name)
+            row = rows.get(key, 0)
+            if (entry.row, entry.writes) == known and row > entry.row:
+                sketch, _ = self._kept.pop(key, (None, row))
+                entry.sketch, entry.row, entry.fresh = sketch, row, self.clock() + self.seconds
 
     async def _work(self) -> None:
         """Draw the wanted collections, one after the other."""
@@ -158,21 +179,25 @@ class Sketches:
             began = self.clock()
             entry = self._entry(target.collection)
             entry.rests = began + REST_SECONDS
-            entry.writes = 0
             try:
-                drawn = await self.draw(target, SAMPLE)
-                postings = await self._postings(target, drawn)
+                with contained():
+                    await self._draw(target, entry)
             except QdrantMcpError as error:
                 logger.info("A collection could not be sketched: %s", error)
-                continue
-            sketch = await asyncio.to_thread(self._sketch, target, drawn, postings)
-            if not entry.writes:
-                entry.sketch, entry.fresh = sketch, began + self.seconds
-                if self.disk is not None:
-                    entry.row = await asyncio.to_thread(self.disk.save, target.collection, sketch)
-                    if entry.writes:  # meanwhile: it may have been forgotten before it was there
-                        await asyncio.to_thread(self.disk.forget, target.collection)
             await self.pause(self.clock() - began)
+
+    async def _draw(self, target: Target, entry: _Entry) -> None:
+        """Draw one collection; it is not kept if it is written to meanwhile."""
+        name, writes, began = target.collection, entry.writes, self.clock()
+        before = await asyncio.to_thread(self.disk.row, name) if self.disk else 0
+        drawn = await self.draw(target, SAMPLE)
+        postings = await self._postings(target, drawn)
+        sketch = await asyncio.to_thread(self._sketch, target, drawn, postings)
+        row: int | None = None
+        if self.disk is not None and entry.writes == writes:
+            row = await asyncio.to_thread(self.disk.save, name, sketch, before)
+        if entry.writes == writes and row != 0:
+            entry.sketch, entry.row, entry.fresh = sketch, row or 0, began + self.seconds
 
     async def _postings(self, target: Target, drawn: Drawn) -> Postings | None:
         """Those of all terms, where all were read and the engine weighs them alike.
@@ -185,11 +210,11 @@ class Sketches:
             return None
         found = await asyncio.to_thread(Postings.of, weighed)
         counts = Counter(chain.from_iterable(point.terms for point in weighed))
-        commonest = [term for term, _ in counts.most_common(PROBED)]
-        (known,) = await self.probe([(target, commonest)])
+        rarest = [term for term, _ in counts.most_common()[-PROBED:]]
+        (known,) = await self.probe([(target, rarest)])
         if isinstance(known, QdrantMcpError):
             raise known
-        expected = found.idf(commonest)
+        expected = found.idf(rarest)
         alike = all(abs(known.get(term, 0.0) - idf) < ALIKE for term, idf in expected.items())
         return found if alike else None
 
@@ -209,4 +234,5 @@ def _holds(sketch: Sketch, target: Target) -> bool:
 def _space(target: Target) -> str:
     """The vectors that a sketch is of: another model, or another vector, makes others."""
     assert target.dense is not None
-    return f"{target.dense.model}\0{target.dense.vector}"
+    sparse = target.sparse.vector if target.sparse else ""
+    return f"{target.dense.model}\0{target.dense.vector}\0{sparse}"

@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.datatypes import Hit, Target
 from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.sketches.predict import predicted, vector_of
-from mcp_server_qdrant.search.sketches.sketch import Sketch
 
 FIRST = 32
 WAVE = 16  # at least, where as many could
@@ -65,11 +64,12 @@ class Waves:
         return replace(self, first=self.others[:size], others=self.others[size:])
 
 
-def waves(query: Query, sketches: Mapping[str, Sketch]) -> Waves:
+def waves(query: Query) -> Waves:
     """The order in which the targets are asked. Those of which nothing is known come first.
 
     So do those that the request names, that the operator prefers, or with a tag of the query.
     """
+    sketches = query.sketches
     named = {*(query.request.collections or ()), *query.rules.order, *query.plan.tags}
     known = {
         target.collection: sketches[target.collection]
@@ -80,7 +80,9 @@ def waves(query: Query, sketches: Mapping[str, Sketch]) -> Waves:
         and (target.sparse is None or target.sparse.idf)
     }
     asked = [target for target in query.targets if target.collection not in known]
-    if query.exact.phrases or len(known) <= FIRST:  # a phrase may be anywhere
+    # A phrase may be anywhere, and so may the texts that a filter leaves.
+    narrowed = query.exact.phrases or query.plan.condition is not None or query.plan.period
+    if narrowed or len(known) <= FIRST:
         return Waves(query.targets, ())
     likely = [target for target in query.targets if target.collection in known]
     values = predicted(likely, [known[target.collection] for target in likely], query)
