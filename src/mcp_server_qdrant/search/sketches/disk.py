@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.cachefile import CacheFile, digest
 from mcp_server_qdrant.search.sketches.sketch import Sketch
 from mcp_server_qdrant.search.words.postings import Postings
 
-FILE, OLD = "sketches-2.sqlite3", "sketches-1.sqlite3"
+FILE, OLD = "sketches-3.sqlite3", "sketches-[12].sqlite3"
 MOST = 8_192  # sketches of all engines and tenants, of some 15 to 30 kB each
 SCHEMA = (
     # Without a sketch a row says that the collection was written to.
