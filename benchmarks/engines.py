@@ -1,4 +1,4 @@
-"""A find over 1 to 1,024 collections: the embedded engine, and a Qdrant server by REST and by gRPC.
+"""A find over 1 to 1,024 collections: the embedded engine, and a Qdrant server.
 
 It is scaling.py's part `engines`. The pipeline is called inside this process, so that its processor
 time can be read: models, the engine host and the server have processes of their own.
@@ -62,10 +62,10 @@ class Phases(Recorder):
 
 
 def measure(
-    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
+    url: str, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
 ) -> dict[str, Any]:
     """Print the table; returns p50 in ms by engine and number of collections."""
-    figures = asyncio.run(measured(url, grpc_port, cache, vectors, queries, counts))
+    figures = asyncio.run(measured(url, cache, vectors, queries, counts))
     columns = ("asked", "p50", *PHASES, "processor", "processor of one asked")
     print(f"\n| engine | collections of {EACH} points | {' | '.join(columns)} | to one |")
     print(f"|---|---|{'---|' * len(columns)}---|")
@@ -87,15 +87,14 @@ def measure(
 
 
 async def measured(
-    url: str, grpc_port: int, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
+    url: str, cache: Path, vectors: np.ndarray, queries: int, counts: Sequence[int]
 ) -> Mapping[tuple[str, int], Figures]:
     """The finds of all kinds in turns; every query is asked once."""
     names = [f"{PREFIX}{number:04}" for number in range(max(counts))]
     figures: dict[tuple[str, int], Figures] = defaultdict(Figures)
     ways: dict[str, dict[str, Any]] = {
         "Edge": {"qdrant_local_path": BENCH / "engines"},
-        "REST": {"qdrant_url": url, "cluster": {"grpc": False}},
-        "gRPC": {"qdrant_url": url, "cluster": {"grpc": True, "grpc_port": grpc_port}},
+        "server": {"qdrant_url": url},
     }
     async with AsyncExitStack() as stack:
         opened = {}
@@ -167,8 +166,6 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
     else:
         client = await open_client(
             url=settings.qdrant_url,
-            grpc=settings.cluster.grpc,
-            grpc_port=settings.cluster.grpc_port,
             local_path=settings.local_path,
             timeout=60,
             cluster=cluster(settings),

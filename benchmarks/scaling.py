@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py [--parts collections,size,lag] [--model-cache PATH]
         [--large 100000] [--queries 100] [--fresh] [--json out.json]
-    python benchmarks/scaling.py --url http://127.0.0.1:6333 [--grpc-port 6334] [--queries 30]
+    python benchmarks/scaling.py --url http://127.0.0.1:6333 [--queries 30]
         [--counts 1,4,16,64,256,1024]
 
 collections: find p50 over 1, 4, 16 and 64 collections of 1,000 points, named and as ["*"].
@@ -10,8 +10,8 @@ size:        find p50 in one collection of 10,000 and of 100,000 points, as writ
              engine has optimised it in the background.
 lag:         how late the event loop of the server is while it finds, stores and optimises.
 engines:     with --url, and then alone: 1 to 1,024 small collections on the embedded engine and on
-             a Qdrant server by REST and gRPC, by phase, with processor time per collection; the
-             server keeps the collections scaling-*.
+             a Qdrant server, by phase, with processor time per collection; the server keeps the
+             collections scaling-*.
 
 Vectors of 10,000 notes are real, further ones lie around those; all texts are BM25's to read.
 Kinds of query take turns, each query is asked once, every find asks for ten results.
@@ -56,7 +56,6 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="write the collections anew")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--url", help="a Qdrant server")
-    parser.add_argument("--grpc-port", type=int, default=6334)
     parser.add_argument("--counts", default="1,4,16,64,256,1024", help="collections, with --url")
     args = parser.parse_args()
     cache = servers.model_cache(args.model_cache)
@@ -70,7 +69,6 @@ def main() -> None:
         args.parts = ""
         report["engines"] = engines.measure(
             args.url,
-            args.grpc_port,
             cache,
             real.vectors,
             args.queries,

@@ -208,6 +208,14 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 
 
 @pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The bytes that an answer of another server may have: few, so that they are reached soon."""
+    for module in ("core.bounded", "qdrant.line.http"):
+        monkeypatch.setattr(f"mcp_server_qdrant.{module}.LARGEST", 500_000)
+    return 500_000
+
+
+@pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a server refused is tried again without a pause."""
     monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))

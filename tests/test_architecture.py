@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 PACKAGE = "mcp_server_qdrant"
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / PACKAGE
-MAX_LINES, MAX_FUNCTION, MAX_ENTRIES = 400, 60, 16
 
 Layers = Sequence[Mapping[str, tuple[str, ...]]]
 
@@ -94,23 +93,31 @@ OWNERS = {  # third party -> the files that may import it
     "click": ("cli/*",),
     "qdrant_client": ("qdrant/*", "app/services.py", "app/upkeep.py", "core/lean.py"),
     "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),
-    "grpc": ("qdrant/*",),
     "fastembed": ("encoders/local/*",),
     "fasttext": ("encoders/language.py",),
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
-    "httpx": ("encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py", "qdrant/line/*"),
+    "httpx": (
+        *("core/bounded.py", "encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py"),
+        "qdrant/line/*",
+    ),
     "httptools": ("qdrant/line/http.py",),
     "jwt": ("http/auth/oauth.py",),
+    "orjson": ("qdrant/line/rest.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),
     "opentelemetry": ("http/tracing.py",),
     "prometheus_client": ("http/metrics.py",),
     "ranx": ("evaluation/metrics.py",),
     "pathspec": ("ingest/files/patterns.py",),
-    "docx": ("ingest/formats/docx.py",),
+    **dict.fromkeys(("bs4", "markdownify"), ("ingest/formats/html.py",)),
+    "charset_normalizer": ("ingest/formats/base.py",),
+    "lxml": tuple(f"ingest/formats/{name}.py" for name in ("base", "docx", "epub")),
+    "mammoth": ("ingest/formats/docx.py",),
     "pptx": ("ingest/formats/pptx.py",),
-    "pypdf": ("ingest/formats/pdf.py",),
+    "pypdfium2": ("ingest/formats/pdf.py",),
+    "python_calamine": ("ingest/formats/sheets.py",),
+    "striprtf": ("ingest/formats/rtf.py",),
     "semantic_text_splitter": ("ingest/chunk.py",),
     "starlette": ("http/*",),
     "watchfiles": ("ingest/files/watch.py",),
@@ -260,11 +267,6 @@ def broad_places(node: ast.AST, function: str = "") -> Iterator[tuple[int, str]]
 
 
 def shape_faults(path: str, text: str) -> Iterator[tuple[int, str]]:
-    if len(text.splitlines()) > MAX_LINES:
-        yield MAX_LINES + 1, f"more than {MAX_LINES} lines"
-    for node in ast.walk(parsed(text)):
-        if isinstance(node, FUNCTION) and node.end_lineno - node.lineno >= MAX_FUNCTION:
-            yield node.lineno, f"{node.name} is longer than {MAX_FUNCTION} lines"
     for line, function in broad_places(parsed(text)):
         if (path, function) not in BROAD:
             yield line, f"excepts everything in {function or 'the module'}"
@@ -373,12 +375,6 @@ def test_there_is_no_circle_of_files_nor_of_folders():
     assert circles_of(FILES) == []
 
 
-def test_the_root_has_few_entries():
-    entries = sorted(one.name for one in SOURCE.iterdir() if one.name != "__pycache__")
-
-    assert len(entries) <= MAX_ENTRIES, entries
-
-
 def test_architecture_md_shows_the_layers():
     assert table() in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), f"\n{table()}\n"
 
@@ -456,8 +452,6 @@ PLANTS = [  # file, its text, what is told of it
     ("ingest/store.py", "import tokenizers", "1: imports tokenizers"),
     ("http/serving.py", "import os\nPORT = os.environ['PORT']", "2: reads the environment"),
     ("http/serving.py", "from os import getenv", "1: reads the environment"),
-    ("http/serving.py", "\n" * (MAX_LINES + 1), f"401: more than {MAX_LINES} lines"),
-    ("http/a.py", "def f():" + "\n    x = 1" * 60, f"1: f is longer than {MAX_FUNCTION} lines"),
     (
         "http/a.py",
         "def f():\n  try: x\n  except (OSError, Exception): y",

@@ -1,4 +1,4 @@
-"""In how many files the names of parameters and settings stand: each is declared once.
+"""Each parameter and each setting is declared once.
 
 What is generated (docs/settings.md, .env.example, tables of the README) does not count, nor do the
 documents and tests that use a setting as anybody would.
@@ -7,8 +7,8 @@ documents and tests that use a setting as anybody would.
 import re
 from pathlib import Path
 
-from mcp_server_qdrant.core.find import Preferences, SearchRequest
-from mcp_server_qdrant.settings.environment import Settings, environment_names
+from mcp_server_qdrant.core.find import Preferences
+from mcp_server_qdrant.settings.environment import environment_names
 from mcp_server_qdrant.settings.former import FORMER
 
 ROOT = Path(__file__).parent.parent
@@ -17,20 +17,10 @@ SOURCES = {
     for path in sorted((ROOT / "src").rglob("*"))
     if path.suffix in (".py", ".js") and "vendor" not in path.parts
 }
-# Settings themselves, and the commands that report on all of them and write them down.
-REPORTS = r"/settings/|/cli/(doctor|init)\.py"
-MOST = 4
-MOST_SETTINGS = 70
 # Words of the language or of other things too, which no search for a name can tell apart.
 COMMON = {
     *("query", "collections", "limit", "mode", "explain", "rerank", "priority", "correct"),
     *("algorithm", "diversity", "query_filter", "score_threshold", "since", "until"),
-}
-
-# What several parts of the composition ask for: engine, collections, tenants, and groups.
-CENTRAL = {
-    *("qdrant_url", "qdrant_timeout", "qdrant_content_fields", "qdrant_read_only"),
-    *("collection_name", "tenant_field", "embedding_options", "cluster"),
 }
 
 
@@ -47,14 +37,6 @@ def declared(name: str) -> list[str]:
         for path, text in SOURCES.items()
         if any(room in path for room in rooms) and pattern.search(text)
     ]
-
-
-def test_a_parameter_of_find_stands_in_few_files():
-    """Its declaration, where it is used, and the page; one test makes the fourth."""
-    names = set(SearchRequest.model_fields) - COMMON
-    found = {name: files_with(name) for name in names}
-
-    assert {name: files for name, files in found.items() if len(files) >= MOST} == {}
 
 
 def test_a_preference_is_declared_once():
@@ -77,18 +59,3 @@ def test_a_variable_is_declared_once_and_an_old_one_stands_in_the_table_alone():
 
     assert {name: files for name, files in found.items() if len(files) != 1} == {}
     assert {name: files_with(name) for name in FORMER if len(files_with(name)) > 1} == {}
-
-
-def test_a_setting_stands_in_few_files():
-    """Its declaration and where it is used; one test makes the fourth."""
-    users = {path: text for path, text in SOURCES.items() if not re.search(REPORTS, path)}
-    found = {
-        name: [path for path, text in users.items() if re.search(rf"settings\.{name}\b", text)]
-        for name in Settings.model_fields.keys() - CENTRAL
-    }
-
-    assert {name: files for name, files in found.items() if 1 + len(files) >= MOST} == {}
-
-
-def test_there_are_not_many_settings():
-    assert len(Settings.model_fields) == len(environment_names()) <= MOST_SETTINGS

@@ -18,8 +18,6 @@ from mcp.server import MCPServer
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from pydantic import BaseModel
-from qdrant_client import AsyncQdrantClient
-from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 
 from tests.test_architecture import FILES
 
@@ -147,13 +145,3 @@ def test_opentelemetry_sets_itself_up():
     )
 
     assert '"name": "search embed"' in told(code)
-
-
-def test_only_the_inner_client_counts_with_a_consistency():
-    """Else `RemoteClient.count` need not reach for it."""
-    outer, inner = AsyncQdrantClient.count, AsyncQdrantRemote.count
-    client = AsyncQdrantClient("http://127.0.0.1:1", check_compatibility=False)
-
-    assert "consistency" not in inspect.signature(outer).parameters
-    assert "consistency" in inspect.signature(inner).parameters
-    assert isinstance(client._client, AsyncQdrantRemote)

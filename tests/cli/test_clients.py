@@ -3,6 +3,7 @@
 import json
 import stat
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import platformdirs
@@ -10,7 +11,16 @@ import platformdirs.macos
 import platformdirs.windows
 import pytest
 
-from mcp_server_qdrant.cli.clients import Client, clients, edited, entries, other, parse, write
+from mcp_server_qdrant.cli.clients import (
+    Client,
+    clients,
+    edited,
+    entries,
+    other,
+    parse,
+    text_of,
+    write,
+)
 from mcp_server_qdrant.core.errors import ConfigError
 
 ENTRY = {"command": "python", "args": ["-m", "mcp_server_qdrant"]}
@@ -105,20 +115,65 @@ def test_what_cannot_be_edited_is_refused_with_its_path(client, text, sentence):
 
 
 def test_a_file_is_replaced_and_its_copy_kept(client, tmp_path):
-    assert write(client, "{}", NOW) is None
+    assert write(client, "", "{}", NOW) is None
     assert stat.S_IMODE(client.path.stat().st_mode) == 0o600
     client.path.chmod(0o644)
     real = tmp_path / "dotfiles.json"
     client.path.rename(real)
     client.path.symlink_to(real)
 
-    backup = write(client, '{"servers": {}}', NOW)
+    backup = write(client, "{}", '{"servers": {}}', NOW)
 
     assert backup == tmp_path / "dotfiles.json.20261122-123000.bak"
     assert backup.read_text() == "{}"
     assert client.path.is_symlink()
     assert real.read_text() == '{"servers": {}}'
     assert stat.S_IMODE(real.stat().st_mode) == 0o644
+
+
+@pytest.fixture
+def there(client):
+    client.path.parent.mkdir(parents=True)
+    return client
+
+
+def test_an_edit_between_reading_and_writing_is_kept(there):
+    there.path.write_text('{"mine": 1}')
+    with pytest.raises(ConfigError, match="was changed meanwhile: run this again"):
+        write(there, "{}", '{"servers": {}}', NOW)
+
+    assert there.path.read_text() == '{"mine": 1}'
+    assert [path.name for path in there.path.parent.iterdir()] == [there.path.name]
+
+
+def test_two_copies_of_one_second_are_two_files(there):
+    texts = ["1", "22", "333", "4444"]
+    there.path.write_text(texts[0])
+    copies = [write(there, before, after, NOW) for before, after in pairwise(texts)]
+
+    assert [copy.read_text() for copy in copies] == texts[:-1]
+
+
+def test_a_link_to_itself_is_one_sentence(there):
+    there.path.symlink_to(there.path)
+    with pytest.raises(ConfigError, match="cannot be read as text"):
+        text_of(there)
+    with pytest.raises(ConfigError, match="cannot be"):
+        write(there, "", "{}", NOW)
+
+
+@pytest.mark.parametrize("text", ["", "{}\r\n", '\ufeff{\r\n  "a": 1\r\n}\r\n', '{"a": 1}'])
+def test_line_ends_and_marks_stay(there, text):
+    there.path.write_bytes(text.encode())
+    changed = edited(there, text_of(there), "qdrant", ENTRY)
+    write(there, text, changed, NOW)
+    written = there.path.read_bytes().decode()
+
+    assert written == changed
+    assert written.startswith("\ufeff") == text.startswith("\ufeff")
+    assert ("\r\n" in written) == ("\r\n" in text)
+    assert "\n" not in written.replace("\r\n", "") or "\r\n" not in text
+    assert parse(there, text_of(there))["servers"]["qdrant"] == ENTRY
 
 
 def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():

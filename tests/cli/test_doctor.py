@@ -271,6 +271,19 @@ def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person)
     assert len(list((person.home / ".cursor").glob("mcp.json.*.bak"))) == 1
 
 
+def test_init_shows_nothing_of_other_servers_in_a_minified_configuration(person):
+    other = {"command": "npx", "args": ["--token=s3cret"], "env": {"ACCOUNT": "ana@example.org"}}
+    gone = {"command": "/gone", "args": ["--token=s3cret"], "headers": {"Authorization": "s3cret"}}
+    text = json.dumps({"account": "ana", "mcpServers": {"web": other, "qdrant": gone}})
+    cursor(text)(person)
+    done = person.run("init", "--client", "cursor", "--yes")
+    shown = done.stdout + done.stderr
+
+    assert done.exit_code == 0
+    assert '"qdrant": {' in shown
+    assert not [word for word in ("s3cret", "ana", "web", "npx", "/gone") if word in shown]
+
+
 def test_a_home_that_cannot_be_written_is_told_from_an_engine_that_fails(person):
     person.env["XDG_DATA_HOME"] = "/dev/null"
     status, problems = person.doctor()

@@ -74,7 +74,7 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
     assert summary(report, "notes", dry_run=False).splitlines() == [
         "notes: 1,200 new, 34 changed, 1 removed, 7 unchanged, 2 not read; 5,000 texts, 123,456 "
         "tokens in 110.0 s: 50.0 texts/s.",
-        "Stored, but for a part (1):",
+        "Stored, with a note (1):",
         "  n/list.jsonl line 3 is not JSON",
         "Not read (2):",
         "  n/a.md is shut (what was stored of it stays)",

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 from tests.e2e.raw import RawServer, host_pid, text_of
@@ -79,3 +80,32 @@ def test_what_is_accepted_must_be_there(env, tmp_path):
     assert run(env, "describe", "facts", "Facts of all kinds")[:2] == (0, "facts: described.\n")
     assert run(env | {"QDRANT_READ_ONLY": "true"}, "accept-loss", "facts")[0] == 2
     assert run(env | {"QDRANT_COLLECTIONS": "other*"}, "accept-loss", "facts")[0] == 2
+
+
+def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
+    folder, cache = Path(env["QDRANT_LOCAL_PATH"]), tmp_path / "cache"
+    env = env | {"QDRANT_CACHE_PATH": str(cache)}
+    server = stored(env, tmp_path)
+    ids = [f"fact-{number}" for number in range(FACTS)]
+    for one in ids:
+        server.call("qdrant-store", information=f"A {one}.", collection_name="facts", id=one)
+    whole = search(server)["structuredContent"]["results"]
+    server.close()
+    for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
+        if pid := host_pid(folder):
+            os.kill(pid, signal.SIGTERM)
+        while host_pid(folder):
+            threading.Event().wait(0.01)
+        kept = [path for path in cache.rglob("*") if path.is_file() and "hosts" not in path.parts]
+        kept += [path for end in ("answers", "count") for path in folder.glob(f"shards/*.{end}")]
+        assert len(kept) > 3
+        for path in kept:
+            path.write_bytes(damage(path.read_bytes()))
+
+        server = RawServer(env, tmp_path)
+        got = server.call("qdrant-get", ids=ids, collection_name="facts")["structuredContent"]
+        found = search(server)["structuredContent"]["results"]
+        server.close()
+
+        assert "missing" not in got or got["missing"] == []
+        assert [one["id"] for one in found] == [one["id"] for one in whole]

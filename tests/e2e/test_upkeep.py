@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, host_pid
-from tests.local_mode import files, leave
+from tests.local_mode import files, leave, store_more
 from tests.support import corpus
 
 MANY = corpus(1_500)
@@ -80,53 +83,125 @@ def complete(folder: Path, *, keywords: bool) -> None:
         assert ("bm25" in record.vector) == keywords
 
 
-def test_a_folder_of_the_official_server_is_imported_whole_however_often_it_is_killed(
-    env, tmp_path, official
+def strike(process: "subprocess.Popen[str]", folder: Path, seconds: float, round_: int) -> int:
+    """Kill the process, the host of the folder, or both, at a random moment; the exit status."""
+    threading.Event().wait(random.uniform(0, seconds))
+    if round_ % 3 != 0 and (pid := host_pid(folder)):
+        os.kill(pid, signal.SIGKILL)
+    if round_ % 3 != 1:
+        process.kill()
+    process.communicate(timeout=120)
+    return process.returncode
+
+
+def timed(env: dict[str, str], *arguments: str) -> float:
+    """How long a command takes that nobody disturbs, and a little more."""
+    began = time.monotonic()
+    code, _, err = run(env, *arguments)
+    assert code == 0, err
+    return (time.monotonic() - began) * 1.2
+
+
+def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed(
+    env, tmp_path, official, rounds
 ):
+    def its(name: str) -> tuple[Path, dict[str, str]]:
+        folder = tmp_path / name
+        subprocess.run(["cp", "-r", str(official), str(folder)], check=True)
+        return folder, env | {"QDRANT_LOCAL_PATH": str(folder)}
+
+    before = files(official)
+    seconds = timed(its("whole")[1], "upgrade", "notes")
+    for round_ in range(rounds):
+        folder, own = its(str(round_))
+        strike(command(own, "upgrade", "notes"), folder, seconds, round_)
+
+        server = RawServer(own, tmp_path)
+        listed = server.call("qdrant-collections")["structuredContent"]["collections"]
+        server.close()
+
+        assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
+            ("notes", len(MANY), "bm25")
+        ]
+        assert listed[0]["note"].startswith("1500 points imported from local mode on ")
+        assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
+        assert files(folder) == before
+        complete(folder, keywords=True)
+        shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
+
+
+def test_another_import_is_completed_whenever_it_is_killed(env, tmp_path, official, rounds):
     folder = Path(env["QDRANT_LOCAL_PATH"])
     subprocess.run(["cp", "-r", str(official), str(folder)], check=True)
-    before = files(folder)
-    for round_ in range(ROUNDS):
-        server = RawServer(env, tmp_path)
-        server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
-        while not (folder / "imported.json").exists():
-            threading.Event().wait(0.002)
-        threading.Event().wait(round_ * 0.05)  # a later moment each time
-        if pid := host_pid(folder):
-            os.kill(pid, signal.SIGKILL)
-        server.kill()
-
-    server = RawServer(env, tmp_path)
-    listed = server.call("qdrant-collections")["structuredContent"]["collections"]
-    server.close()
-
-    assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
-        ("notes", len(MANY), "bm25")
-    ]
-    assert listed[0]["note"].startswith("1500 points imported from local mode on ")
-    assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
-    assert files(folder) == before
-    complete(folder, keywords=True)
+    assert run(env, "upgrade", "notes")[0] == 0
+    expected, seconds = {*range(1, len(MANY) + 1)}, 0.0
+    for round_ in range(rounds + 1):
+        new = {10_000 + 100 * round_ + n: f"Newer text {n} of {round_}." for n in range(100)}
+        asyncio.run(store_more(folder, new, vector="fast-all-minilm-l6-v2", size=384))
+        expected |= new.keys()
+        if round_ == 0:
+            seconds = timed(env, "upgrade", "notes")
+        else:
+            strike(command(env, "upgrade", "notes"), folder, seconds, round_)
+            assert run(env, "upgrade", "notes")[0] == 0
+        found = points(folder)
+        assert found.keys() == expected
+        assert [n for n in new if "bm25" not in found[n].vector] == []
 
 
-def test_a_copy_is_completed_however_often_it_is_killed(env, tmp_path, official):
-    folder = Path(env["QDRANT_LOCAL_PATH"])
+def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, official, rounds):
     before = files(official)
-    for line in range(1, ROUNDS + 1):
-        process = command(env, "copy", "notes", "--from", str(official))
-        kill_at_line(process, line, folder)
+    words = ("copy", "notes", "--from", str(official))
+    seconds = timed(env | {"QDRANT_LOCAL_PATH": str(tmp_path / "whole")}, *words)
+    for round_ in range(rounds):
+        folder = tmp_path / str(round_)
+        own = env | {"QDRANT_LOCAL_PATH": str(folder)}
+        strike(command(own, *words), folder, seconds, round_)
 
-    code, out, _ = run(env, "copy", "notes", "--from", str(official))
+        code, out, err = run(own, *words)
 
-    assert code == 0
-    assert out.startswith("notes: ")
-    assert out.strip().endswith("both hold 1,500.")
-    complete(folder, keywords=False)
-    assert run(env, "copy", "notes", "--from", str(official))[:2] == (
-        0,
-        "notes: both hold the same 1,500 points.\n",
-    )
+        assert code == 0, err
+        assert out.strip().endswith(("both hold 1,500.", "both hold the same 1,500 points."))
+        complete(folder, keywords=False)
+        shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
     assert files(official) == before
+
+
+def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_killed(
+    env, tmp_path, official, rounds
+):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
+    states = []
+    for name, gone in (("all", []), ("some", [*range(1, 201)])):
+        asyncio.run(without(folder, gone))
+        assert run(env, "backup", str(tmp_path / name))[0] == 0
+        states.append(sorted(points(folder)))
+    assert list(map(len, states)) == [1_500, 1_300]
+    seconds = timed(env, "restore", str(tmp_path / "some"), "--overwrite")
+    seen = 1
+    for round_ in range(rounds):
+        goal = round_ % 2
+        words = ("restore", str(tmp_path / ("all", "some")[goal]), "--overwrite")
+        code = strike(command(env, *words), folder, seconds, round_)
+
+        found = points(folder)
+
+        assert sorted(found) in (states[goal], states[seen])
+        assert sorted(found) == states[goal] or code != 0
+        assert {record.payload["document"] == MANY[n - 1] for n, record in found.items()} == {True}
+        seen = states.index(sorted(found))
+    code, _, err = run(env, "restore", str(tmp_path / "all"), "--overwrite")
+    assert code == 0, err
+    complete(folder, keywords=False)
+    assert [*(folder / "work").iterdir()] == []
+
+
+async def without(folder: Path, gone: list[int]) -> None:
+    """Delete points of the embedded engine's collection."""
+    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
+    await client.delete("notes", gone)
+    await client.close()
 
 
 def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(

@@ -21,7 +21,6 @@ class Services:
         self.default = FakeEncoder()
         self.failure: Exception | None = None
         self.hangs = False
-        self.line = ""
 
     async def names(self) -> tuple[str, ...]:
         if self.hangs:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pypdf
 
+from mcp_server_qdrant.ingest.formats.load import BROKEN
+
 LIMIT = 1_000_000
 ROOT = os.geteuid() == 0
 
@@ -34,6 +36,54 @@ def _zip() -> bytes:
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr(zipfile.ZipInfo("a.txt"), "text")
     return out.getvalue()
+
+
+def _office(part: str, kind: str, **members: str) -> bytes:
+    """A file of Office: its first part, and others."""
+    out = io.BytesIO()
+    kinds = f"{OPEN}/package/2006/content-types"
+    kind = f"application/vnd.openxmlformats-officedocument.{kind}.main+xml"
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in {
+            "[Content_Types].xml": f'<Types xmlns="{kinds}"><Override PartName="/{part}"'
+            f' ContentType="{kind}"/></Types>',
+            "_rels/.rels": _links("officeDocument", part),
+            **members,
+        }.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
+    return out.getvalue()
+
+
+def _links(kind: str, target: str) -> str:
+    return (
+        f'<Relationships xmlns="{RELATIONS.replace("officeDocument", "package")}">'
+        f'<Relationship Id="r" Type="{RELATIONS}/{kind}" Target="{target}"/></Relationships>'
+    )
+
+
+def grid() -> bytes:
+    """A DOCX of 800 bytes with a cell as wide as a hundred million columns."""
+    span = '<w:tcPr><w:gridSpan w:val="100000000"/></w:tcPr>'
+    cell = f"<w:tc>{span}<w:p><w:r><w:t>lamp</w:t></w:r></w:p></w:tc>"
+    body = f"<w:tbl><w:tblGrid><w:gridCol/></w:tblGrid><w:tr>{cell}</w:tr></w:tbl>"
+    text = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    return _office("d.xml", "wordprocessingml.document", **{"d.xml": text})
+
+
+def sparse() -> bytes:
+    """An XLSX of 1 KB with two cells, and room for 17,000,000,000 between them."""
+    spaces = f'xmlns="{SHEET}" xmlns:r="{RELATIONS}"'
+    book = '<sheets><sheet name="S" sheetId="1" r:id="r"/></sheets>'
+    rows = "".join(f'<row r="{n}"><c r="{c}{n}"><v>1</v></c></row>' for n, c in ((1, "A"), LAST))
+    return _office(
+        "xl/workbook.xml",
+        "spreadsheetml.sheet",
+        **{
+            "xl/workbook.xml": f"<workbook {spaces}>{book}</workbook>",
+            "xl/_rels/workbook.xml.rels": _links("worksheet", "worksheets/s.xml"),
+            "xl/worksheets/s.xml": f"<worksheet {spaces}><sheetData>{rows}</sheetData></worksheet>",
+        },
+    )
 
 
 def _rows(*rows: object) -> bytes:
@@ -65,6 +115,11 @@ def _socket(path: Path) -> None:
         os.chdir(here)
 
 
+OPEN = "http://schemas.openxmlformats.org"
+WORD = f"{OPEN}/wordprocessingml/2006/main"
+SHEET = f"{OPEN}/spreadsheetml/2006/main"
+RELATIONS = f"{OPEN}/officeDocument/2006/relationships"
+LAST = 1_048_576, "XFD"
 BOMB = "---\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" + "".join(
     f"{one}: &{one} [{','.join([f'*{before}'] * 10)}]\n"
     for before, one in zip("bcd", "cde", strict=True)
@@ -77,18 +132,18 @@ FILES: dict[str, Kind] = {
     "one-line.txt": (_of(b"a" * 50_000_000), "is larger than 1 MB: it has 50.0"),
     "utf16.txt": (_of("grüße".encode("utf-16")), ""),
     "utf16-unmarked.txt": (_of("hello".encode("utf-16-le")), "is binary"),
-    "latin1.txt": (_of("grüße".encode("latin-1")), "is not UTF-8: byte 2 is 0xfc"),
+    "latin1.txt": (_of("grüße".encode("latin-1")), ""),
     "cut-short.txt": (_of("grü".encode()[:-1]), "ends in the middle of a character"),
     "nul.py": (_of(b"x = '\0'"), "is binary"),
     "picture.png": (_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "is binary"),
     "archive.md": (_of(_zip()), "is binary"),
     "no-suffix": (_of(b"\x7fELF\0\0"), "is binary"),
-    "broken.pdf": (_of(b"%PDF-1.4\nnothing of it"), "is not a PDF that can be read"),
-    "cut-short.pdf": (_of(_pdf(3)[:300]), "is not a PDF that can be read"),
-    "no-pages.pdf": (_of(_pdf(0)), "has no text: its pages may be pictures"),
+    "broken.pdf": (_of(b"%PDF-1.4\nnothing of it"), BROKEN),
+    "cut-short.pdf": (_of(_pdf(3)[:300]), BROKEN),
+    "no-pages.pdf": (_of(_pdf(0)), BROKEN),
     "scanned.pdf": (_of(_pdf(2)), "has no text: its pages may be pictures"),
-    "password.pdf": (_of(_pdf(1, "secret")), "is locked with a password"),
-    "text.pdf": (_of(b"just text"), "is not a PDF that can be read"),
+    "password.pdf": (_of(_pdf(1, "secret")), BROKEN),
+    "text.pdf": (_of(b"just text"), BROKEN),
     "oops.jsonl": (_of(b"oops\n{]\n"), "line 1 is not JSON (likewise 2)"),
     "deep.jsonl": (_of(b'{"text": "x", "m": ' + DEEP.encode()), "line 1 is not JSON"),
     "nested.jsonl": (_of(_rows({"text": "x", "m": json.loads("[" * 50 + "]" * 50)})), "nested"),
@@ -101,10 +156,13 @@ FILES: dict[str, Kind] = {
     "twice.jsonl": (_of(_rows({"id": "good", "text": "another"})), "has no text of its own"),
     "array.jsonl": (_of(b'[{"text": "x"}]'), "line 1 is not an object"),
     "open.csv": (_of(b'a\n"' + b"x\n" * 70_000), "row 2 and those below cannot be read"),
-    "broken.docx": (_of(_zip()[:-9]), "is not a ZIP archive that can be read"),
-    "other.docx": (_of(_zip()), "is not a DOCX that can be read"),
-    "other.pptx": (_of(_zip()), "is not a PPTX that can be read"),
-    "other.epub": (_of(_zip()), "is not an EPUB that can be read"),
+    "broken.docx": (_of(_zip()[:-9]), BROKEN),
+    "other.docx": (_of(_zip()), BROKEN),
+    "other.pptx": (_of(_zip()), BROKEN),
+    "other.epub": (_of(_zip()), BROKEN),
+    "grid.docx": (_of(grid()), ""),
+    "sparse.xlsx": (_of(sparse()), "crashes the process that reads it"),
+    "columns.csv": (_of(b",".join(b"%x" % n for n in range(100_000)) + b"\nlamp"), ""),
     "no-times.srt": (_of(b"lamp"), "has no subtitles"),
     "cut-short.ipynb": (_of(b'{"cells": [{"source"'), "is not JSON: is it complete?"),
     "no-source.ipynb": (_of(b'{"cells": [{}]}'), "cell 1 has no source"),
@@ -115,7 +173,7 @@ FILES: dict[str, Kind] = {
     "bomb.md": (_of(f"{BOMB}---\nlamp".encode()), ""),
     "deep.md": (_of(f"---\n{DEEP}\n---\nlamp".encode()), ""),
     "script.html": (_of(b"<script>alert(1)</script>"), "has no text"),
-    "soup.html": (_of(b"<div><b" * 20_000 + b">lamp</p></i>"), ""),
+    "soup.html": (_of(b"<div><b" * 2_000 + b">lamp</p></i>"), ""),
     "new\nline\x1b.txt": (_of(b"lamp"), ""),
     "n" * 250 + ".md": (_of(b"# lamp"), ""),
     "headings.md": (_of(b"# lamp\n\n" * 20_000), ""),

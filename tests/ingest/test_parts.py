@@ -113,7 +113,7 @@ class TestEveryMoment:
     ):
         async with two_servers(kind, tmp_path) as (engine, services, reader):
             for moment in range(100):
-                await services.deletion.by_ids(["x"], None, await services.deletion.named(["x"]))
+                await services.deletion.by_ids(await services.deletion.named(["x"]))
                 if old:
                     await remember(services, "notes", old, id="x")
                 writing = asyncio.ensure_future(remember(services, "notes", new, id="x"))
@@ -143,7 +143,7 @@ class TestEveryMoment:
     ):
         async with two_servers(kind, tmp_path) as (engine, services, reader):
             for moment in range(100):
-                await services.deletion.by_ids(["x"], None, await services.deletion.named(["x"]))
+                await services.deletion.by_ids(await services.deletion.named(["x"]))
                 await _sweep(engine)
                 if old:
                     await remember(services, "notes", old, id="x")

@@ -7,7 +7,12 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
+from mcp_server_qdrant.core.errors import (
+    EncoderUnavailable,
+    EngineFailure,
+    EngineUnavailable,
+    Unforeseen,
+)
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.points import Points
 from mcp_server_qdrant.tools.toolset import Tools
@@ -272,3 +277,19 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         assert (seconds, notes) == (expected, [f"{died} {expected} s."])
         assert text.endswith(f"\nNote: {died} {expected} s.")
     assert "notes" not in after.structured_content
+
+
+async def test_marks_that_a_server_keeps_are_no_reason_to_go_on_for_ever():
+    class Keeping(Engine):
+        async def delete_payload(self, collection, *_, **__):
+            self.calls.append(("delete_payload", collection))
+
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_engine() as engine:
+        keeping = Keeping(engine.client)
+        async with memory_services(encoder, engine=keeping) as services:
+            await remember(services, "notes", "roses", "moss")
+            encoder.be("ready")
+            with pytest.raises(EngineFailure, match="Qdrant keeps the marks"):
+                await backfill_of(services).fill_all()

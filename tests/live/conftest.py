@@ -12,11 +12,9 @@ import pytest
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.remote import GRPC_PORT
 from tests.support import Engine
 
 URL = os.environ.get("QDRANT_TEST_URL")
-PORT = int(os.environ.get("QDRANT_TEST_GRPC_PORT", GRPC_PORT))
 HERE = Path(__file__).parent
 
 
@@ -30,15 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if item not in left_out]
 
 
-@pytest.fixture(params=["REST", "gRPC"])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[AsyncQdrantBase]:
+@pytest.fixture
+async def server() -> AsyncIterator[AsyncQdrantBase]:
     """The server, empty."""
     if URL is None:
         pytest.skip("QDRANT_TEST_URL names no Qdrant server")
     client, keeper = [
-        await open_client(
-            url=URL, grpc=request.param == "gRPC", grpc_port=PORT, local_path=HERE, timeout=20
-        )
+        await open_client(url=URL, local_path=HERE, timeout=20)
         for _ in range(2)  # a test may close its own
     ]
     try:

@@ -118,6 +118,7 @@ def served(state: Any = None) -> Iterator[Any]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def _do(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))

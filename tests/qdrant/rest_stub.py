@@ -14,8 +14,8 @@ BROKEN = 0  # a fault: the connection is closed without an answer
 class RestServer(InferenceServer):
     """`asked` are (method, path, query, body). `faults` maps "METHOD path" to statuses to come.
 
-    `garbage` is what paths answer instead. Requests of a path in `held` wait until `release` is
-    set. `version` is what it says it is.
+    `garbage` is what paths answer instead, `always` what all do. Requests of a path in `held` wait
+    until `release` is set. `version` is what it says it is.
     """
 
     def __init__(self) -> None:
@@ -23,6 +23,7 @@ class RestServer(InferenceServer):
         self.asked: list[tuple[str, str, dict[str, str], Any]] = []
         self.faults: dict[str, list[int]] = {}
         self.garbage: dict[str, Any] = {}
+        self.always: Any = None
         self.held: set[str] = set()
         self.reached = threading.Semaphore(0)
         self.release = threading.Event()
@@ -40,6 +41,8 @@ class RestServer(InferenceServer):
             if status == BROKEN:
                 raise ConnectionAbortedError
             return status, {"status": {"error": f"refused with {status}"}, "time": 0.0}
+        if self.always is not None:
+            return 200, self.always
         if split.path in self.garbage:
             return 200, self.garbage[split.path]
         if target == "/":

@@ -1,7 +1,11 @@
 """Backups: complete or not there, and nothing overwritten unasked; on the real embedded engine."""
 
 import asyncio
+import contextlib
+import errno
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +15,10 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.backup import back_up, restore
-from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant import backup
+from mcp_server_qdrant.core.errors import DiskFull, EngineFailure, RequestError
+from mcp_server_qdrant.qdrant import manifest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.e2e.raw import clean_environment
 from tests.support import make_settings
@@ -133,42 +138,287 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
         await back_up(own, place, [], NOW, stop, replace=True)
 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
-    assert list(backup.read(place)[1]) == ["notes"]
+    assert list(manifest.read(place).collections) == ["notes"]
     assert await back_up(own, place, [], NOW, quiet, replace=True) == {"Räume & co": 5, "notes": 50}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
 
 
-def damaged(path):
-    path.write_bytes(path.read_bytes()[:-1])
+def said(place, change, file="backup.json"):
+    """Change what a file of the backup says."""
+    found = json.loads((place / file).read_text())
+    change(found)
+    (place / file).write_text(json.dumps(found))
 
 
-def emptied(path):
-    said = json.loads(path.read_text())
-    path.write_text(json.dumps({**said, "collections": {"notes": {"points": 1}}}))
+def unchecked(place):
+    """Make it a backup of format 1, whose sizes are those of its files."""
+
+    def change(found):
+        found["format"] = 1
+        for its in found["collections"].values():
+            del its["digests"]
+            its["files"] = {file: (place / file).stat().st_size for file in its["files"]}
+
+    said(place, change)
 
 
-def of_a_server(path):
-    path.write_text(json.dumps({**json.loads(path.read_text()), "engine": "server"}))
+def described(**fields):
+    def fault(place):
+        said(place, lambda sidecar: sidecar.update(fields), "shards/c-notes.json")
+
+    return fault
 
 
-@pytest.mark.parametrize(
-    ("file", "fault", "sentence"),
-    [
-        ("shards/c-notes.json", damaged, "The backup of 'notes' is damaged: shards/c-notes.json"),
-        ("backup.json", damaged, "cannot be read"),
-        ("backup.json", emptied, "cannot be read"),
-        ("backup.json", of_a_server, "is of a Qdrant server, and the settings name the embedded"),
-        ("backup.json", lambda path: path.unlink(), "There is no backup in"),
-    ],
-)
-async def test_a_damaged_backup_changes_nothing(client, tmp_path, file, fault, sentence):
+def cut(place):
+    file = place / "shards" / "c-notes.json"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def nameless(place):
+    said(place, lambda sidecar: sidecar.pop("name"), "shards/c-notes.json")
+
+
+def overwritten(part):
+    """Bytes of another kind, as many as before."""
+
+    def fault(place):
+        files = [*(place / "shards" / "c-notes" / "segments").glob(f"*/{part}")]
+        assert files
+        for file in files:
+            with file.open("r+b") as write:
+                write.write(b"\xff" * min(file.stat().st_size, 1 << 20))
+
+    return fault
+
+
+def exchanged(by):
+    """Something else in the place of a file."""
+
+    def fault(place):
+        file = place / "shards" / "c-notes" / "edge_config.json"
+        file.rename(place.parent / "elsewhere")
+        by(file, place.parent / "elsewhere")
+
+    return fault
+
+
+def unlisted(place):
+    said(place, lambda found: found["collections"]["notes"].update(files={}))
+
+
+def of_another_number(place):
+    said(place, lambda found: found["collections"]["notes"].update(points=49))
+
+
+def of_another(place):
+    """A file is listed that is not the collection's."""
+    (place / "shards" / "c-other.json").touch()
+    said(
+        place,
+        lambda found: found["collections"]["notes"]["files"].update({"shards/c-other.json": 0}),
+    )
+
+
+DAMAGE = [
+    cut,
+    nameless,
+    described(name="other"),
+    described(name="notes2"),
+    described(vectors=5),
+    described(vectors={"v": {"size": 8, "distance": "Cosine"}}),
+    described(vectors={"w": {"size": 4, "distance": "Cosine"}}),
+    described(metadata=[1]),
+    overwritten("segment.json"),
+    overwritten("mutable_id_tracker.mappings"),
+    overwritten("payload_storage/page_0.dat"),
+    exchanged(lambda file, _: os.mkfifo(file)),
+    exchanged(lambda file, elsewhere: file.symlink_to(elsewhere)),
+    exchanged(lambda file, _: file.mkdir()),
+    exchanged(lambda file, _: None),
+    unlisted,
+    of_another,
+    of_another_number,
+]
+
+
+@pytest.mark.parametrize("form", [1, 2])
+async def test_a_damaged_backup_changes_nothing(client, tmp_path, form):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    before = await contents(client, "notes")
+    told = []
+    for fault in DAMAGE:
+        await back_up(own, place, ["notes"], NOW, quiet, replace=True)
+        fault(place)
+        if form == 1 and fault is not cut:
+            with contextlib.suppress(FileNotFoundError):
+                unchecked(place)
+        with pytest.raises(RequestError) as refusal:
+            await restore(own, place, [], quiet, replace=True)
+        told.append(str(refusal.value))
+        for left in (place, tmp_path / "elsewhere"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+    assert [one for one in told if not one.startswith("The backup of 'notes' is damaged: ")] == []
+    assert await contents(client, "notes") == before
+    names = [one.name for one in (await client.get_collections()).collections]
+    assert names == ["Räume & co", "notes"]
+    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+
+
+ODD = [
+    ([], "cannot be read"),
+    ({}, "was made by another version"),
+    ({"format": 99}, "was made by another version"),
+    ({"engine": "other"}, "cannot be read"),
+    ({"engine": ["embedded"]}, "cannot be read"),
+    ({"engine": "server"}, "is of a Qdrant server, and the settings name the embedded"),
+    ({"collections": [1]}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": "x", "files": {}}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": -1, "files": {}}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "files": ["a"]}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "files": {}, "aliases": 3}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "files": {"\0": 1}}}}, "is damaged"),
+    ({"collections": {"../notes": {"points": 1, "files": {}}}}, "is damaged"),
+    ({"collections": {"notes": {"points": 1, "files": {"/etc/passwd": 1}}}}, "is damaged"),
+]
+
+
+async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
-    fault(place / file)
+    whole = json.loads((place / "backup.json").read_text())
+    texts = [
+        (json.dumps(whole | odd if odd else odd), sentence)  # the empty ones are all there is
+        for odd, sentence in ODD
+    ]
+    for text, sentence in [*texts, ("[" * 100_000, "cannot be read"), ("{", "cannot be read")]:
+        (place / "backup.json").write_text(text)
+        with pytest.raises(RequestError, match=sentence):
+            await restore(own, place, [], quiet, replace=True)
+    (place / "backup.json").unlink()
+    with pytest.raises(RequestError, match="There is no backup in"):
+        await restore(own, place, [], quiet, replace=True)
+    os.mkfifo(place / "backup.json")
+    with pytest.raises(RequestError, match="cannot be read"):
+        await restore(own, place, [], quiet, replace=True)
 
-    with pytest.raises(RequestError, match=sentence):
+    assert (await client.count("notes")).count == 50
+
+
+async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    (tmp_path / "secret").write_text("the key")
+    shard = place / "shards" / "c-notes"
+    os.mkfifo(shard / "pipe")
+    (shard / "segments" / "link").symlink_to(tmp_path / "secret")
+    (shard / "more").write_text("more")
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    there = tmp_path / "engine" / "shards" / "c-notes"
+    assert {"pipe", "more", "link"}.isdisjoint(path.name for path in there.rglob("*"))
+
+
+async def test_a_fault_in_one_of_several_names_those_that_are_back(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, [], NOW, quiet, replace=False)
+    overwritten("segment.json")(place)
+    await client.delete("Räume & co", [1])
+
+    with pytest.raises(RequestError, match=r"'notes' is damaged: .* until then: 'Räume & co'\.$"):
+        await restore(own, place, [], quiet, replace=True)
+    assert (await client.count("Räume & co")).count == 5
+
+
+async def test_a_backup_that_was_being_replaced_when_the_power_failed_is_there(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    place.rename(tmp_path / ".b.old")
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    place.rename(tmp_path / ".b.old")
+    with pytest.raises(RequestError, match="holds a backup"):
+        await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+
+
+async def test_a_backup_of_format_1_comes_back(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    before = await contents(client, "notes")
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    unchecked(place)
+    await client.delete("notes", [1])
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    assert await contents(client, "notes") == before
+
+
+async def test_two_restores_of_a_collection_take_turns(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, [], NOW, quiet, replace=False)
+    both = [restore(own, place, ["notes"], quiet, replace=True) for _ in range(2)]
+
+    assert await asyncio.gather(*both) == [{"notes": 50}] * 2
+
+
+def test_a_digest_is_of_the_contents_wherever_holes_are(tmp_path):
+    whole, sparse, other = (tmp_path / name for name in ("whole", "sparse", "other"))
+    whole.write_bytes(b"a" * 10 + bytes(1 << 20) + b"b" + bytes(100))
+    with sparse.open("wb") as write:
+        write.write(b"a" * 10)
+        write.seek(10 + (1 << 20))
+        write.write(b"b")
+        write.truncate(whole.stat().st_size)
+    kinds = [
+        whole.read_bytes(),
+        whole.read_bytes() + b"\0",
+        bytes(1 << 16) + whole.read_bytes(),
+        b"",
+    ]
+
+    def digest(path, **more):
+        with path.open("rb") as read:
+            return manifest.digest(read, **more)
+
+    found = []
+    for contents in kinds:
+        other.write_bytes(contents)
+        found.append(digest(other))
+    pieces = {}
+    assert digest(sparse, put=pieces.__setitem__) == digest(whole) == found[0]
+    assert len(set(found)) == len(kinds)
+    assert sum(map(len, pieces.values())) < 1 << 18
+
+
+async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, monkeypatch):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+
+    def filling(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(manifest, "digest", filling)
+
+    with pytest.raises(EngineFailure, match="cannot be restored: No space left on device"):
         await restore(own, place, [], quiet, replace=True)
     assert (await client.count("notes")).count == 50
+    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+
+
+async def test_a_restore_that_does_not_fit_on_the_disk_changes_nothing(
+    client, tmp_path, monkeypatch
+):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    monkeypatch.setattr(Folder, "_require", full)
+
+    with pytest.raises(DiskFull, match="Nothing was written"):
+        await restore(own, place, [], quiet, replace=True)
+    assert (await client.count("notes")).count == 50
+
+
+def full(*_):
+    raise DiskFull("Nothing was written: 1 MB are free on the disk, 2 MB are needed.")
 
 
 async def test_the_allow_list_and_read_only_hold(client, tmp_path):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import grpc
 import httpx
 import pytest
 from qdrant_client import AsyncQdrantClient
@@ -243,37 +242,6 @@ async def test_memory_is_the_local_mode():
     with pytest.raises(UnknownCollection):
         await client.get_collection(TEST_NAME)
     await client.close()
-
-
-class Refused(grpc.aio.AioRpcError):
-    def __init__(self, code: grpc.StatusCode, details: str | None = "why") -> None:
-        super().__init__(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (grpc.StatusCode.NOT_FOUND, UnknownCollection),
-        (grpc.StatusCode.INVALID_ARGUMENT, RequestError),
-        (grpc.StatusCode.UNAUTHENTICATED, KeyRefused),
-        (grpc.StatusCode.PERMISSION_DENIED, AccessRefused),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, EngineTimeout),
-        (grpc.StatusCode.UNAVAILABLE, EngineUnavailable),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, EngineUnavailable),
-        (grpc.StatusCode.INTERNAL, EngineFailure),
-    ],
-)
-def test_grpc_says_the_same(code, kind):
-    with pytest.raises(QdrantMcpError) as caught, foreign_errors(TEST_NAME):
-        raise Refused(code)
-
-    assert type(caught.value) is kind
-    assert ("check that port too" in str(caught.value)) == (code is grpc.StatusCode.UNAVAILABLE)
-
-
-def test_grpc_without_details_is_mapped_too():
-    with pytest.raises(EngineFailure, match="UNKNOWN"), foreign_errors():
-        raise Refused(grpc.StatusCode.UNKNOWN, None)
 
 
 def classes_of(module) -> list[type[Exception]]:

@@ -193,3 +193,17 @@ async def test_what_the_engine_says_when_it_fails_is_told():
             await Drawer(broken, FIELDS).draw(few, 10)
         with pytest.raises(EngineFailure):
             await Drawer(broken, FIELDS).vectors(few, [1])
+
+
+async def test_ids_that_are_not_behind_those_asked_for_are_not_searched_for_ever(monkeypatch):
+    """A server answers each search with the same point, of an id in the middle."""
+    monkeypatch.setattr(draw, "READABLE", 0)
+
+    class One:
+        async def scroll(self, *_, **__):
+            held = {"d": [1.0] * SIZE}
+            return [models.Record(id=2**40, payload={}, vector=held)], None
+
+    drawn = await Drawer(One(), FIELDS).draw(target(1_000), 10)
+
+    assert drawn.ids == (2**40,)

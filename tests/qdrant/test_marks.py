@@ -16,7 +16,10 @@ def test_the_vectors_that_are_being_filled_are_named():
 
 @pytest.mark.parametrize(
     ("name", "original"),
-    [("notes~1", "notes"), ("a~b~12", "a~b"), ("notes", None), ("notes~", None), ("~1", None)],
+    [
+        *(("notes~1", "notes"), ("a~b~12", "a~b"), ("notes~restored-1", "notes")),
+        *((name, None) for name in ("notes", "notes~", "~1", "notes~restored", "notes~restored-x")),
+    ],
 )
 def test_a_copy_is_known_by_its_name(name, original):
     assert stands_for(name) == original

@@ -171,3 +171,9 @@ def test_the_sections_within_a_part_are_kept_and_what_is_none_is_passed_over():
     for other in (None, "A", [1, [2], ["x", "y"], [3, "B", 4], [5, None]]):
         payload["doc"]["sections"] = other
         assert read("c", "p", payload, ("document",)).sections == ()
+
+
+@pytest.mark.parametrize("chunks", [10**12, 0, -1, True, "3", None])
+def test_a_number_of_parts_that_no_text_has_is_not_believed(chunks):
+    """Their ids would be listed."""
+    assert of({"text": "t", "doc": {"id": "d", "chunk": 0, "chunks": chunks}}).chunks == 1

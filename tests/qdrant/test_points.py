@@ -322,11 +322,18 @@ class TestVersions:
             assert [one.writing for one in marked] == [100, 100]
             assert await points.writing("c") == []
 
-    async def test_a_document_is_removed_in_all_its_versions(self, folder):
+    @pytest.mark.parametrize("indexed", [True, False])
+    async def test_a_document_is_removed_as_it_was_seen(self, folder, indexed):
         async with versions(*TWO, folder=folder) as (engine, points):
-            await points.delete_document("c", "d")
+            seen = await points.first("c", "d")
+            await points.delete_seen(
+                seen._replace(updated_at="2026-01-01T00:00:00Z"), indexed=indexed
+            )
+            after_a_newer_one = await texts_of(engine)
+            await points.delete_seen(seen, indexed=indexed)
 
-            assert await texts_of(engine) == {"b 2"}
+            assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
+            assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
 
 
 def _first_of(version: str) -> StoredPoint:
@@ -368,7 +375,7 @@ async def test_errors_are_ours():
             points.delete_superseded("gone", [1]),
             points.further(Document(1, "gone", "", document="d")),
             points.count("gone", [1]),
-            points.delete_document("gone", "d"),
+            points.delete_seen(Document(1, "gone", "", document="d"), indexed=True),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),
             points.expect_pending("gone"),

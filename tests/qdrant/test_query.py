@@ -373,3 +373,18 @@ async def test_quantised_vectors_are_looked_at_twice_as_many_and_scored_by_the_w
         (one.params.quantization.rescore, one.params.quantization.oversampling) for one in asked
     ]
     assert (rescore, oversampling) == (True, 2.0)
+
+
+async def test_payloads_of_other_points_than_those_asked_for_are_not_waited_for():
+    class Other(Engine):
+        async def query_batch_points(self, collection, requests):
+            self.calls.append(("query_batch_points", collection))
+            return [SimpleNamespace(points=[SimpleNamespace(id=99, payload={})])]
+
+    async with memory_engine() as engine:
+        other = Other(engine.client)
+        target = Target("c", 3, None, None)
+        (found,) = await Queries(other).payloads([(target, [1, 2])])
+
+    assert found.keys().isdisjoint([1, 2])
+    assert len(other.calls) == 1

@@ -1,6 +1,8 @@
 """Snapshots, against a small server of the test's own; tests/live has a real one."""
 
+import errno
 import json
+import os
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -11,10 +13,11 @@ from mcp_server_qdrant.core.errors import (
     AccessRefused,
     EngineFailure,
     EngineUnavailable,
+    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant import backup
+from mcp_server_qdrant.qdrant import backup, manifest
 from mcp_server_qdrant.qdrant.backup import ServerArchive
 from mcp_server_qdrant.qdrant.snapshots import Snapshots
 
@@ -27,15 +30,18 @@ class Server:
 
     def __init__(self):
         self.collections = {"notes~1": DATA}
-        self.aliases = {"notes": "notes~1"}
+        self.aliases = {"notes": "notes~1", "mine": "notes~1"}
         self.snapshots = {}
         self.digest = sha256(DATA).hexdigest()
         self.peers = {"1": {}}
         self.status = 200
         self.keys = set()
+        self.broken = False
+        self.asked = []
 
     def __call__(self, request):
         self.keys.add(request.headers.get("api-key"))
+        self.asked.append(f"{request.method} {request.url.path}")
         if self.status != 200:
             return httpx.Response(self.status, json={})
         result = self.result(request.method, request.url.path.split("/")[1:], request)
@@ -48,17 +54,19 @@ class Server:
             case "GET", ["collections"]:
                 value = {"collections": [{"name": name} for name in self.collections]}
             case "GET", ["aliases"]:
-                value = {"aliases": self.described(lambda _: True)}
-            case "GET", ["collections", name, "aliases"]:
-                value = {"aliases": self.described(lambda one: one == name)}
+                pairs = self.aliases.items()
+                value = {"aliases": [{"alias_name": a, "collection_name": c} for a, c in pairs]}
             case "POST", ["collections", "aliases"]:
                 for action in json.loads(request.content)["actions"]:
-                    if gone := action.get("delete_alias"):
-                        del self.aliases[gone["alias_name"]]
-                    if made := action.get("create_alias"):
-                        self.aliases[made["alias_name"]] = made["collection_name"]
+                    made = action["create_alias"]
+                    assert made["alias_name"] not in self.collections
+                    self.aliases[made["alias_name"]] = made["collection_name"]
                 value = True
-            case "POST", ["collections", name, "points", "count"] if name in self.collections:
+            case "DELETE", ["collections", name]:
+                value = self.collections.pop(name, None) is not None
+                self.aliases = {a: c for a, c in self.aliases.items() if c != name}
+            case "POST", ["collections", name, "points", "count"]:
+                name = self.aliases.get(name, name)
                 value = {"count": len(self.collections[name])}
             case "POST", ["collections", name, "snapshots"] if name in self.collections:
                 self.snapshots["one.snapshot"] = self.collections[name]
@@ -69,18 +77,17 @@ class Server:
                 value = bool(self.snapshots.pop(file))
             case "POST", ["collections", name, "snapshots", "upload"]:
                 assert request.url.params["priority"] == "snapshot"
+                assert name not in self.collections, "what is there is left alone"
                 head, data = request.read().split(b"\r\n\r\n", 1)
                 assert b'name="snapshot"' in head
                 self.collections[name] = data.rsplit(b"\r\n--", 1)[0]
+                if self.broken:
+                    return httpx.Response(500)
                 self.snapshots[head.split(b'filename="')[1].split(b'"')[0].decode()] = data
                 value = True
             case _:
                 return None
         return httpx.Response(200, json={"result": value})
-
-    def described(self, wanted):
-        pairs = self.aliases.items()
-        return [{"alias_name": a, "collection_name": c} for a, c in pairs if wanted(c)]
 
 
 @pytest.fixture
@@ -102,39 +109,141 @@ def quiet(name, done, total):
     """Tell nobody."""
 
 
-async def test_a_collection_comes_back_with_its_aliases(server, snapshots, tmp_path):
+@pytest.fixture
+async def saved(server, snapshots, tmp_path):
+    """A backup of the collection, and what its restore needs."""
     archive, folder = ServerArchive(snapshots), tmp_path / "b"
-    names = await snapshots.names()
-    done = await backup.back_up(archive, names, folder, NOW, quiet, replace=False)
-    left = dict(server.snapshots)
-    server.collections, server.aliases = {}, {}
-    kind, saved = backup.read(folder)
-    backup.check(archive, folder, kind, saved, await snapshots.names(), replace=False)
-    back = await backup.restore(archive, folder, saved, quiet, replace=False)
+    done = await backup.back_up(archive, ["notes"], folder, NOW, quiet, replace=False)
+    assert done == {"notes": len(DATA)}
+    assert server.snapshots == {}
 
-    assert done == back == {"notes~1": len(DATA)}
-    assert server.collections == {"notes~1": DATA}
-    assert server.aliases == {"notes": "notes~1"}
-    assert left == server.snapshots == {}
+    async def restore(*, replace):
+        found = manifest.read(folder)
+        wanted, there = found.collections, await snapshots.names()
+        backup.check(archive, folder, found.engine, wanted, there, replace=replace)
+        return await backup.restore(archive, folder, wanted, quiet, replace=replace)
+
+    return restore
+
+
+async def test_a_collection_comes_back_with_its_name_and_its_aliases(server, saved):
+    server.collections, server.aliases = {}, {}
+
+    assert await saved(replace=False) == {"notes": len(DATA)}
+    assert server.collections == {"notes": DATA}
+    assert server.aliases == {"mine": "notes"}
+    assert server.snapshots == {}
     assert server.keys == {"key"}
 
 
-@pytest.mark.parametrize(("replace", "leads"), [(False, "other"), (True, "notes~1")])
-async def test_an_alias_that_leads_elsewhere_is_moved_only_where_that_is_wanted(
-    server, snapshots, replace, leads
+@pytest.mark.parametrize("copied", [False, True])
+async def test_the_new_one_is_whole_before_the_name_leads_to_it_instead_of_to_the_old(
+    server, saved, copied
 ):
-    server.aliases = {"notes": "other"}
-    await snapshots.lead("notes", "notes~1", replace=replace)
+    server.collections = {"notes~1": b"old"} if copied else {"notes": b"old"}
+    server.aliases = {"notes": "notes~1", "own": "notes~1"} if copied else {"own": "notes"}
+    server.asked.clear()
+    with pytest.raises(RequestError, match="Already there: notes"):
+        await saved(replace=False)
 
-    assert server.aliases == {"notes": leads}
+    assert await saved(replace=True) == {"notes": len(DATA)}
+    place, old = "notes~restored-1", "notes~1" if copied else "notes"
+    assert server.collections == {place: DATA}
+    assert server.aliases == dict.fromkeys(("notes", "own", "mine"), place)
+    counted = server.asked.index(f"POST /collections/{place}/points/count")
+    assert counted < server.asked.index(f"DELETE /collections/{old}")
+    if copied:  # then the name is never nobody's
+        led = server.asked.index("POST /collections/aliases")
+        assert led < server.asked.index(f"DELETE /collections/{old}")
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("fault", ["broken", "fewer"])
+async def test_a_snapshot_that_is_not_whole_leaves_everything_as_it_was(
+    server, saved, tmp_path, fault, there
+):
+    server.collections = {"notes": b"old"} if there else {}
+    server.aliases = {}
+    server.broken = fault == "broken"
+    if fault == "fewer":
+        said = (tmp_path / "b" / "backup.json").read_text()
+        (tmp_path / "b" / "backup.json").write_text(said.replace(f":{len(DATA)}", ":99", 1))
+
+    sentence = "17 of 99 points" if fault == "fewer" else "status 500"
+    with pytest.raises(QdrantMcpError, match=sentence):
+        await saved(replace=True)
+    assert server.collections == ({"notes": b"old"} if there else {})
+    assert server.aliases == {}
+
+
+async def test_what_a_killed_restore_left_is_removed_once_another_is_whole(server, saved):
+    others = dict.fromkeys(("notes~7", "notes~restored-x", "other~restored-1"), b"")
+    server.collections = {"notes~restored-2": b"old", "notes~restored-1": b"half", **others}
+    server.aliases = {"notes": "notes~restored-2"}
+
+    assert await saved(replace=True) == {"notes": len(DATA)}
+    assert server.collections == {"notes~restored-3": DATA, **others}
+
+    server.collections, server.aliases = {"notes~restored-1": b"the last"}, {}
+    server.broken = True
+    with pytest.raises(QdrantMcpError):
+        await saved(replace=True)
+    assert server.collections == {"notes~restored-1": b"the last"}
+
+
+async def test_a_snapshot_that_changed_on_the_disk_is_not_sent(server, saved, tmp_path):
+    (file,) = (tmp_path / "b" / "snapshots").iterdir()
+    file.write_bytes(DATA[::-1])
+    server.asked.clear()
+
+    with pytest.raises(RequestError, match=r"c-notes\.snapshot is not as it was saved"):
+        await saved(replace=True)
+    assert not any("upload" in asked for asked in server.asked)
+
+
+@pytest.mark.parametrize(("replace", "leads"), [(False, "other"), (True, "notes")])
+async def test_an_alias_that_leads_elsewhere_is_moved_only_where_that_is_wanted(
+    server, saved, replace, leads
+):
+    server.collections, server.aliases = {"other": b"others"}, {"mine": "other"}
+    await saved(replace=replace)
+
+    assert server.aliases == {"mine": leads}
+
+
+async def test_a_backup_of_format_1_calls_a_copy_by_its_alias(server, saved, tmp_path):
+    file = tmp_path / "b" / "backup.json"
+    said = json.loads(file.read_text())
+    its = said["collections"].pop("notes")
+    del its["digests"]
+    its["aliases"] = ["mine", "notes"]
+    file.write_text(json.dumps({**said, "format": 1, "collections": {"notes~1": its}}))
+    server.collections, server.aliases = {}, {}
+
+    assert await saved(replace=False) == {"notes": len(DATA)}
+    assert (server.collections, server.aliases) == ({"notes": DATA}, {"mine": "notes"})
 
 
 async def test_a_snapshot_that_arrives_damaged_is_refused_and_removed(server, snapshots, tmp_path):
     server.digest = "0" * 64
 
-    with pytest.raises(EngineFailure, match="The snapshot of 'notes~1' arrived damaged"):
-        await snapshots.save("notes~1", tmp_path / "file")
+    with pytest.raises(EngineFailure, match="The snapshot of 'notes' arrived damaged"):
+        await snapshots.save("notes", tmp_path / "file")
     assert server.snapshots == {}
+
+
+async def test_a_backup_that_does_not_fit_on_the_disk_is_a_sentence(
+    server, snapshots, tmp_path, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(manifest, "digest", full)
+    archive = ServerArchive(snapshots)
+
+    with pytest.raises(EngineFailure, match="cannot be written: No space left on device"):
+        await backup.back_up(archive, ["notes"], tmp_path / "b", NOW, quiet, replace=False)
+    assert [*tmp_path.iterdir()] == []
 
 
 async def test_a_cluster_is_refused_whose_snapshots_are_of_one_node(server, snapshots):

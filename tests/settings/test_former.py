@@ -2,6 +2,8 @@
 
 import pytest
 
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.options import ClusterOptions
 from mcp_server_qdrant.settings.environment import environment_names, load
 from mcp_server_qdrant.settings.former import FORMER
 
@@ -68,3 +70,27 @@ def test_prefixes_keep_their_spaces_and_commas(loaded):
     options = loaded(EMBEDDING_QUERY_PREFIX="Given a query, find: ").embedding_options
 
     assert options.query_prefix == "Given a query, find: "
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["grpc=true,grpc_port=6334,shards=3", '{"grpc": true, "grpc_port": 6334, "shards": 3}'],
+)
+def test_parts_that_do_nothing_any_more_are_told_of_and_the_others_are_taken(
+    loaded, monkeypatch, written
+):
+    loaded(QDRANT_URL="http://localhost:6333")
+    monkeypatch.setenv("QDRANT_CLUSTER", written)
+    said: list[str] = []
+    settings = load(None, said.append)
+
+    assert settings.cluster == ClusterOptions(shards=3)
+    assert said == [
+        f"{key} in QDRANT_CLUSTER is no longer a setting and does nothing: remove it"
+        for key in ("grpc", "grpc_port")
+    ]
+
+
+def test_a_group_that_cannot_be_read_is_named(loaded):
+    with pytest.raises(ConfigError, match=r"^QDRANT_CLUSTER: "):
+        loaded(QDRANT_URL="http://localhost:6333", QDRANT_CLUSTER="grpc")

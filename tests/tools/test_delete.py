@@ -184,7 +184,7 @@ class TestByIds:
             engine.broken["other"] = EngineFailure("It broke.")
 
             text = refusal(await delete(client, ids=[point]))
-            assert "Nothing was deleted: other could not be looked in" in text
+            assert "Nothing was changed: other could not be looked in" in text
             assert await count(engine) == 1
 
             await deleted(client, ids=[point], collection_name="notes")
@@ -233,7 +233,7 @@ class TestByIds:
         targets = await services.catalog.resolve(["notes"])
         assert not (await services.pipeline.understanding.terms.of("quokka", targets)).unknown
 
-        await services.deletion.by_ids(gone.ids, None, await services.deletion.named(gone.ids))
+        await services.deletion.by_ids(await services.deletion.named(gone.ids))
         targets = await services.catalog.resolve(["notes"])
 
         assert (await services.pipeline.understanding.terms.of("quokka", targets)).unknown
@@ -454,7 +454,7 @@ class TestAPersonIsAskedAboutIds:
                 result = await delete(client, ids=["flower"])
 
         if mode == "legacy":
-            assert "what these ids name has changed meanwhile" in refusal(result)
+            assert "somebody else has changed or deleted this text" in refusal(result)
             assert await count(engine) == 1
         else:  # asked again, about the new text
             assert ["roses" in person.asked[0], "my will" in person.asked[1]] == [True, True]

@@ -117,7 +117,7 @@ async def test_only_what_cannot_be_guessed_is_required():
 
     assert required == {
         "qdrant-find": [],
-        "qdrant-store": ["information"],
+        "qdrant-store": [],
         "qdrant-get": ["ids"],
         "qdrant-collections": [],
         "qdrant-delete": [],

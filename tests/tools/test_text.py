@@ -90,6 +90,7 @@ documents = st.builds(
     section=st.none() | texts,
     torn=st.booleans(),
     version=st.none(),
+    file=st.none(),
     head=st.none(),
 )
 whys = st.builds(

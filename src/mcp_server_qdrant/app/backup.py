@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.upkeep import (
     visible,
 )
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant import backup
+from mcp_server_qdrant.qdrant import backup, manifest
 from mcp_server_qdrant.qdrant.backup import Archive, EdgeArchive, ServerArchive, Tell
 from mcp_server_qdrant.qdrant.client import LOCAL
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -46,7 +46,8 @@ async def restore(
 ) -> dict[str, int]:
     """Bring the chosen collections, or all, back from a folder: their numbers of points."""
     check_writable(settings)
-    kind, saved = backup.read(folder)
+    found = manifest.read(folder)
+    saved = found.collections
     for name in chosen:
         if name not in saved:
             raise unknown(name, list(saved))
@@ -54,7 +55,7 @@ async def restore(
     for name in wanted:
         check_visible(name, settings)
     async with _archive(settings) as (archive, names):
-        backup.check(archive, folder, kind, wanted, names, replace=replace)
+        backup.check(archive, folder, found.engine, wanted, names, replace=replace)
         return await backup.restore(archive, folder, wanted, tell, replace=replace)
 
 
@@ -74,6 +75,6 @@ async def _archive(settings: Settings) -> AsyncIterator[tuple[Archive, list[str]
     try:
         await import_local_mode(settings, client)
         found = await client.get_collections()
-        yield EdgeArchive(client), [one.name for one in found.collections]
+        yield EdgeArchive(client, settings.local_path), [one.name for one in found.collections]
     finally:
         await client.close()

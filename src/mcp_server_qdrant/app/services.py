@@ -14,7 +14,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.app.check import CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -25,6 +25,7 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
+from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.kept import LayoutCache
 from mcp_server_qdrant.projection.map import Projector
@@ -67,6 +68,7 @@ class Services:
     store: Store
     sync: Sync
     deletion: Deletion
+    revision: Revision
     lookup: Lookup
     lexicon: Lexicon
     facets: TagFacets
@@ -77,11 +79,6 @@ class Services:
     def of_caller(self) -> "Services":
         """The services that the caller may use: these."""
         return self
-
-    @property
-    def line(self) -> str:
-        """The way to a server, as a phrase."""
-        return self.shared.line
 
     def record(self, recorder: Recorder) -> None:
         """Tell `recorder` how searches go."""
@@ -141,6 +138,7 @@ async def open_engine(settings: Settings) -> AsyncQdrantBase:
     client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
+        await tell_of_newer(settings, client)
     return client
 
 
@@ -183,6 +181,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         max_metadata=settings.store_max_metadata,
     )
     files = Files(view.writer)
+    deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
     return Services(
         client=view.reader,
         catalog=catalog,
@@ -190,11 +189,8 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         pipeline=pipeline,
         store=store,
         sync=Sync(store, files),
-        deletion=Deletion(
-            store,
-            Lookup(catalog, points),
-            partial(_deleted, pipeline, projector),
-        ),
+        deletion=deletion,
+        revision=Revision(store, deletion),
         lookup=_lookup(shared, view, catalog),
         lexicon=lexicon,
         facets=facets,

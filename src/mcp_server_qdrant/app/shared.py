@@ -23,7 +23,6 @@ from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.qdrant.query import Queries
-from mcp_server_qdrant.qdrant.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
@@ -80,11 +79,6 @@ class Shared:
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
-
-    @property
-    def line(self) -> str:
-        """The way to a server, as a phrase; nothing where there is none."""
-        return f" over {self.client.line}" if isinstance(self.client, RemoteClient) else ""
 
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind."""

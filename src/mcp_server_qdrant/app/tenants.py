@@ -87,11 +87,6 @@ class Tenants:
         """The embedding models."""
         return self._shared.encoders
 
-    @property
-    def line(self) -> str:
-        """The way to a server, as a phrase."""
-        return self._shared.line
-
     def record(self, recorder: Recorder) -> None:
         """Tell `recorder` how searches go, whoever's."""
         self._recorder = recorder

@@ -1,10 +1,13 @@
 """Configuration files of MCP clients: where they are, what they start, and how one is edited."""
 
+import contextlib
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -135,9 +138,11 @@ def texts(value: Any) -> dict[str, str]:
 
 
 def text_of(client: Client) -> str:
-    """The text of a client's configuration; an empty one where there is none."""
+    """The text of a client's configuration, its line ends as they are; "" where there is none."""
     try:
-        return client.path.read_text(encoding="utf-8") if client.path.exists() else ""
+        return client.path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{client.path} cannot be read as text.") from error
 
@@ -163,6 +168,7 @@ def parse(client: Client, text: str) -> dict[str, Any]:
 
 def _plain(text: str) -> str:
     """The same length of JSON: what it does not know becomes spaces."""
+    text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
     for pattern in (_COMMENT, _COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
@@ -171,6 +177,8 @@ def _plain(text: str) -> str:
 def edited(client: Client, text: str, name: str, entry: Entry) -> str:
     """The configuration with this entry; all else stays as it is written, comments too."""
     read = parse(client, text)
+    if "\r\n" in text:
+        return edited(client, text.replace("\r\n", "\n"), name, entry).replace("\n", "\r\n")
     text = text if text.strip() else "{}\n"
     plain = _plain(text)
     top = plain.index("{")
@@ -216,23 +224,50 @@ def _spans(plain: str, start: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def write(client: Client, text: str, now: datetime) -> Path | None:
+def write(client: Client, before: str, text: str, now: datetime) -> Path | None:
     """Write a configuration in one step; the copy of what was there before, if anything was.
 
-    Raises ConfigError.
+    Owner, mode and links stay. Raises ConfigError, also where it is not what it was `before`.
     """
-    path = client.path.resolve()  # a link stays one
     try:
+        path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        backup = None
-        new = path.with_name(f"{path.name}.new")
-        new.touch(mode=0o600)  # it may hold a key
-        if path.exists():
-            backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S}.bak")
-            shutil.copy2(path, backup)
-            shutil.copymode(path, new)
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{client.path} cannot be written: {error.strerror}.") from error
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+        new = Path(name)  # its owner's alone: it may hold a key
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if text_of(client) != before:
+                raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
+            backup = _copy(path, now) if path.exists() else None
+            if backup is not None:
+                _as_was(path, new)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # a link to itself is the latter
+        reason = error.strerror if isinstance(error, OSError) else "it is a link to itself"
+        raise ConfigError(f"{client.path} cannot be written: {reason}.") from error
     return backup
+
+
+def _copy(path: Path, now: datetime) -> Path:
+    """A copy beside the file, under a name that no other copy has."""
+    for number in itertools.count(1):
+        copy = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S}{f'-{number}' * (number > 1)}.bak")
+        with contextlib.suppress(FileExistsError):
+            copy.touch(mode=0o600, exist_ok=False)
+            shutil.copy2(path, copy)
+            _as_was(path, copy)
+            return copy
+    raise AssertionError
+
+
+def _as_was(old: Path, new: Path) -> None:
+    """Give a file the mode and, where that is allowed, the owner of another one."""
+    shutil.copymode(old, new)
+    there = old.stat()
+    with contextlib.suppress(OSError, AttributeError):  # Windows has no owners
+        os.chown(new, there.st_uid, there.st_gid)

@@ -261,7 +261,7 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
     if not report.files and not report.problems:
         yield "There is no file here that is wanted: hidden and ignored ones are left out."
     if report.notes:
-        yield f"Stored, but for a part ({len(report.notes):,}):"
+        yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)
     if report.problems:
         yield f"Not read ({missing:,}):"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
     from mcp_server_qdrant.settings.environment import Settings
 
-SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD")
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
 LATER = "The client is set up; its server stores the folders once the model is there."
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
@@ -156,31 +154,31 @@ def _configure(
     if changed == text:
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
-    _show(client, text, changed, [*old.items(), *env.items()])
+    _show(client, name, entry)
     fault, told = clients.start(entry, environment.without_settings())
     if fault:
         raise ConfigError(f"Nothing was written: this does not start: {fault}")
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
-    backup = clients.write(client, changed, datetime.now())
+    backup = clients.write(client, text, changed, datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
     click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart {client.title}.")
 
 
-def _show(client: "Client", before: str, after: str, env: Sequence[tuple[str, Any]]) -> None:
-    """Show the lines that change, without keys."""
-    import difflib
+def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
+    """Show the entry that is written, and of it only what this server knows; no keys."""
+    from mcp_server_qdrant.settings import environment
 
-    from mcp_server_qdrant.settings.environment import HIDDEN, shown
-
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(client.path), "after", n=0, lineterm=""
-    )
-    text = "\n".join(lines)
-    for name, value in env:
-        masked = HIDDEN if SECRET.search(name) else shown(name, str(value))
-        text = text.replace(json.dumps(value, ensure_ascii=False), json.dumps(masked))
-    click.echo(text)
+    known = {one for names in environment.environment_names().values() for one in names}
+    shown = {key: entry[key] for key in entry if key in ("command", "args", "type")}
+    shown |= {key: environment.HIDDEN for key in entry if key not in shown}
+    if entry.get("env"):
+        shown["env"] = {
+            one: environment.shown(one, value) if one in known else environment.HIDDEN
+            for one, value in entry["env"].items()
+        }
+    click.echo(f"{client.path}, {client.section}:")
+    click.echo(json.dumps({name: shown}, indent=2, ensure_ascii=False))
 
 
 async def _first_search(settings: "Settings") -> None:

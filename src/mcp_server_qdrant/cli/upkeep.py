@@ -4,15 +4,15 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcp_server_qdrant.cli import frame
-from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.notation import amount, called
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
@@ -38,7 +38,8 @@ def upgrade(
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
-    Interrupted, the next run goes on where this one was.
+    Of one that was imported from the official server's folder, what that server stored since is
+    imported first. Interrupted, the next run goes on where this one was.
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
@@ -58,8 +59,6 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
     A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
     goes on where this one was.
     """
-    if origin == goal:
-        raise click.UsageError("--from and --to must differ.")
     _run(lambda settings: _copy(settings, collections, origin, goal))
 
 
@@ -154,6 +153,9 @@ async def _upgrade(
             await frame.loaded(encoders.of(model), LOAD_SECONDS)
 
         async def work(name: str) -> str:
+            if at is None and not index_only:
+                for sentence in came_over(name, *await upkeep.import_again(settings, engine, name)):
+                    click.echo(sentence)
             with progress:
                 if index_only:
                     return indexed(name, *await upgrades.index(name))
@@ -175,6 +177,8 @@ async def _copy(
     from mcp_server_qdrant.ingest.collections import copying
 
     progress = Progress()
+    if upkeep.place(origin, settings) == upkeep.place(goal, settings):
+        raise RequestError("--from and --to must differ.")
     if goal is None:
         upkeep.check_writable(settings)
     async with (
@@ -228,6 +232,15 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
+
+
+def came_over(name: str, written: int, lost: int) -> Iterator[str]:
+    """The result of another import from the official server's folder."""
+    place = called(name)
+    if written:
+        yield f"{place}: {amount(written, 'newer text')} of the official server imported."
+    if lost:
+        yield f"{place}: {amount(lost, 'newer text')} of the official server cannot be read."
 
 
 def indexed(name: str, key: str, language: str) -> str:

@@ -3,10 +3,12 @@
 What a search makes by the hundred is a named tuple: made in a quarter of a dataclass's time.
 """
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from mcp_server_qdrant.core.models import Dense
@@ -270,7 +272,7 @@ class Document(NamedTuple):
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it. `dated`: its `created_at` is what its
-    caller or file says, not when it was stored.
+    caller or file says, not when it was stored. `file` names the file that a sync took it from.
     """
 
     id: PointId
@@ -298,6 +300,19 @@ class Document(NamedTuple):
     unread: bool = False
     superseded_by: str | None = None
     dated: bool = False
+    file: Payload | None = None
+
+    @property
+    def revision(self) -> str:
+        """16 hex digits that are others as soon as the text, or what is stored with it, changes.
+
+        All parts of a text of one version have the same.
+        """
+        text = self.version or (None if self.chunks > 1 else self.text)
+        kept = (self.title, self.source, self.metadata, self.tags, self.superseded_by)
+        seen = (text, *kept, self.created_at, self.updated_at)
+        written = json.dumps(seen, sort_keys=True, default=str)
+        return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property
     def heading(self) -> str | None:

@@ -5,6 +5,7 @@ QdrantMcpError
 ├── Unauthorized             the token is missing, or not one that is let in
 ├── RequestError             the caller can mend it and call again
 │   ├── UnknownCollection    no such collection (names near it are offered)
+│   ├── Outdated             the text has changed since the caller saw it
 │   ├── InvalidFilter        the filter does not say what it seems to say
 │   ├── InvalidPoint         a point that must not reach the engine
 │   └── UnusableFile         a file that no text can be got from
@@ -13,6 +14,7 @@ QdrantMcpError
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
     │   ├── EngineTooOld     it does not know a call that is needed
+    │   ├── AnswerTooLarge   it sent more than is read at once
     │   └── AccessRefused    its key may not do this
     │       └── KeyRefused   it does not know the key
     ├── DiskFull             a write was refused before it could hurt
@@ -68,6 +70,16 @@ class UnknownCollection(RequestError):
         super().__init__(f"There is no collection {name!r}.{hint}")
 
 
+class Outdated(RequestError):
+    """The text is no more what the caller saw; nothing was changed."""
+
+    def __init__(self, after: str = "Nothing was changed") -> None:
+        super().__init__(
+            f"{after}: somebody else has changed or deleted this text meanwhile. Read it again, "
+            "then repeat the call if it still makes sense."
+        )
+
+
 class InvalidFilter(RequestError):
     """The filter is not one Qdrant understands."""
 
@@ -77,7 +89,14 @@ class InvalidPoint(RequestError):
 
 
 class UnusableFile(RequestError):
-    """No text can be got from the file; the text of the error follows its name."""
+    """No text can be got from the file; the text of the error follows its name.
+
+    `kept`: what was stored of it earlier stays, for it may be read another time.
+    """
+
+    def __init__(self, sentence: str, *, kept: bool = False) -> None:
+        self.kept = kept
+        super().__init__(sentence)
 
 
 class BackendError(QdrantMcpError):
@@ -98,6 +117,10 @@ class EngineFailure(BackendError):
 
 class EngineTooOld(EngineFailure):
     """The server is of a version that cannot do this."""
+
+
+class AnswerTooLarge(EngineFailure):
+    """The answer is larger than what is read at once."""
 
 
 class AccessRefused(EngineFailure):

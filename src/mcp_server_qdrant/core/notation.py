@@ -281,4 +281,9 @@ def impossible(value: Any) -> bool:
 
 def iso(when: datetime) -> str:
     """A moment as it is stored: ISO 8601 in UTC, to the second."""
-    return when.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return stamp(when.replace(microsecond=0))
+
+
+def stamp(when: datetime) -> str:
+    """A moment of writing, by which two versions of a text differ: to the microsecond."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")

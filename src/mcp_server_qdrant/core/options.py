@@ -12,15 +12,6 @@ Count = Annotated[int, Field(ge=1)]
 class ClusterOptions(Group):
     """Requests to a server, and parameters of new collections; None leaves them to the server."""
 
-    grpc: bool | Literal["auto"] = Field(
-        "auto", description="speak gRPC: `true`, `false`, or `auto`, where the server answers on it"
-    )
-    grpc_port: int | None = Field(
-        None,
-        ge=1,
-        le=65535,
-        description="port of gRPC, 6334 by default; `auto` tries that beside REST on 6333 alone",
-    )
     shards: int | None = Field(None, ge=1, description="shards of a new collection")
     replicas: int | None = Field(None, ge=1, description="copies of each shard")
     write_consistency: int | None = Field(
@@ -38,7 +29,7 @@ class ClusterOptions(Group):
     @property
     def unset(self) -> bool:
         """True if nothing is asked that only a server can do."""
-        return self.model_copy(update={"grpc": "auto", "grpc_port": None}) == ClusterOptions()
+        return self == ClusterOptions()
 
 
 class EmbeddingOptions(Group):

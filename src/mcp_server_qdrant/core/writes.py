@@ -1,6 +1,8 @@
 """The data of a text that is stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Payload, Sparse
 from mcp_server_qdrant.core.models import Dense
@@ -15,7 +17,8 @@ class Stored:
 
     `pending` points wait for their dense vector; `without_vector` says why there will be none;
     `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
-    another memory that the text nearly repeats, with its cosine; `retired` the superseded one.
+    another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
+    `moved` the text where it was before, if it was moved.
     """
 
     collection: str
@@ -29,6 +32,7 @@ class Stored:
     replaced: int = 0
     near: tuple[Document, float] | None = None
     retired: Document | None = None
+    moved: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,25 @@ class StoredPoint:
     payload: Payload
     dense: Dense | None
     sparse: Sparse
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """New values, None for what stays. Of the metadata only the named keys change; None removes."""
+
+    title: str | None = None
+    tags: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = None
+    created_at: str | None = None
+
+    def made(self, part: Document) -> Document:
+        """The part with these values."""
+        metadata = {**(part.metadata or {}), **(self.metadata or {})}
+        kept = {key: value for key, value in metadata.items() if value is not None}
+        return part._replace(
+            title=part.title if self.title is None else self.title or None,
+            tags=part.tags if self.tags is None else self.tags,
+            metadata=part.metadata if self.metadata is None else kept or None,
+            created_at=self.created_at or part.created_at,
+            dated=part.dated or self.created_at is not None,
+        )

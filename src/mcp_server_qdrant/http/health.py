@@ -62,15 +62,14 @@ class Health:
         """`up` where it answers in time, `opening`, or `down`."""
         try:
             async with asyncio.timeout(self._patience):
-                services = await asyncio.shield(opening)
-                await services.catalog.names()
+                await (await asyncio.shield(opening)).catalog.names()
         except TimeoutError:
             if not opening.done():
                 return Part("opening", "The engine is being opened.")
             return Part("down", "The engine does not answer in time.")
         except QdrantMcpError as error:
             return Part("down", str(error))
-        return Part("up", f"The engine answers{services.line}.")
+        return Part("up", "The engine answers.")
 
 
 def opened(opening: "asyncio.Task[Any]") -> Any:

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import (
-    BackendError,
-    RequestError,
-    UnknownCollection,
-)
-from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.lookup import Lookup
 
 EXAMPLES = 3
@@ -49,78 +44,55 @@ class Deletion:
     lookup: Lookup
     deleted: Callable[[str], None]
 
-    async def named(self, ids: Sequence[str], collection: str | None = None) -> Named:
+    async def named(
+        self, ids: Sequence[str], collection: str | None = None, seen: str | None = None
+    ) -> Named:
         """The documents of these ids; the id of a part stands for its whole document.
 
         Raises RequestError where an id is in several collections and none was named, BackendError
-        where a collection that may have it could not be looked in.
+        where a collection that may have it could not be looked in, Outdated where one is not of
+        the revision that was `seen`.
         """
-        wanted = list(dict.fromkeys(await self.lookup.full(ids, collection)))
-        found = await self._found(wanted, collection)
-        for one in wanted:
-            if len(places := [name for name, named in found.items() if one in named]) > 1:
-                raise RequestError(
-                    f"Nothing was deleted: the id {one!r} is in "
-                    f"{' and in '.join(map(called, places))}. Name the collection that is meant."
-                )
+        found, missing = await self.lookup.located(ids, collection)
         whole: dict[tuple[str, str], Document] = {}
-        for named in found.values():
-            for document in named.values():
-                key = (document.collection, document.document or str(document.id))
-                whole.setdefault(key, document)
-        missing = [one for one in wanted if not any(one in named for named in found.values())]
-        return Named(tuple(whole.values()), tuple(missing))
+        for document in found:
+            check_seen(document, seen)
+            whole.setdefault((document.collection, document.document or str(document.id)), document)
+        return Named(tuple(whole.values()), missing)
 
-    async def by_ids(self, ids: Sequence[str], collection: str | None, seen: Named) -> None:
-        """Delete the documents of these ids if they are still as they were seen, else nothing."""
-        if await self.named(ids, collection) != seen:
-            raise RequestError(
-                "Nothing was deleted: what these ids name has changed meanwhile. Call again."
-            )
+    async def by_ids(self, seen: Named) -> None:
+        """Delete these documents, each if it is still as it was seen. Raises Outdated."""
         for number, document in enumerate(seen.documents):
             with _after(number, len(seen.documents), "documents"):
-                await self._delete(document)
+                await self.delete(document)
 
-    async def _found(
-        self, ids: Sequence[str], collection: str | None
-    ) -> dict[str, dict[str, Document]]:
-        """Collection -> id -> document."""
-        names = await self.store.catalog.names() if collection is None else [collection]
-        if collection is not None:
-            await self._existing(collection)
-        found, failed = await gathered(names, lambda name: self.lookup.named(name, ids))
-        for name, error in failed.items():
-            raise BackendError(
-                f"Nothing was deleted: {called(name)} could not be looked in: {error}"
-            )
-        return found
+    async def delete(self, seen: Document) -> None:
+        """Delete a whole document unless it has changed since it was seen. Raises Outdated.
 
-    async def _existing(self, collection: str) -> None:
-        if not await self.store.catalog.exists(collection):
-            raise UnknownCollection(collection, await self.store.catalog.near(collection))
-
-    async def _delete(self, one: Document) -> None:
-        """A whole document: its chunks by their ids, or by a filter where that is sure or fast."""
-        name, document = one.collection, one.document
-        await self.store.catalog.target(name)
+        All its parts go in one step, after leftovers of earlier versions, which would be shown
+        without its first part.
+        """
+        name, points, catalog = seen.collection, self.store.points, self.store.catalog
+        await catalog.target(name)
         try:
-            if document is None:
-                await self.store.points.delete_points(name, [one.id])
-                return
-            async with self.store.lock(name, document):
-                # It may have been replaced since it was found.
-                now = await self.store.points.first(name, document) or one
-                parts = self.store.points.part_ids(one, 0, one.chunks - 1)
-                present = self.store.points.part_ids(now, 0, now.chunks - 1)
-                await self.store.points.delete_points(name, list({*present, *parts, one.id}))
-                if self.store.catalog.has_document_index(name) or one.id not in parts:
-                    await self.store.points.delete_document(name, document)
+            async with self.store.lock(name, seen.document or str(seen.id)):
+                first, indexed = seen.head or seen.id, catalog.has_document_index(name)
+                now = next(iter(await points.by_id(name, [first])), None)
+                if now is not None or seen.head is None:
+                    check_seen(now, seen.revision)
+                if now is not None and indexed:
+                    left = await points.further(now)
+                    old = [one.id for one in left if one.writing is None and not one.current(now)]
+                    await points.delete_superseded(name, old)
+                await points.delete_seen(seen, indexed=indexed)
+                if await points.by_id(name, [seen.id if now is None else now.id]):
+                    raise Outdated
         finally:
             self._changed(name)
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """The points to confirm. Raises UnknownCollection, InvalidFilter."""
-        await self._existing(collection)
+        await self.store.catalog.check_exists(collection)
         count, examples = await self.store.points.matched(collection, where, EXAMPLES)
         return Matching(collection, count, tuple(examples))
 
@@ -129,7 +101,7 @@ class Deletion:
 
         Those very points are deleted: what comes to match meanwhile stays.
         """
-        await self._existing(collection)
+        await self.store.catalog.check_exists(collection)
         ids = await self.store.points.matching_ids(collection, where, count + 1)
         if len(ids) != count:
             raise RequestError(changed(count, await self.matching(where, collection)))
@@ -151,10 +123,13 @@ def _after(done: int, count: int, what: str) -> Iterator[None]:
     """Say with a failure what was deleted before it."""
     try:
         yield
-    except BackendError as error:
+    except (BackendError, Outdated) as error:
         if not done:
             raise
-        raise BackendError(f"{done:,} of {count:,} {what} were deleted, then: {error}") from error
+        so_far = f"{done:,} of {count:,} {what} were deleted"
+        if isinstance(error, Outdated):
+            raise Outdated(f"{so_far}, not the next one") from error
+        raise BackendError(f"{so_far}, then: {error}") from error
 
 
 def changed(confirmed: int, now: Matching) -> str:

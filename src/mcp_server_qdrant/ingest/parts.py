@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import Outdated, QdrantMcpError
 from mcp_server_qdrant.core.notation import Identify, part_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -25,7 +25,8 @@ UPSERT = 64
 class Replacement:
     """Puts a text in the place of its earlier version.
 
-    `parts` are written as `points`; `before` is the first part of the version until now.
+    `parts` are written as `points`; `before` is the first part of the version until now. `exact`:
+    only if it still is.
     """
 
     engine: Points
@@ -34,15 +35,33 @@ class Replacement:
     parts: Sequence[Document]
     points: Sequence[StoredPoint]
     before: Document | None
+    exact: bool = False
 
     async def write(self) -> None:
-        """Write the points. Cut short, nothing has changed for a reader, or all has."""
+        """Write the points. Cut short, nothing has changed for a reader, or all has.
+
+        Raises Outdated where an `exact` write came too late.
+        """
         try:
             await self._write_further()
-            await self.engine.upsert(self.target, self.points[:1])
+            await self._write_first()
         finally:
             if self.parts[0].writing is not None:
                 await asyncio.shield(self._tidy())
+
+    async def _write_first(self) -> None:
+        first = self.points[0]
+        if not self.exact:
+            await self.engine.upsert(self.target, [first])
+            return
+        if self.before is None:
+            await self.engine.insert(self.target, first)
+        else:
+            await self.engine.exchange(self.target, first, self.before)
+        head = self.parts[0]
+        now = await self.engine.first(head.collection, head.document or "")
+        if now is None or (now.version, now.updated_at) != (head.version, head.updated_at):
+            raise Outdated
 
     async def _write_further(self) -> None:
         for start in range(1, len(self.points), UPSERT):

@@ -99,16 +99,19 @@ class Backfill:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.has_pending_index(target.collection):
             return 0
-        filled = 0
+        filled, done = 0, set[PointId]()
         while chunks := await self.points.pending(target.collection, BATCH):
             encoder = self.encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             vectors = await encoder.encode_documents([encoded_text(chunk) for chunk in chunks])
             ids = [chunk.id for chunk in chunks]
+            if done.issuperset(ids):
+                raise EngineFailure("Qdrant keeps the marks of points that have their vectors.")
             # A text that was replaced while it was encoded is not given the old one's vector.
             now = {one.id: one for one in await self.points.by_id(target.collection, ids)}
             made = zip(chunks, vectors, strict=True)
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
             await self.points.fill(target, same)
             filled += len(same)
+            done.update(same)
         return filled

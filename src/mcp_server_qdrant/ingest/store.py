@@ -15,10 +15,11 @@ from mcp_server_qdrant.core.errors import (
     BackendError,
     EncoderUnavailable,
     EngineFailure,
+    Outdated,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
 from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
@@ -42,6 +43,7 @@ from mcp_server_qdrant.qdrant.points import Blueprint, Points
 LOAD_SECONDS = 30.0
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
+MOST_CORRECTED = 16  # texts in a row that were corrected under the ids that they gave themselves
 NUMBER = re.compile(r"\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
@@ -78,22 +80,27 @@ class Store:
         create: bool = False,
         progress: Progress = silent,
         supersedes: Document | None = None,
+        seen: str | None = None,
     ) -> Stored:
         """Write one text into one collection, which is made where it is new on purpose.
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
-        what this server writes. Without a model the text is stored for keyword search, marked.
-        `progress` is called for long texts; the text that it `supersedes` is kept.
+        what this server writes, Outdated where the text is not of the revision that was `seen`.
+        Without a model the text is stored for keyword search, marked. `progress` is called for
+        long texts; the text that it `supersedes` is kept.
         """
         fields.check(new, self.max_metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)
+        if foreign is not None:
+            check_seen(foreign, seen)
+            seen = None
         async with self.lock(collection, document):
             try:
-                done = await self._store(new, collection, document, progress, create=create)
+                done = await self._store(new, collection, document, progress, seen, create=create)
             except UnknownCollection:  # another process deleted it since we looked
                 self.catalog.forget(collection)
-                done = await self._store(new, collection, document, progress, create=create)
+                done = await self._store(new, collection, document, progress, seen, create=create)
             if foreign is not None:
                 await self.points.delete_points(collection, [foreign.id])
                 self.catalog.count_stored(collection, -1)
@@ -109,7 +116,8 @@ class Store:
         if old.document == done.document:
             raise RequestError("supersedes is the id of the text itself: it was stored, unmarked.")
         try:
-            await self.points.retire(old, done.document)
+            async with self.lock(old.collection, old.document or str(old.id)):
+                await self.points.retire(old, done.document)
         except BackendError as error:
             raise BackendError(
                 f"The text was stored (id {called(done.document)}), the one that it supersedes was "
@@ -145,38 +153,42 @@ class Store:
         collection: str,
         document: str,
         progress: Progress,
+        seen: str | None,
         *,
         create: bool,
+        corrected: int = 0,
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target = await self.writable(collection)
         await self.index(collection)
-        encoder = self.encoders.of(target.dense.model if target.dense else None)
-        if encoder.state == "loading":
-            await encoder.ready(LOAD_SECONDS)
+        encoder = await self.encoder(target)
         before = await self.points.first(collection, document)
         if before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
+            if corrected == MOST_CORRECTED:
+                raise RequestError(
+                    f"There are {corrected} other texts under the ids that this one gives itself: "
+                    "pass an id."
+                )
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             async with self.lock(collection, document):
-                return await self._store(new, collection, document, progress, create=create)
+                return await self._store(
+                    new,
+                    collection,
+                    document,
+                    progress,
+                    None,
+                    create=create,
+                    corrected=corrected + 1,
+                )
+        check_seen(before, seen)
         new, kept = fields.kept(new, before)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         chunks = self._chunks(new, collection, document, before, pieces)
-        points, pending = await self._encode(target, chunks, encoder, progress)
-        if pending:
-            await self.points.expect_pending(collection)
-        near, _ = await asyncio.gather(
-            self.near.to(chunks[0], target, points[0].dense),
-            Replacement(self.points, self.catalog, target, chunks, points, before).write(),
+        points, pending = await self.put(
+            chunks, target, before, progress, encoder, exact=seen is not None
         )
-        replaced = before.chunks if before else 0
-        self.catalog.count_stored(collection, len(points) - replaced)
-        self.written(collection, [encoded_text(chunk) for chunk in chunks])
-        if pending:
-            self.catalog.forget(collection)  # it may have got the index of pending points
-            self.pending()
         return Stored(
             collection=collection,
             document=document,
@@ -186,16 +198,56 @@ class Store:
             pending=pending,
             without_vector=target.note if target.dense is None else None,
             kept=kept,
-            replaced=replaced,
-            near=near,
+            replaced=before.chunks if before else 0,
+            near=await self.near.to(chunks[0], target, points[0].dense),
         )
+
+    async def put(
+        self,
+        parts: Sequence[Document],
+        target: Target,
+        before: Document | None,
+        progress: Progress,
+        encoder: Embedder,
+        *,
+        exact: bool,
+    ) -> tuple[list[StoredPoint], bool]:
+        """Encode the parts of a text and write them in the place of what was `before`.
+
+        Returns the points, and whether they wait for the model. With `exact` nothing is written
+        that somebody else has written since `before` was read: Outdated.
+        """
+        name = target.collection
+        points, pending = await self._encode(target, parts, encoder, progress)
+        if pending:
+            await self.points.expect_pending(name)
+        await Replacement(
+            self.points, self.catalog, target, parts, points, before, exact=exact
+        ).write()
+        self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
+        self.written(name, [encoded_text(part) for part in parts])
+        if pending:
+            self.catalog.forget(name)  # it may have got the index of pending points
+            self.pending()
+        return points, pending
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
+        if one.chunks > len(text):
+            return False
         chunks = await self.points.parts(one, 0, one.chunks - 1)
-        return not text[chunks[-1].end or len(text) :].strip() and all(
-            chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks
+        return (
+            bool(chunks)
+            and not text[chunks[-1].end or len(text) :].strip()
+            and all(chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks)
         )
+
+    async def encoder(self, target: Target) -> Embedder:
+        """The model of a collection; one that is being loaded is waited for."""
+        encoder = self.encoders.of(target.dense.model if target.dense else None)
+        if encoder.state == "loading":
+            await encoder.ready(LOAD_SECONDS)
+        return encoder
 
     async def writable(self, collection: str) -> Target:
         """The collection as it is written to. Raises EngineFailure, RequestError."""
@@ -246,7 +298,7 @@ class Store:
         now = self.now()
         said = iso(new.created_at) if new.created_at else None
         # A text that is stored for the first time is as old as its caller says.
-        written = said if said and before is None else iso(now)
+        written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
         several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
         made = [
@@ -258,7 +310,7 @@ class Store:
                 source=new.source or None,
                 metadata=new.metadata,
                 tags=new.tags or (),
-                created_at=created or written,
+                created_at=created or iso(now),
                 updated_at=written,
                 dated=said is not None or (before is not None and before.dated),
                 document=document,
@@ -303,6 +355,12 @@ async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Ch
     tokenizer = await encoder.tokenizer_json()
     here = partial(chunking.split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
     return await asyncio.to_thread(here, text)
+
+
+def check_seen(now: Document | None, seen: str | None) -> None:
+    """Raise Outdated where a text is not what its caller has seen."""
+    if seen is not None and (now is None or now.revision != seen):
+        raise Outdated
 
 
 def siblings(one: str, other: str) -> bool:

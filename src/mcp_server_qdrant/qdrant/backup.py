@@ -5,42 +5,35 @@ shards/          copies of the embedded engine's collections, in a folder that i
 snapshots/       snapshots of a server's collections
 """
 
-import json
+import asyncio
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.hosting.wire import sync, write_atomically
+from mcp_server_qdrant.qdrant import manifest
+from mcp_server_qdrant.qdrant.edge import staged
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.files import slug_of, sync_tree
+from mcp_server_qdrant.qdrant.edge.files import Folder, allocated, slug_of, sync_tree
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.manifest import MANIFEST, Manifest, Saved
 from mcp_server_qdrant.qdrant.snapshots import Snapshots
 
-MANIFEST = "backup.json"
-FORMAT = 1
 OVERWRITE = "pass --overwrite to replace"
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A collection in a backup; `files` has the size of each by its path in the folder."""
-
-    points: int
-    files: Mapping[str, int]
-    aliases: Sequence[str] = ()
-
-
 class EdgeArchive:
-    """Collections of the embedded engine, copied by its host while it runs."""
+    """Collections of the embedded engine in the folder `root`, copied while its host runs."""
 
-    kind = "embedded"
+    kind: Literal["embedded"] = "embedded"
 
-    def __init__(self, client: EdgeClient) -> None:
-        self._client = client
+    def __init__(self, client: EdgeClient, root: Path) -> None:
+        self._client, self._root = client, root
 
     async def save(self, name: str, folder: Path) -> tuple[int, Iterable[Path], Sequence[str]]:
         """Copy a collection into the folder: points, files, aliases."""
@@ -53,19 +46,38 @@ class EdgeArchive:
         return points, [*files, *place.glob(f"{copied.name}.*")], ()
 
     async def load(self, name: str, folder: Path, saved: Saved, *, replace: bool) -> int:
-        """Bring a collection back; its number of points."""
-        points = await self._client.load(name, (folder / "shards").absolute(), replace=replace)
-        if points != saved.points:
-            raise EngineFailure(
-                f"{name!r} has {points:,} of {saved.points:,} points: the backup is damaged."
-            )
+        """Bring a collection back, once it has proved to be whole; its number of points."""
+        files = [folder / file for file in saved.files]
+        Folder(self._root, EdgeOptions().min_free).require_space(allocated(files))
+        async with staged.stage(self._root) as place:
+            for file in saved.files:
+                target = place / _staged(name, file)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                await asyncio.to_thread(manifest.fetch, folder, name, saved, file, target)
+            points = await staged.tried(place, name)
+            if points != saved.points:
+                raise RequestError(
+                    f"The backup of {name!r} is damaged: {points:,} of {saved.points:,} points."
+                )
+            await asyncio.to_thread(sync_tree, place)
+            await self._client.adopt(name, place.name, replace=replace)
         return points
+
+
+def _staged(name: str, file: str) -> PurePosixPath:
+    """The place of a collection's file while it is staged. Raises RequestError for any other."""
+    path, shard = PurePosixPath(file), PurePosixPath("shards", slug_of(name))
+    if path in (shard.with_name(f"{shard.name}.{end}") for end in ("json", "count")):
+        return PurePosixPath(path.suffix[1:])
+    if not path.is_relative_to(shard) or ".." in path.parts:
+        raise manifest.damaged(name, file)
+    return "data" / path.relative_to(shard)
 
 
 class ServerArchive:
     """Collections of a Qdrant server, by its snapshots."""
 
-    kind = "server"
+    kind: Literal["server"] = "server"
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
@@ -80,10 +92,12 @@ class ServerArchive:
 
     async def load(self, name: str, folder: Path, saved: Saved, *, replace: bool) -> int:
         """Bring a collection and its aliases back; its number of points."""
-        await self._snapshots.load(name, folder / next(iter(saved.files)))
-        for alias in saved.aliases:
-            await self._snapshots.lead(alias, name, replace=replace)
-        return await self._snapshots.count(name)
+        if len(saved.files) != 1:
+            raise manifest.damaged(name, MANIFEST)
+        (file,) = saved.files
+        with manifest.whole(folder, name, saved, file) as read:
+            await self._snapshots.load(name, read, saved.points, saved.aliases, replace=replace)
+        return saved.points
 
 
 Archive = EdgeArchive | ServerArchive
@@ -102,23 +116,33 @@ async def back_up(
     """Copy the collections into the folder, which exists once all of them are whole in it."""
     draft = folder.with_name(f".{folder.name}.part")
     _begin(folder, draft, replace=replace)
+    done: dict[str, Saved] = {}
     try:
-        done: dict[str, Saved] = {}
-        for name in names:
-            tell(name, len(done), len(names))
-            points, files, aliases = await archive.save(name, draft)
-            sizes = {file.relative_to(draft).as_posix(): file.stat().st_size for file in files}
-            done[name] = Saved(points, sizes, tuple(aliases))
-        about = {"format": FORMAT, "engine": archive.kind, "made_at": now.isoformat()}
-        collections = {name: asdict(saved) for name, saved in done.items()}
-        write_atomically(draft / MANIFEST, json.dumps({**about, "collections": collections}))
-        _finish(folder, draft)
+        with _sentences("written"):
+            for name in names:
+                tell(name, len(done), len(names))
+                points, files, aliases = await archive.save(name, draft)
+                done[name] = Saved(points=points, files={}, aliases=[*aliases])
+                for file in files:
+                    path = file.relative_to(draft).as_posix()
+                    done[name].files[path] = file.stat().st_size
+                    with file.open("rb") as read:
+                        done[name].digests[path] = await asyncio.to_thread(manifest.digest, read)
+            about = Manifest(
+                format=manifest.FORMAT,
+                engine=archive.kind,
+                made_at=now.isoformat(),
+                collections=done,
+            )
+            write_atomically(draft / MANIFEST, about.model_dump_json())
+            _finish(folder, draft)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return {name: saved.points for name, saved in done.items()}
 
 
 def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
+    manifest.mend(folder)
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file: name a folder.")
     if folder.exists() and any(folder.iterdir()):
@@ -134,8 +158,8 @@ def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
 
 
 def _finish(folder: Path, draft: Path) -> None:
-    """Put the draft in the folder's place: one of the two is there at any time, whole."""
-    old = folder.with_name(f".{folder.name}.old")
+    """Put the draft in the folder's place. After a crash in between, `mend` takes this back."""
+    old = manifest.old(folder)
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
         folder.rename(old)
@@ -144,24 +168,10 @@ def _finish(folder: Path, draft: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def read(folder: Path) -> tuple[str, dict[str, Saved]]:
-    """The kind of engine that a backup is of, and its collections. Raises RequestError."""
-    try:
-        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        if found["format"] != FORMAT:
-            raise RequestError(f"{folder} was made by another version of this server.")
-        saved = {name: Saved(**said) for name, said in found["collections"].items()}
-        return str(found["engine"]), saved
-    except FileNotFoundError:
-        raise RequestError(f"There is no backup in {folder}: it has no {MANIFEST}.") from None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RequestError(f"The {MANIFEST} of {folder} cannot be read.") from error
-
-
 def check(
     archive: Archive,
     folder: Path,
-    kind: str,
+    kind: Literal["embedded", "server"],
     wanted: Mapping[str, Saved],
     there: Iterable[str],
     *,
@@ -177,7 +187,7 @@ def check(
     if taken and not replace:
         raise RequestError(f"Already there: {every(taken)}. Name others, or {OVERWRITE} them.")
     for name, saved in wanted.items():
-        _check_files(folder, name, saved)
+        manifest.check(folder, name, saved)
 
 
 async def restore(
@@ -187,18 +197,23 @@ async def restore(
     done: dict[str, int] = {}
     for name, saved in wanted.items():
         tell(name, len(done), len(wanted))
-        done[name] = await archive.load(name, folder, saved, replace=replace)
+        try:
+            with _sentences("restored"):
+                done[name] = await archive.load(name, folder, saved, replace=replace)
+        except QdrantMcpError as error:
+            if done:
+                error.args = (f"{error} Restored until then: {every(done)}.",)
+            raise
     return done
 
 
+@contextmanager
+def _sentences(outcome: str) -> Iterator[None]:
+    """Turn what the disk refuses into our error."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineFailure(f"The backup cannot be {outcome}: {error.strerror}.") from error
+
+
 _KINDS = {"embedded": "the embedded engine", "server": "a Qdrant server"}
-
-
-def _check_files(folder: Path, name: str, saved: Saved) -> None:
-    """Raise RequestError where files of a collection are missing or cut short."""
-    for file, size in saved.files.items():
-        path = folder / file
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise RequestError(f"The {MANIFEST} of {folder} cannot be read.")
-        if not path.is_file() or path.stat().st_size != size:
-            raise RequestError(f"The backup of {name!r} is damaged: {file} is not whole.")

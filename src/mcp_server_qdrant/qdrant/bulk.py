@@ -1,6 +1,6 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.inference import as_vector
 from mcp_server_qdrant.qdrant.legs import dense_vectors
+from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.version import at_least
 
@@ -184,6 +185,10 @@ class Bulk:
         """Write down where the collection comes from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
 
+    async def note_row(self, name: str, row: int) -> None:
+        """Write down the last row of local mode that was imported."""
+        await self._describe(name, {marks.ROW_KEY: row})
+
     async def describe(self, name: str, text: str) -> None:
         """Write down what the collection is about; "" takes that back."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
@@ -264,10 +269,7 @@ class Bulk:
     async def _scroll(
         self, name: str, limit: int, offset: Any, where: models.Filter | None = None
     ) -> tuple[list[Any], Any]:
-        records, following = await self._client.scroll(
-            name, where, limit=limit, offset=offset, with_payload=True
-        )
-        return list(records), following
+        return await page(self._client, name, limit, offset, where, with_payload=True)
 
     async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""
@@ -279,12 +281,14 @@ class Bulk:
         """The payloads of these points by id."""
         return _payloads(await self.fetch(name, ids))
 
-    async def put(self, name: str, points: Sequence[Any]) -> None:
-        """Write points as `fetch` returned them."""
+    async def put(
+        self, name: str, points: Sequence[Any], only: Container[str] | None = None
+    ) -> None:
+        """Write points as `fetch` returned them, with these vectors `only`."""
         structs = [
             models.PointStruct(
                 id=point.id,
-                vector=point.vector if point.vector is not None else {},
+                vector=_some(point.vector, only),
                 payload=point.payload or {},
             )
             for point in points
@@ -318,6 +322,12 @@ def _text_index(language: str) -> models.TextIndexParams:
         else None,
         enable_hnsw=False,
     )
+
+
+def _some(vectors: Any, only: Container[str] | None) -> Any:
+    if only is None or not isinstance(vectors, dict):
+        return vectors if vectors is not None else {}
+    return {name: vector for name, vector in vectors.items() if name in only}
 
 
 def _without(vector: str) -> models.Filter:

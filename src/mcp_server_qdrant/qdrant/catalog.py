@@ -155,6 +155,11 @@ class Catalog:
             return True
         return bool(await self._client.collection_exists(name))
 
+    async def check_exists(self, name: str) -> None:
+        """Raise UnknownCollection, with the nearest names, where there is none of this name."""
+        if not await self.exists(name):
+            raise UnknownCollection(name, await self.near(name))
+
     async def near(self, name: str) -> list[str]:
         """Visible names that look like `name`, nearest first."""
         found = process.extract(

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Literal
 from urllib.parse import urlsplit
 
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -31,8 +30,6 @@ async def open_client(
     *,
     url: str | None,
     api_key: str | None = None,
-    grpc: bool | Literal["auto"] = "auto",
-    grpc_port: int | None = None,
     local_path: Path,
     timeout: float,
     inference: Mapping[str, str] | None = None,
@@ -55,14 +52,11 @@ async def open_client(
         with without("fastembed"):
             return RemoteClient(
                 cluster or Cluster(timeout),
-                grpc,
-                grpc_port,
                 url=url.rstrip("/"),
                 api_key=api_key,
-                timeout=max(1, round(timeout)),
                 check_compatibility=False,
                 cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-                headers=dict(inference or {}) or None,
+                headers=inference,
             )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error

@@ -136,7 +136,7 @@ async def _spans(client: AsyncQdrantBase, collection: str) -> list[tuple[int, in
         while greatest < high:
             middle = (greatest + high + 1) // 2
             there = await _at(client, collection, spell(middle))
-            if there is None:
+            if there is None or not middle <= there <= high:
                 high = middle - 1
             else:
                 greatest = there

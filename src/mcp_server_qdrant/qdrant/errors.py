@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Literal
 
-import grpc
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
@@ -16,9 +15,11 @@ from qdrant_client.http.exceptions import (
     UnexpectedResponse,
 )
 
+from mcp_server_qdrant.core.bounded import TooLarge
 from mcp_server_qdrant.core.errors import (
     UNSURE,
     AccessRefused,
+    AnswerTooLarge,
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
@@ -36,7 +37,8 @@ FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
 NO_POINT = "No point with id"  # in Qdrant's refusal
 LATE = "Qdrant did not answer in time."
-FOREIGN = (ApiException, QdrantException, grpc.aio.AioRpcError, OSError)
+TOO_LARGE = "Qdrant sent a larger answer than is read at once."
+FOREIGN = (ApiException, QdrantException, OSError)
 
 _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
     401: (KeyRefused, FORBIDDEN),
@@ -47,20 +49,6 @@ _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
     503: (EngineUnavailable, OVERLOADED),
     504: (EngineTimeout, LATE),
     507: (EngineFailure, "Qdrant is out of disk space or memory."),
-}
-# The HTTP status that says the same as a gRPC code.
-_CODES = {
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.ALREADY_EXISTS: 409,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-    grpc.StatusCode.INTERNAL: 500,
-    grpc.StatusCode.UNKNOWN: 500,
-    grpc.StatusCode.UNIMPLEMENTED: 501,
-    grpc.StatusCode.UNAVAILABLE: 502,
-    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
 
 
@@ -73,11 +61,13 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
         raise
     except ResourceExhaustedResponse as error:
         raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
-    except (UnexpectedResponse, grpc.aio.AioRpcError) as error:
+    except UnexpectedResponse as error:
         raise _doubted(_answered(error, collection), error) from error
     except (ResponseHandlingException, OSError) as error:
         raise _doubted(_transport(error), error) from error
-    except json.JSONDecodeError as error:
+    except TooLarge as error:
+        raise AnswerTooLarge(TOO_LARGE) from error
+    except (json.JSONDecodeError, RecursionError) as error:
         raise EngineFailure(UNREADABLE) from error
     except AssertionError as error:
         if "returned None" not in str(error):
@@ -113,9 +103,7 @@ for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefu
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """The HTTP status that the server answered with, or the one that its gRPC code stands for."""
-    if isinstance(error, grpc.aio.AioRpcError):
-        return _CODES.get(error.code())
+    """The HTTP status that the server answered with."""
     return error.status_code if isinstance(error, UnexpectedResponse) else None
 
 
@@ -133,26 +121,22 @@ def _doubted(ours: QdrantMcpError, error: Exception) -> QdrantMcpError:
     return unsure(ours) if UNSURE in getattr(error, "__notes__", ()) else ours
 
 
-def _answered(
-    error: UnexpectedResponse | grpc.aio.AioRpcError, collection: str | None
-) -> QdrantMcpError:
-    status = status_of(error)
+def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
+    status = error.status_code
     no_point = status == 404 and NO_POINT in _reason(error)
     if status in (400, 409, 422) or no_point:
         return RequestError(f"Qdrant refused the request{_reason(error)}")
     if status == 404 and collection is not None:
         return UnknownCollection(collection)
-    code = error.code() if isinstance(error, grpc.aio.AioRpcError) else None
-    if code == grpc.StatusCode.UNAVAILABLE:
-        return EngineUnavailable(f"{UNREACHABLE} It was called over gRPC: check that port too.")
     if status in _STATUS:
         kind, text = _STATUS[status]
         return kind(text)
-    said = code.name if code else f"HTTP {status}"
-    return EngineFailure(f"Qdrant failed ({said}); its log says why.")
+    return EngineFailure(f"Qdrant failed (HTTP {status}); its log says why.")
 
 
 def _transport(error: Exception) -> QdrantMcpError:
+    if isinstance(error, ResponseHandlingException) and isinstance(error.source, TooLarge):
+        return AnswerTooLarge(TOO_LARGE)
     match kind_of(error):
         case "timeout":
             return EngineTimeout(LATE)
@@ -167,13 +151,11 @@ def _refusal(text: str, collection: str | None) -> QdrantMcpError:
     return EngineFailure(f"Qdrant could not do this: {_clean(text)}")
 
 
-def _reason(error: UnexpectedResponse | grpc.aio.AioRpcError) -> str:
+def _reason(error: UnexpectedResponse) -> str:
     """The reason that Qdrant gives; nothing of a page that a proxy answers with."""
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f": {_clean(error.details() or '')}"
     try:
         return f": {_clean(str(json.loads(error.content)['status']['error']))}"
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return "."
 
 

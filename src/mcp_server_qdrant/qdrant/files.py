@@ -1,6 +1,7 @@
 """The files that a collection's points are of: the state of ingest and sync."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -35,6 +36,16 @@ class Files:
         await self._client.set_payload(
             collection, {"mtime": mtime}, points=list(points), key=FILE_KEY
         )
+
+    async def written(self, collection: str, points: Iterable[PointId]) -> str | None:
+        """When the file of these points was written, as they have it. None where none does."""
+        some = list(islice(points, PAGE))
+        for record in await self._client.retrieve(collection, some, ["updated_at", "doc"]):
+            payload = record.payload or {}
+            doc = payload["doc"]
+            if not doc.get("dated") or doc["id"] == doc["file"]["path"]:
+                return str(payload["updated_at"])
+        return None
 
     async def drop(
         self, collection: str, points: Sequence[PointId], contents: Iterable[str]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import (
     as_point_id,
@@ -110,9 +110,53 @@ class Lookup:
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
             return await self._catalog.names()
-        if not await self._catalog.exists(collection):
-            raise UnknownCollection(collection, await self._catalog.near(collection))
+        await self._catalog.check_exists(collection)
         return [collection]
+
+    async def located(
+        self, ids: Sequence[str], collection: str | None = None
+    ) -> tuple[list[Document], tuple[str, ...]]:
+        """The documents of these ids, each one part of it, and the ids that are nowhere.
+
+        Raises RequestError where an id is in several collections and none was named, BackendError
+        where a collection that may have it could not be looked in.
+        """
+        wanted = list(dict.fromkeys(await self.full(ids, collection)))
+        answers, failed = await gathered(
+            await self._places(collection), lambda name: self.named(name, wanted)
+        )
+        for name, error in failed.items():
+            raise BackendError(
+                f"Nothing was changed: {called(name)} could not be looked in: {error}"
+            )
+        found: list[Document] = []
+        missing: list[str] = []
+        for one in wanted:
+            places = [named[one] for named in answers.values() if one in named]
+            if len(places) > 1:
+                names = " and in ".join(called(document.collection) for document in places)
+                raise RequestError(
+                    f"Nothing was changed: the id {one!r} is in {names}. Name the collection that "
+                    "is meant."
+                )
+            found += places
+            missing += [] if places else [one]
+        return found, tuple(missing)
+
+    async def parts(self, head: Document) -> list[Document]:
+        """All parts of a document as they are stored, in order, each with what describes it.
+
+        Raises BackendError where one is missing.
+        """
+        found: list[Document] = []
+        for start in range(0, head.chunks if head.document else 0, PAGE):
+            last = min(start + PAGE, head.chunks) - 1
+            found += await self._points.parts(head, start, last)
+        if head.document and len(found) < head.chunks:
+            raise BackendError(
+                f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
+            )
+        return [one._replace(metadata=head.metadata, unread=False) for one in found] or [head]
 
     async def _from(
         self, name: str, ids: Sequence[str], neighbours: int, room: int | None

@@ -1,5 +1,6 @@
 """Payload <-> Document: the official format, ours, and whatever other tools wrote."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ CURRENT = "current"  # in `doc` of a further part as the embedded engine answers
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
+MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
@@ -58,8 +60,8 @@ def read(
         created_at=_string(places, "created_at"),
         updated_at=_string(places, "updated_at"),
         document=_id(doc),
-        chunk=_number(doc, "chunk", 0),
-        chunks=_number(doc, "chunks", 1),
+        chunk=_number(doc, "chunk", 0, MOST_PARTS),
+        chunks=_number(doc, "chunks", 1, MOST_PARTS),
         start=doc.get("start") if isinstance(doc.get("start"), int) else None,
         end=doc.get("end") if isinstance(doc.get("end"), int) else None,
         textless=key is None,
@@ -70,6 +72,7 @@ def read(
         writing=_number(doc, "writing", 0) or None,
         superseded_by=_string((payload,), SUPERSEDED_KEY),
         dated=doc.get("dated") is True,
+        file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
     )
 
 
@@ -92,7 +95,9 @@ def stored_payload(document: Document) -> Payload:
         "start": document.start,
         "end": document.end,
     }
-    for name in ("section", "version", "writing", "dated"):
+    if document.superseded_by:
+        kept[SUPERSEDED_KEY] = document.superseded_by
+    for name in ("section", "version", "writing", "dated", "file"):
         if value := getattr(document, name):
             kept["doc"][name] = value
     if document.sections:
@@ -115,7 +120,8 @@ def first_number(
     """The same as a number, which is compared fast."""
     if not isinstance(point, str) or not isinstance(doc, dict):
         return None
-    document, chunk, version = _id(doc), _number(doc, "chunk", 0), doc.get(VERSION)
+    document, version = _id(doc), doc.get(VERSION)
+    chunk = _number(doc, "chunk", 0, MOST_PARTS)
     if document is None or chunk == 0:
         return None
     if isinstance(version, str):
@@ -128,9 +134,8 @@ def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
     """`Document.current` of the `doc` of two payloads."""
     if first is None:
         return not _number(doc, "writing", 0)
-    return doc.get(VERSION) == first.get(VERSION) and _number(doc, "chunk", 0) < _number(
-        first, "chunks", 1
-    )
+    chunk, chunks = _number(doc, "chunk", 0, MOST_PARTS), _number(first, "chunks", 1, MOST_PARTS)
+    return doc.get(VERSION) == first.get(VERSION) and chunk < chunks
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
@@ -202,6 +207,6 @@ def _sections(value: Any) -> Iterator[tuple[int, str]]:
                 yield place, name
 
 
-def _number(doc: Mapping[str, Any], key: str, default: int) -> int:
+def _number(doc: Mapping[str, Any], key: str, default: int, most: float = math.inf) -> int:
     value = doc.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    return value if type(value) is int and default <= value <= most else default

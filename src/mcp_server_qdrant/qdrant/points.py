@@ -131,6 +131,18 @@ class Points:
 
     async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
         """Write the points with the vectors that the collection has. Acknowledged when durable."""
+        await self._upsert(target, points)
+
+    async def insert(self, target: Target, point: StoredPoint) -> None:
+        """Write a point unless there is one of its id, which stays as it is."""
+        await self._upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
+
+    async def exchange(self, target: Target, point: StoredPoint, seen: Document) -> None:
+        """Write a point in the place of the one that was seen, if that is still as it was."""
+        only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
+        await self._upsert(target, [point], update_filter=only, update_mode=mode)
+
+    async def _upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
         structs = [
             models.PointStruct(
                 id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
@@ -139,7 +151,7 @@ class Points:
         ]
         dense = next((point.dense for point in points), None)
         with inference_errors(dense):
-            await self._client.upsert(target.collection, structs)
+            await self._client.upsert(target.collection, structs, **only)
         self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
@@ -212,6 +224,20 @@ class Points:
         if ids:
             await self._client.delete(collection, list(ids))
 
+    async def delete_seen(self, seen: Document, *, indexed: bool) -> None:
+        """Remove all parts of a text in one step, but for what was written since it was seen.
+
+        `indexed`: the collection has the index of documents.
+        """
+        if seen.document is None:
+            parts: models.Condition = among([seen.id])
+        elif indexed and seen.updated_at:
+            parts = equal(DOCUMENT_KEY, seen.document)
+        else:
+            parts = among(self.part_ids(seen, 0, seen.chunks - 1))
+        where = models.Filter(must=[parts, *unchanged(seen)])
+        await self._client.delete(seen.collection, where)
+
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """The number of these points that exist."""
         return await self.total(collection, models.Filter(must=[among(ids)])) if ids else 0
@@ -230,11 +256,6 @@ class Points:
         if ids:
             where = models.Filter(must=[among(ids)], must_not=[WRITING])
             await self._client.delete(collection, where)
-
-    async def delete_document(self, collection: str, document: str) -> None:
-        """Remove all its parts, of whatever version but one being written; wants an index."""
-        of = equal(DOCUMENT_KEY, document)
-        await self._client.delete(collection, models.Filter(must=[of], must_not=[WRITING]))
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
@@ -306,6 +327,16 @@ class Points:
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
         return read(collection, record.id, record.payload, fields, identify)
+
+
+def unchanged(seen: Document) -> list[models.Condition]:
+    """The conditions that a point has not been written since it was seen; none for another tool's,
+    which says nothing of when it was.
+    """
+    when = seen.updated_at if seen.document else None
+    if when is None:
+        return []
+    return [models.FieldCondition(key="updated_at", range=models.DatetimeRange(gte=when, lte=when))]
 
 
 def _vectors(target: Target, point: StoredPoint) -> Any:

@@ -237,7 +237,8 @@ class Queries:
             (points,) = await self._points(target, [request])
             found |= {point.id: point.payload or {} for point in points}
             # Strict mode may allow fewer at once; of those that are gone there are none.
-            lacking = [point for point in lacking if point not in found] if points else []
+            left = [point for point in lacking if point not in found]
+            lacking = left if len(left) < len(lacking) else []
         return found
 
 

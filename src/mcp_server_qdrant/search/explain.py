@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, PointId, Why
 from mcp_server_qdrant.search.query import Query
-from mcp_server_qdrant.search.steps.calibrate import bound
+from mcp_server_qdrant.search.steps.calibrate import DIGITS, bound
 
 LEGS = ("meaning", "words", "tags")
 
@@ -51,7 +51,8 @@ def ranks_of(found: Iterable[Found]) -> dict[tuple[str, PointId], Ranks]:
     return ranks
 
 
-def _places(scores: Mapping[PointId, float]) -> dict[PointId, int]:
+def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
+    scores = {point: round(score, DIGITS) for point, score in exact.items()}
     ordered = sorted(scores.values(), reverse=True)
     first = {score: place for place, score in reversed(list(enumerate(ordered, 1)))}
     return {point: first[score] for point, score in scores.items() if score > 0}

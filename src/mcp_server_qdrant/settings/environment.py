@@ -193,7 +193,7 @@ def load(
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        for sentence in former(_given(file).keys()):
+        for sentence in former({name: value for name, (value, _) in _given(file).items()}):
             tell(sentence)
         settings = Settings(_env_file=file, **(first or {}))
     except ValidationError as error:

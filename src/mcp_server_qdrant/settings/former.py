@@ -1,7 +1,8 @@
 """Variables of earlier versions: still accepted, with a word on where their values belong now."""
 
 import json
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mcp_server_qdrant.core.fields import pairs
 
@@ -18,8 +19,6 @@ FORMER = {
     "HTTP_MAX_SESSIONS": "HTTP_LIMITS sessions",
     "HTTP_CALLER_SHARE": "HTTP_LIMITS share",
     "HTTP_DRAIN_SECONDS": "HTTP_LIMITS drain",
-    "QDRANT_PREFER_GRPC": "QDRANT_CLUSTER grpc",
-    "QDRANT_GRPC_PORT": "QDRANT_CLUSTER grpc_port",
     "QDRANT_SHARD_NUMBER": "QDRANT_CLUSTER shards",
     "QDRANT_REPLICATION_FACTOR": "QDRANT_CLUSTER replicas",
     "QDRANT_WRITE_CONSISTENCY_FACTOR": "QDRANT_CLUSTER write_consistency",
@@ -46,6 +45,9 @@ FORMER = {
     "RERANK_POOL": "RERANK_LIMITS pool",
     "RERANK_TIMEOUT": "RERANK_LIMITS seconds",
     "RERANK_COOLDOWN": "RERANK_LIMITS cooldown",
+    # Every call goes over REST.
+    "QDRANT_PREFER_GRPC": "",
+    "QDRANT_GRPC_PORT": "",
     # Constants now.
     "QDRANT_SEARCH_LIMIT_FACTOR": "",
     "QDRANT_SEARCH_CONCURRENCY": "",
@@ -55,11 +57,16 @@ FORMER = {
     "AUTH_LEEWAY": "",
     "TENANT_CHECK_TIMEOUT": "",
 }
+DROPPED = {"QDRANT_CLUSTER": ("grpc", "grpc_port")}  # parts of variables, which do nothing
 
 
-def former(given: Set[str]) -> Iterator[str]:
-    """A sentence for each old variable among those given."""
-    present = {name.upper() for name in given}
+def former(given: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each old variable, or part of one, among those given."""
+    present = {name.upper(): value for name, value in given.items()}
+    for group, keys in DROPPED.items():
+        for key in keys:
+            if key in (_parts(present.get(group)) or ()):
+                yield f"{key} in {group} is no longer a setting and does nothing: remove it"
     for old, new in FORMER.items():
         if old not in present:
             continue
@@ -81,6 +88,11 @@ def modern(given: Mapping[str, str | None]) -> dict[str, str | None]:
     steps, sizes = found.pop(STEPS.lower(), None), found.pop(SIZES.lower(), None)
     if steps:
         _fill(found, ALPHA, _by_size(steps, sizes or "500,5000"))
+    for group, keys in DROPPED.items():
+        parts = _parts(found.get(group.lower())) or {}
+        if not parts.keys().isdisjoint(keys):
+            kept = {key: value for key, value in parts.items() if key not in keys}
+            found[group.lower()] = json.dumps(kept)
     for old, new in FORMER.items():
         value = found.pop(old.lower(), None)
         name, _, key = new.partition(" ")
@@ -96,12 +108,17 @@ def _fill(found: dict[str, str | None], name: str, value: str) -> None:
 
 
 def _join(found: dict[str, str | None], name: str, key: str, value: str) -> None:
+    if (parts := _parts(found.get(name.lower()))) is not None:
+        found[name.lower()] = json.dumps({key: value} | parts)
+
+
+def _parts(written: str | None) -> dict[str, Any] | None:
+    """The parts of a group; None where it cannot be read, which its own validator reports."""
     try:
-        group = pairs(found.get(name.lower()) or "")
+        group = pairs(written or "")
     except ValueError:
-        return  # the group's own validator reports it
-    if isinstance(group, dict):
-        found[name.lower()] = json.dumps({key: value} | group)
+        return None
+    return group if isinstance(group, dict) else None
 
 
 def _by_size(steps: str, sizes: str) -> str:

@@ -1,6 +1,6 @@
 """qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -33,6 +33,7 @@ Ids = Annotated[
 ]
 Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
 Name = Annotated[Word | None, Field(description="Where they are")]
+Seen = Annotated[Word | None, Field(description="Revision of the text; another one stays")]
 Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
@@ -49,12 +50,12 @@ class Deleting:
         self._services = services
         self._default = default
 
-    async def named(self, ids: Ids, collection_name: Name) -> Any:
+    async def named(self, ids: Ids, collection_name: Name, seen: Seen) -> Any:
         """The documents of the ids; an error is raised by the tool, not on the way to it."""
         if ids is None:
             return None
         try:
-            return await (await self._services()).deletion.named(ids, collection_name)
+            return await (await self._services()).deletion.named(ids, collection_name, seen)
         except QdrantMcpError as error:
             return error
 
@@ -68,16 +69,14 @@ class Deleting:
         except QdrantMcpError as error:
             return error
 
-    async def by_ids(
-        self, ids: Sequence[str], collection: str | None, found: Any, said: Any
-    ) -> CallToolResult:
-        """Delete the documents of these ids, unless a person who was asked declined."""
+    async def by_ids(self, found: Any, said: Any) -> CallToolResult:
+        """Delete the documents that were found, unless a person who was asked declined."""
         if isinstance(found, QdrantMcpError):
             raise found
         if _declined(said):
             return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
         if found.documents:
-            await (await self._services()).deletion.by_ids(ids, collection, found)
+            await (await self._services()).deletion.by_ids(found)
         return _gone(found)
 
     async def by_filter(
@@ -110,18 +109,19 @@ def delete_tool(services: Open, default: str | None) -> AsyncTool:
             return None  # the tool refuses both at once
         return to_ask(about_documents(named) or about_points(matched, confirm_count), ctx)
 
-    async def delete(
+    async def delete(  # the resolvers read the other arguments
         named: Annotated[Any, Resolve(deleting.named)],
         matched: Annotated[Any, Resolve(deleting.matched)],
         said: Annotated[ElicitationResult[Consent], Resolve(consent)],
         ids: Ids = None,
         query_filter: Filter = None,
-        collection_name: Name = None,
+        collection_name: Name = None,  # noqa: ARG001
         confirm_count: Count = None,
+        seen: Seen = None,  # noqa: ARG001
     ) -> CallToolResult:
         """Delete."""
         if ids is not None and query_filter is None:
-            return await deleting.by_ids(ids, collection_name, named, said)
+            return await deleting.by_ids(named, said)
         if ids is None and query_filter is not None:
             return await deleting.by_filter(query_filter, matched, said, confirm_count)
         raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
@@ -138,14 +138,15 @@ def delete_ids_tool(services: Open) -> AsyncTool:
     ) -> Elicit[Consent] | None:
         return to_ask(about_documents(named), ctx)
 
-    async def delete(
+    async def delete(  # the resolvers read the other arguments
         named: Annotated[Any, Resolve(deleting.named)],
         said: Annotated[ElicitationResult[Consent], Resolve(consent)],
-        ids: Ids,
-        collection_name: Name = None,
+        ids: Ids,  # noqa: ARG001
+        collection_name: Name = None,  # noqa: ARG001
+        seen: Seen = None,  # noqa: ARG001
     ) -> CallToolResult:
         """Delete."""
-        return await deleting.by_ids(ids or [], collection_name, named, said)
+        return await deleting.by_ids(named, said)
 
     return delete
 

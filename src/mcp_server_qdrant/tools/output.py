@@ -95,6 +95,7 @@ def document(one: Document) -> dict[str, Any]:
         "tags": list(one.tags) or None,
         "source": one.source,
         "created_at": one.created_at,
+        "revision": one.revision,
         "superseded_by": one.superseded_by,
     }
     return _present(values)

@@ -8,6 +8,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo
 if TYPE_CHECKING:  # at run time these are imported after the handshake, in a thread
     from mcp_server_qdrant.ingest.delete import Deletion
     from mcp_server_qdrant.ingest.files.background import Background
+    from mcp_server_qdrant.ingest.revise import Revision
     from mcp_server_qdrant.ingest.store import Store
     from mcp_server_qdrant.projection.map import Projector
     from mcp_server_qdrant.qdrant.catalog import Catalog
@@ -23,6 +24,7 @@ class Services(Protocol):
     lookup: "Lookup"
     catalog: "Catalog"
     deletion: "Deletion"
+    revision: "Revision"
     background: "Background"
     projector: "Projector"
 

@@ -296,7 +296,7 @@ def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[
 
 def stored(done: Stored) -> str:
     """The result of storing, on one line."""
-    verb = "Updated" if done.updated else "Remembered"
+    verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
@@ -307,9 +307,13 @@ def stored(done: Stored) -> str:
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
     shown = own_id(done.collection, done.ids[0], done.document)
-    where = f"in collection {called(done.collection)}{made}{parts}: id {called(shown)}"
+    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
+    where = f"{'to' if done.moved else 'in'} {place}"
     old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
-    return f"{verb} {where}.{kept}{later}{old}{nearly(done)}"
+    back = ""
+    if done.moved and done.moved.file:
+        back = " It is from a file: the next sync of its folder stores it where it was, too."
+    return f"{verb} {where}.{kept}{later}{old}{back}{nearly(done)}"
 
 
 def nearly(done: Stored) -> str:

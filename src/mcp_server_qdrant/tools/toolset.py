@@ -1,9 +1,10 @@
 """The tools: names, descriptions, parameters and results."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -15,7 +16,16 @@ from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.find import MAX_QUERY, FilterableField, SearchRequest, former_names
-from mcp_server_qdrant.core.notation import CALENDAR, as_point_id, called, every, impossible, moment
+from mcp_server_qdrant.core.notation import (
+    CALENDAR,
+    as_point_id,
+    called,
+    every,
+    impossible,
+    iso,
+    moment,
+)
+from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
@@ -40,7 +50,10 @@ MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand o
 
 
 Where = Annotated[Word | None, Field(description="A new name makes a collection")]
-Information = Annotated[Text, Field(description="The text to remember")]
+Information = Annotated[
+    Text | None, Field(description="The text to remember; without it, id's text changes or moves")
+]
+Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
     Id | None, Field(description="Your own id, or a found one; storing again updates it")
 ]
@@ -63,6 +76,7 @@ Neighbours = Annotated[
 ]
 
 
+UNLISTED_IN_STORE = frozenset({"seen", "moved_from"})  # for the page, and careful callers
 BROWSED = frozenset({"since", "until", "query_filter"})  # enough to list the newest texts
 
 
@@ -99,7 +113,7 @@ class Tools:
 
     async def store(
         self,
-        information: Information,
+        information: Information = None,
         metadata: Metadata = None,
         collection_name: Where = None,
         id: DocumentId = None,  # noqa: A002
@@ -107,15 +121,24 @@ class Tools:
         title: Title = None,
         supersedes: Superseded = None,
         create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+        seen: Seen = None,
+        moved_from: Place = None,
         *,
         context: Context,
     ) -> CallToolResult:
-        """Remember a text."""
-        if not information.strip():
-            raise RequestError("information is empty: give the text to remember.")
-        if len(information) > MAX_TEXT:
-            raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
-        services = await self._services()
+        """Remember a text, or change what is stored with one."""
+        services, progress = await self._services(), context.report_progress
+        created_at = _created_at(metadata)
+        words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
+        if information is None and id is not None:
+            one = await _located(services, id, collection_name, moved_from)
+            dated = iso(created_at) if created_at else None
+            changes = Changes(title, words, metadata, dated)
+            done = await services.revision.revise(
+                one, changes, to=collection_name, create=create, seen=seen, progress=progress
+            )
+            return answer(tool_text.stored(done), tool_output.stored(done))
+        text = _checked(information)
         collection = collection_name or self._default
         if collection is None:
             names = every((await services.catalog.names())[:20]) or "none yet"
@@ -127,21 +150,17 @@ class Tools:
                 (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
         if collection_name is None and id is not None:
             await _check_place(services, id, collection)
-        said = (metadata or {}).get("created_at")
-        if said is not None and moment(said) is None:
-            fault = CALENDAR if impossible(said) else "no date in ISO 8601, such as 2026-05-31"
-            raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
         new = NewDocument(
-            text=information,
+            text=text,
             metadata=metadata,
             id=id if id and id.strip() else None,
             title=title,
-            tags=None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip())),
-            created_at=moment(said),
+            tags=words,
+            created_at=created_at,
         )
         old = await _superseded(services, supersedes, collection) if supersedes else None
         done = await services.store.store(
-            new, collection, create=create, progress=context.report_progress, supersedes=old
+            new, collection, create=create, progress=progress, supersedes=old, seen=seen
         )
         return answer(tool_text.stored(done), tool_output.stored(done))
 
@@ -195,6 +214,26 @@ class Tools:
         return answer(tool_text.collections(lines, coming, notes), structured)
 
 
+def _checked(information: str | None) -> str:
+    if information is None or not information.strip():
+        raise RequestError(
+            "information is empty: give the text to remember, or the id of a stored one to change "
+            "its title, tags or metadata, or its collection."
+        )
+    if len(information) > MAX_TEXT:
+        raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
+    return information
+
+
+def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
+    said = (metadata or {}).get("created_at")
+    when = moment(said)
+    if said is not None and when is None:
+        fault = CALENDAR if impossible(said) else "no date in ISO 8601, such as 2026-05-31"
+        raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
+    return when
+
+
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
     if collections and one and list(collections) != [one]:
         raise RequestError("Give collections or collection_name, not both.")
@@ -246,6 +285,26 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
         )
 
 
+async def _located(
+    services: Services,
+    id: str,  # noqa: A002
+    collection: str | None,
+    moved_from: str | None,
+) -> Document:
+    """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
+    lookup = services.deletion.lookup
+    for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
+        with suppress(*([UnknownCollection] if place == collection else [])):
+            found, _ = await lookup.located([id], place)
+            if found:
+                return found[0]
+    where = f" in {called(moved_from)}" if moved_from else ""
+    raise RequestError(
+        f"There is no text {called(id)}{where}: give information to store one, or the id of a "
+        "found text to change it."
+    )
+
+
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
     """The text that is to rank last. Raises RequestError where the collection has none."""
     with suppress(UnknownCollection):
@@ -279,13 +338,21 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
     made[0].former_names = former_names()
     if not options.read_only:
         description = options.store_description or STORE
-        made.append(ClosedTool.of(tools.store, "qdrant-store", description, write=True))
+        made.append(
+            ClosedTool.of(
+                tools.store, "qdrant-store", description, write=True, unlisted=UNLISTED_IN_STORE
+            )
+        )
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
         delete, description = delete_ids_tool(services), DELETE_BY_IDS
         if options.arbitrary_filter:
             delete, description = delete_tool(services, options.default_collection), DELETE
-        made.append(ClosedTool.of(delete, "qdrant-delete", description, write=True, destroys=True))
+        made.append(
+            ClosedTool.of(
+                delete, "qdrant-delete", description, write=True, destroys=True, unlisted={"seen"}
+            )
+        )
     made.append(make_project(services))
     return tuple(made)

@@ -12,9 +12,10 @@ import pytest
 from fastembed import TextEmbedding
 
 from mcp_server_qdrant.app.services import open_encoders, wire
+from mcp_server_qdrant.core.bounded import LARGEST
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
 from mcp_server_qdrant.core.options import EmbeddingOptions
-from mcp_server_qdrant.encoders.remote.openai import LARGEST, OpenAIEncoder
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.embedding_stub import Stub, as_json, packed, rows, served, words
 from tests.support import dense, find, make_settings, memory_engine, remember, texts
 

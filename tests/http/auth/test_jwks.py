@@ -17,6 +17,7 @@ from mcp_server_qdrant.http.auth.jwks import (
     metadata_urls,
     usable,
 )
+from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 from tests.issuer import Issuer
 from tests.support import Clock
 
@@ -252,3 +253,14 @@ def test_a_key_fits_algorithms_of_its_kind_that_it_does_not_exclude():
     assert not fits({"kty": "RSA"}, "none")
     assert not usable({"kty": "oct"})
     assert not usable({})
+
+
+@pytest.mark.parametrize("kind", [*ENDLESS, *HEAVY, *LATE])
+@pytest.mark.parametrize("discovered", [False, True])
+async def test_an_issuer_without_an_end_has_no_keys(kind, discovered, little, monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.http.auth.jwks.FETCH_SECONDS", 0.3)
+    async with hostile(kind) as server, asyncio.timeout(60):
+        with pytest.raises(VerifierUnavailable):
+            await Keys(server.url, None if discovered else server.url).candidates("k", "RS256")
+
+    assert server.sent < little + IN_BUFFERS

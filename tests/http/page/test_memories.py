@@ -130,6 +130,60 @@ async def test_a_move_that_cannot_be_stored_deletes_nothing(page):
     assert (await page.ask("text", id="mine", collection="notes"))["documents"]
 
 
+LONG = " ".join(f"Sentence {n} speaks of harbour {n}." for n in range(300))
+
+
+async def whole(page, name, collection="notes"):
+    (one,) = (await page.ask("text", id=name, collection=collection))["documents"]
+    return one
+
+
+async def test_a_move_into_the_same_collection_or_onto_another_text_changes_nothing(page):
+    for collection in ("notes", "letters"):
+        await page.ask("save", id="mine", collection=collection, text=f"in {collection}")
+    same = await page.refused("move", id="mine", collection="notes", to="notes")
+    taken = await page.refused("move", id="mine", collection="notes", to="letters")
+
+    assert "is in notes already" in same
+    assert "letters has a text with the id mine already" in taken
+    for collection in ("notes", "letters"):
+        assert (await whole(page, "mine", collection))["text"] == f"in {collection}"
+
+
+async def test_the_id_of_a_part_moves_the_whole_text(page):
+    await page.ask("save", id="mine", collection="notes", text=LONG)
+    (found,) = (await page.ask("search", query="harbour 250", limit=1))["results"]
+    await page.ask("move", id=found["id"], collection="notes", to="letters")
+
+    assert found["part"]
+    assert (await whole(page, "mine", "letters"))["text"] == LONG
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("save", {"text": "late"}), ("delete", {}), ("move", {"to": "letters"})]
+)
+async def test_who_acts_on_what_is_outdated_is_told_and_nothing_is_changed(page, name, more):
+    await page.ask("save", id="mine", collection="notes", text="the first")
+    where = {"id": "mine", "collection": "notes", "seen": (await whole(page, "mine"))["revision"]}
+    await page.ask("save", id="mine", collection="notes", text="somebody else's")
+    sentence = await page.refused(name, **where, **more)
+
+    assert sentence.startswith("Nothing was changed: somebody else has changed")
+    assert (await whole(page, "mine"))["text"] == "somebody else's"
+
+
+async def test_what_was_just_read_is_changed(page):
+    await page.ask("save", id="mine", collection="notes", text="the first")
+    where = {"id": "mine", "collection": "notes"}
+    await page.ask("save", **where, seen=(await whole(page, "mine"))["revision"], text="edited")
+    await page.ask("move", **where, seen=(await whole(page, "mine"))["revision"], to="letters")
+    there = await whole(page, "mine", "letters")
+    await page.ask("delete", id="mine", collection="letters", seen=there["revision"])
+
+    assert there["text"] == "edited"
+    assert "Not found" in await page.refused("text", id="mine", collection="letters")
+
+
 async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
     done = await one.ask("demo", name="recipes")
     setup = await one.ask("setup")
@@ -153,7 +207,14 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("delete", {"id": "nowhere", "collection": "notes"}, "not found"),
         ("delete", {"query_filter": {}}, "There is no field 'query_filter'."),
         ("delete", {}, "ids must be a valid string"),
-        ("move", {"id": "nowhere", "collection": "notes", "to": "letters"}, "Not found"),
+        (
+            "move",
+            {"id": "nowhere", "collection": "notes", "to": "letters"},
+            "There is no text nowhere",
+        ),
+        ("move", {"id": "x", "collection": "notes", "to": ["a"]}, "to must be the name of a"),
+        ("move", {"id": "x", "collection": "notes"}, "to must be the name of a collection."),
+        ("demo", {"name": ["x"]}, "The demo's collections are"),
         ("demo", {"name": "../secrets"}, "The demo's collections are homelab, meetings, recipes."),
     ],
 )

@@ -111,6 +111,7 @@ async def test_points_travel_without_their_names_and_these_alone(one):
     names = {"ids", "id_kind", "titles", "snippets"}
     assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "layout": set()}
     assert "start must be" in await one.refused("map", start=-1)
+    assert "parts must be one of" in await one.refused("map", parts=["all"])
     assert "parts must be one of" in await one.refused("map", parts="vectors")
 
 

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
+from mcp_server_qdrant.core.errors import (
+    AnswerTooLarge,
+    EngineFailure,
+    EngineUnavailable,
+    RequestError,
+)
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.qdrant.bulk import Bulk
@@ -157,6 +162,18 @@ async def test_copying_again_writes_nothing(both):
     assert not [call for call in other.calls if call[0] in ("upsert", "create_collection")]
 
 
+@pytest.mark.parametrize("both", ["edge to memory"], indirect=True)
+async def test_what_an_alias_leads_to_is_completed(both):
+    source, target = both
+    await fill(source)
+    await copy(Bulk(source, CONTENT_FIELDS), Bulk(target, CONTENT_FIELDS), "notes")
+    await fill(target, "notes~restored-1", COUNT - 5)
+    await target.delete_collection("notes")
+    await Bulk(target, CONTENT_FIELDS).lead("notes", "notes~restored-1")
+
+    assert await copy(Bulk(source, CONTENT_FIELDS), Bulk(target, CONTENT_FIELDS), "notes") == 5
+
+
 async def test_what_was_cut_short_is_completed(both):
     one, other = both
     await fill(one)
@@ -240,3 +257,18 @@ async def test_a_folder_of_local_mode_is_copied_without_opening_it(tmp_path, fol
         assert await copy(local, bulk(engine), "notes") == 0
         assert await bulk(engine).count("notes") == len(TEXTS)
     await local.close()
+
+
+async def test_points_that_are_too_large_together_are_copied_in_smaller_numbers():
+    class Small(Engine):
+        async def retrieve(self, collection, ids, **shown):
+            if shown.get("with_vectors") and len(ids) > 3:
+                raise AnswerTooLarge("too large")
+            return await self.client.retrieve(collection, ids, **shown)
+
+    async with either_engine("memory", Path("unused")) as one:
+        await fill(one, count=20)
+        async with either_engine("memory", Path("unused")) as other:
+            small = Bulk(Small(one.client), CONTENT_FIELDS)
+            assert await copy(small, Bulk(other, CONTENT_FIELDS), "notes") == 20
+            assert await stored(other) == await stored(one)

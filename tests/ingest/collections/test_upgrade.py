@@ -546,7 +546,7 @@ async def test_what_cannot_be_indexed_is_told_in_a_sentence(embedded, monkeypatc
 async def test_a_server_that_cannot_rank_is_refused_before_anything_is_made(tmp_path):
     with rest_server() as old:
         old.version = "1.19.0"
-        client = await open_client(url=old.url, grpc=False, local_path=tmp_path, timeout=5)
+        client = await open_client(url=old.url, local_path=tmp_path, timeout=5)
         try:
             await official(client)
             with pytest.raises(EngineTooOld, match=r"from 1.20 on it can. Without --index-only"):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.core.opening import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
-from mcp_server_qdrant.ingest.files import prepare as prepare_module
-from mcp_server_qdrant.ingest.files.opening import OUTSIDE
+from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.prepare import (
     Job,
     Measures,
@@ -138,7 +138,7 @@ def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
     def stumble(path: str, *_: Any) -> Any:
         raise fault(f"{path} makes it stumble")
 
-    monkeypatch.setattr(prepare_module, "load", stumble)
+    monkeypatch.setattr(reader_module, "load", stumble)
     file = found(tmp_path / "a.md", "text")
 
     reason = f"cannot be read: an unexpected {fault.__name__}"

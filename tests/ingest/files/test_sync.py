@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.rows import RowTemplate, Selection
+from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.fakes import FakeEncoder
@@ -338,6 +339,57 @@ async def test_another_model_reads_everything_again(engine, notes):
         assert await stored(engine) == records
 
 
+async def test_a_file_that_is_renamed_keeps_its_dates(engine, notes):
+    """Whoever copies a file and removes the old one, as many programs do, gives it a new time."""
+    (notes / "n0.md").write_text("---\ndate: 2020-05-06\n---\nA dated lamp.\n")
+    old, new = ("n0.md", "n1.md", "list.jsonl"), ("a/m0.md", "m1.md", "new.jsonl")
+    (notes / "a").mkdir()
+    for name in old:
+        os.utime(notes / name, (1.6e9, 1.6e9))
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        before = await dates(engine)
+        for first, second in zip(old, new, strict=True):
+            (notes / second).write_bytes((notes / first).read_bytes())
+            (notes / first).unlink()
+        report = await sync(services, notes)
+        (notes / "m1.md").rename(notes / "m2.md")
+        (notes / "m2.md").touch()
+        await sync(services, notes)
+        after = await dates(engine)
+
+    assert counts(report) == (3, 0, 3, 4, 0)
+    assert after["A dated lamp.\n"] == ("2020-05-06T00:00:00Z", "2020-09-13T12:26:40Z")
+    assert after["first lamp"] == ("2020-09-13T12:26:40Z",) * 2
+    assert after == before
+
+
+async def test_a_run_that_is_cancelled_ends_the_process_that_reads(engine, notes, monkeypatch):
+    (notes / "slow.eml").write_bytes(b"To: " + b"a <a@b.c>, " * 80_000 + b"\n\nlamp\n")
+    readers: list[Reader] = []
+    make = Reader.__init__
+    monkeypatch.setattr(Reader, "__init__", lambda one: (make(one), readers.append(one))[0])
+    async with memory_services(engine=engine) as services:
+        running = asyncio.create_task(sync(services, notes))
+        while not (readers and readers[0]._process):
+            if running.done():
+                await running
+            await asyncio.sleep(0.01)
+        process = readers[0]._process
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    assert process.returncode is not None
+
+
+async def dates(engine) -> dict[str, tuple[str, str]]:
+    return {
+        one["document"]: (one["created_at"], one["updated_at"])
+        for one, _ in (await stored(engine)).values()
+    }
+
+
 async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_path):
     folder = tmp_path / "bad"
     expected = bad_files.make(folder)
@@ -353,7 +405,15 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_pat
     assert files == {"good.md", *(name for name, why in shown.items() if not why)}
     assert said.keys() == {name for name, why in shown.items() if why}
     assert [name for name, why in said.items() if shown[name] not in why] == []
-    noted = ("some-lines.jsonl", "front-matter.md", "bomb.md", "deep.md", "date.md", "dates.jsonl")
+    noted = (
+        "latin1.txt",
+        "some-lines.jsonl",
+        "front-matter.md",
+        "bomb.md",
+        "deep.md",
+        "date.md",
+        "dates.jsonl",
+    )
     assert dict(report.notes).keys() == {f"bad/{name}" for name in noted}
     assert counts(again) == (0, 0, 0, len(files), len(said))
 

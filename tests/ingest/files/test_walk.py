@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE
 from mcp_server_qdrant.core.rows import Selection
-from mcp_server_qdrant.ingest.files.opening import NO_FILE, OUTSIDE
 from mcp_server_qdrant.ingest.files.walk import Source, sources, walk, walk_all
 
 

@@ -46,7 +46,7 @@ print(Shed)
 
 
 def test_definitions_of_python_are_those_that_python_sees_with_their_ends():
-    (one,) = read("n/shed.py", PYTHON.encode()).texts
+    (one,) = read("n/shed.py", PYTHON).texts
     lines = PYTHON.splitlines()
 
     found = [(PYTHON[: mark.start].count("\n"), mark.level, mark.name) for mark in one.marks]
@@ -63,6 +63,6 @@ def test_definitions_of_python_are_those_that_python_sees_with_their_ends():
 
 
 def test_python_that_cannot_be_parsed_is_read_as_other_languages_are():
-    (one,) = read("n/shed.py", b"class Shed:\n  def open(self): print 'x'\n").texts
+    (one,) = read("n/shed.py", "class Shed:\n  def open(self): print 'x'\n").texts
 
     assert [mark.name for mark in one.marks] == ["Shed", "open"]

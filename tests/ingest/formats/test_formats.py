@@ -1,7 +1,12 @@
 """A file format is one file and one row: with its test and a line of the docs, four files."""
 
 import re
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from mcp_server_qdrant.ingest.formats.load import FORMATS, TEXT, format_of
 
@@ -38,8 +43,25 @@ def test_no_other_file_knows_a_format_but_those_that_hold_texts_of_it():
     ]
 
     assert sorted(users) == [
-        f"ingest/formats/{name}.py" for name in ("csv", "epub", "load", "mail", "notebook")
+        f"ingest/formats/{name}.py"
+        for name in ("csv", "docx", "epub", "html", "load", "mail", "notebook", "odt", "sheets")
     ]
+
+
+def test_every_installation_reads_every_format():
+    """What a format imports is a dependency of the package, not of an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = {canonicalize_name(Requirement(one).name) for one in project["dependencies"]}
+    imported = re.compile(r"^\s+(?:from|import) (\w+)", re.MULTILINE)
+    used = {
+        name for file in ROOM.glob("*.py") for name in imported.findall(file.read_text("utf-8"))
+    }
+    owners = {name: found for name, found in packages_distributions().items() if name in used}
+
+    assert {"mammoth", "pypdfium2", "pptx"} <= owners.keys()
+    assert [
+        name for name, found in owners.items() if not asked & {*map(canonicalize_name, found)}
+    ] == []
 
 
 def test_no_suffix_is_of_two_formats():

@@ -23,13 +23,58 @@ from mcp_server_qdrant.ingest.formats.load import load
     ],
 )
 def test_unicode_is_read_in_every_form_that_says_which_it_is(data):
-    assert decode(data) == "grüße 😀"
+    assert decode(data) == ("grüße 😀", [])
+
+
+# Short texts as people write them: a detector that guesses too freely reads them as Japanese.
+GUESSED = {
+    "Windows-1252": [
+        "Grüße aus Köln",
+        "Name;Straße;Ort\nMüller;Hauptstraße 5;München\n",
+        "Er sagte: „Das ist schön“ und ging. Preis: 5 €.\n",
+        "L'été dernier, nous étions à Genève. Le café était fermé; ça m'a déçu.\n",
+        "El niño comió una manzana. ¿Dónde está la estación?\n",
+        "Han åkte till Malmö för att träffa sin syster på sjön.\n",
+        "A informação não está disponível; por favor, contate a administração.\n",
+        "It is a “quote” with more… and nothing else.\n",
+        "Heat the oven to 180 °C for 20 minutes.\n",
+        "The price is £20 per head.\n",
+    ],
+    "Windows-1250": ["Zażółć gęślą jaźń. Proszę przynieść książkę do biblioteki w środę.\n"],
+    "Windows-1251": ["Привет, как дела? Сегодня мы поедем на дачу и будем пить чай.\n"],
+    "Windows-1253": ["Καλημέρα, πώς είσαι σήμερα; Θα πάμε στη θάλασσα.\n"],
+    "Windows-932": ["これは日本語のテキストです。文字コードを判定します。\n"],
+    "GB18030": ["这是一个中文文本文件用于测试编码检测\n"],
+}
+
+
+@pytest.mark.parametrize(("name", "texts"), GUESSED.items())
+def test_other_encodings_are_told_by_their_text_and_named(name, texts):
+    encoding = name.replace("Windows-", "cp")
+
+    assert [decode(text.encode(encoding)) for text in texts] == [
+        (text, [f"is not UTF-8: it was read as {name}"]) for text in texts
+    ]
+
+
+def test_a_broken_character_does_not_make_another_encoding_of_a_text():
+    assert decode("grüße ".encode() * 2 + b"\xfc") == (
+        "grüße grüße \ufffd",
+        ["is not UTF-8 throughout: \ufffd stands where it is not"],
+    )
+
+
+def test_a_guess_is_a_note_on_the_file():
+    contents = load("n/a.csv", "id,text\n1,Grüße\n2,\n".encode("latin-1"))
+
+    assert [one.text for one in contents.texts] == ["Grüße"]
+    assert contents.notes == ["is not UTF-8: it was read as Windows-1252", "row 3 has no text"]
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ("grüße, in Latin-1".encode("latin-1"), "is not UTF-8: byte 2 is 0xfc"),
+        (bytes(range(128, 256)), "is not UTF-8: byte 0 is 0x80, and no other encoding fits"),
         ("grüße".encode("utf-16-le"), "is binary"),
         (b"text\0text", "is binary"),
         (b"gr" + "ü".encode()[:1], "ends in the middle of a character: is it complete?"),

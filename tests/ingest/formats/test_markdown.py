@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.ingest.formats import markdown
-from mcp_server_qdrant.ingest.formats.base import Contents, Mark
-from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, visible
-
-
-def read(path: str, text: str) -> Contents:
-    return markdown.read(path, text.encode())
-
+from mcp_server_qdrant.ingest.formats.base import Mark
+from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, read, visible
 
 # Each line of merges holds ten times as much as the one before it.
 MERGES = "".join(

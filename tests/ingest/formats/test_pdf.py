@@ -7,7 +7,7 @@ import pytest
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.load import load
+from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from mcp_server_qdrant.ingest.formats.pdf import read
 
 
@@ -49,6 +49,13 @@ def test_without_a_title_the_name_is_it():
     assert read("n/a/shed.pdf", pdf("The key")).texts[0].title == "shed"
 
 
+def test_words_are_whole_again_that_were_divided():
+    """A search for them would not find their halves."""
+    data = pdf("har-) Tj 0 -14 Td (bour")
+
+    assert load("n/x.pdf", data).texts[0].text.strip() == "harbour"
+
+
 def test_it_is_told_by_how_it_begins_whatever_its_name():
     assert load("n/shed.txt", pdf("The key")).texts[0].text.strip() == "The key"
 
@@ -56,13 +63,13 @@ def test_it_is_told_by_how_it_begins_whatever_its_name():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (pdf("The key", password="s3cret"), "is locked with a password"),
+        (pdf("The key", password="s3cret"), BROKEN),
         (pdf(""), "has no text: its pages may be pictures"),
-        (b"%PDF-1.7 and nothing", "is not a PDF that can be read"),
+        (b"%PDF-1.7 and nothing", BROKEN),
     ],
 )
 def test_one_without_text_is_refused_with_the_reason(data, reason):
     with pytest.raises(UnusableFile) as refused:
-        read("n/x.pdf", data)
+        load("n/x.pdf", data)
 
     assert str(refused.value) == reason

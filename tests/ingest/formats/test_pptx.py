@@ -1,14 +1,13 @@
 """PPTX: slides and their notes."""
 
 import io
-import sys
 from datetime import UTC, datetime
 
 import pytest
 from pptx import Presentation
 
 from mcp_server_qdrant.ingest.formats.load import load
-from tests.ingest.formats.archives import REFUSED, refused, zipped
+from tests.ingest.formats.archives import REFUSED, refused
 
 
 def made(*slides: tuple[str, str, str], title: str = "") -> bytes:
@@ -54,15 +53,8 @@ def test_without_a_title_the_name_is_it():
     ("data", "reason"),
     [
         *REFUSED,
-        (zipped(a=b"text"), "is not a PPTX that can be read"),
         (made(), "has no text"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(data, reason):
     assert refused("n/x.pptx", data) == reason
-
-
-def test_without_the_extra_the_line_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pptx", None)
-
-    assert refused("n/x.pptx", made(("a", "b", ""))).startswith("needs the extra `files`: pip ")

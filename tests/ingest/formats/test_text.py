@@ -69,7 +69,7 @@ BSD = ".Dd May 2026\n.Dt SHED 8\n.Sh NAME\n.Nm shed\n.Ss Keys\n"
     ],
 )
 def test_headings_of_plain_text_are_found(text, title, marks):
-    (one,) = read("n/shed.txt", text.encode()).texts
+    (one,) = read("n/shed.txt", text).texts
 
     assert one.title == title
     assert [(mark.level, mark.name) for mark in one.marks] == marks

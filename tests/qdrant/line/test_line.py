@@ -11,15 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import grpc
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from qdrant_client import grpc as proto
 from qdrant_client import models
-from qdrant_client.conversions.conversion import RestToGrpc
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable, QdrantMcpError
 from mcp_server_qdrant.qdrant.client import open_client
@@ -77,7 +74,7 @@ def at_once(monkeypatch):
 
 
 @asynccontextmanager
-async def opened(url, grpc_port=None) -> AsyncIterator[dict[bool, TranslatedClient]]:
+async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
     """By whether it is the lean line: our client, and qdrant-client's with the same options."""
     headers = {"openai-api-key": "key"}
     lean = await open_client(
@@ -87,8 +84,6 @@ async def opened(url, grpc_port=None) -> AsyncIterator[dict[bool, TranslatedClie
         api_key="sekret",
         inference=headers,
         cluster=Cluster(5.0),
-        grpc=grpc_port is not None,
-        grpc_port=grpc_port,
     )
     plain = TranslatedClient(
         url=url,
@@ -97,8 +92,6 @@ async def opened(url, grpc_port=None) -> AsyncIterator[dict[bool, TranslatedClie
         headers=headers,
         check_compatibility=False,
         cloud_inference=True,
-        prefer_grpc=grpc_port is not None,
-        grpc_port=grpc_port or 6334,
     )
     try:
         yield {True: lean, False: plain}
@@ -130,6 +123,15 @@ LOOK_UPS = {
     "get_collection": {},
     "count": {"count_filter": MATCHING},
     "facet": {"key": "tags", "limit": 3, "facet_filter": MATCHING},
+    "scroll": {"scroll_filter": MATCHING, "limit": 2, "with_payload": ["n"]},
+    "retrieve": {"ids": [1, 4, 7], "with_vectors": True},
+}
+PATHS = {
+    "get_collection": "",
+    "count": "/points/count",
+    "facet": "/facet",
+    "scroll": "/points/scroll",
+    "retrieve": "/points",
 }
 
 
@@ -137,9 +139,7 @@ LOOK_UPS = {
 @pytest.mark.parametrize("there", [True, False])
 async def test_over_rest_look_ups_and_their_answers_are_qdrant_clients(server, call, there):
     found, asked = {}, {}
-    path = "/collections/a%2Fb%20%C3%BC" + {"count": "/points/count", "facet": "/facet"}.get(
-        call, ""
-    )
+    path = f"/collections/a%2Fb%20%C3%BC{PATHS[call]}"
     async with opened(server.url) as clients:
         if there:
             vector = models.VectorParams(size=2, distance=models.Distance.DOT)
@@ -149,7 +149,7 @@ async def test_over_rest_look_ups_and_their_answers_are_qdrant_clients(server, c
         for lean, client in clients.items():
             server.asked.clear()
             try:
-                found[lean] = await getattr(client, call)(NAME, **LOOK_UPS[call])
+                found[lean] = shown(await getattr(client, call)(NAME, **LOOK_UPS[call]))
             except QdrantMcpError as error:
                 found[lean] = type(error), str(error)
             [(method, query, body)] = server.to(path)
@@ -160,89 +160,20 @@ async def test_over_rest_look_ups_and_their_answers_are_qdrant_clients(server, c
     assert found[True] == found[False]
 
 
-@asynccontextmanager
-async def grpc_server(asked, fault=None):
-    """One that gives `ANSWER`, or fails; `asked` takes the requests as they came."""
-
-    async def query_batch(request, context):
-        asked.append((request, {k: v for k, v in context.invocation_metadata() if "key" in k}))
-        if fault:
-            await context.abort(fault, "told so", (("retry-after", "3"),))
-        points = [
-            RestToGrpc.convert_scored_point(models.ScoredPoint(**one | {"vector": vector}))
-            for one in FOUND
-            for vector in [one.get("vector")]
-        ]
-        whole = proto.BatchResult(result=points)
-        bare = [proto.ScoredPoint(id=one.id, score=one.score) for one in points]
-        return proto.QueryBatchResponse(
-            result=[
-                whole if shown else proto.BatchResult(result=bare)
-                for query in request.query_points
-                for shown in [query.HasField("with_payload") or query.HasField("with_vectors")]
-            ]
-        )
-
-    handler = grpc.unary_unary_rpc_method_handler(
-        query_batch,
-        proto.QueryBatchPoints.FromString,
-        proto.QueryBatchResponse.SerializeToString,
-    )
-    handlers = grpc.method_handlers_generic_handler("qdrant.Points", {"QueryBatch": handler})
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((handlers,))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield port
-    finally:
-        await server.stop(None)
-
-
-@pytest.mark.parametrize("consistency", CONSISTENCY)
-async def test_over_grpc_requests_and_answers_are_qdrant_clients(consistency):
-    asked, found = [], {}
-    async with (
-        grpc_server(asked) as port,
-        opened("http://127.0.0.1", port) as clients,
-    ):
-        for lean, client in clients.items():
-            options = {"consistency": consistency, "timeout": 5}
-            found[lean] = await client.query_batch_points(NAME, REQUESTS, **options)
-
-    assert asked[0] == asked[1]
-    assert asked[0][1] == {"api-key": "sekret", "openai-api-key": "key"}
-    assert seen(found[True]) == seen(found[False])
-    assert [len(points) for points in seen(found[True])] == [3] * 6
-
-
-async def test_over_grpc_collections_that_share_requests_are_asked_by_name():
-    asked = []
-    async with grpc_server(asked) as port, opened("http://127.0.0.1", port) as clients:
-        for name in ("one", "two"):
-            await clients[True].query_batch_points(name, REQUESTS)
-
-    named = [
-        {sent.collection_name, *(q.collection_name for q in sent.query_points)} for sent, _ in asked
-    ]
-    assert named == [{"one"}, {"two"}]
-
-
 async def failing(client) -> QdrantMcpError:
     with pytest.raises(QdrantMcpError) as caught:
         await client.query_batch_points(NAME, REQUESTS[:1], timeout=1)
     return caught.value
 
 
-@pytest.mark.parametrize("code", list(grpc.StatusCode)[1:], ids=lambda code: code.name)
-async def test_over_grpc_errors_are_those_of_qdrant_clients_answer(code):
-    async with (
-        grpc_server([], code) as port,
-        opened("http://127.0.0.1", port) as clients,
-    ):
-        lean, plain = [await failing(client) for client in clients.values()]
-
-    assert (type(lean), str(lean)) == (type(plain), str(plain))
+def shown(answer):
+    """What the server reads of an answer, of points a few things."""
+    match answer:
+        case (list(records), following):
+            return shown(records), following
+        case list():
+            return [(one.id, one.payload, one.vector) for one in answer]
+    return answer
 
 
 @asynccontextmanager
@@ -428,22 +359,26 @@ async def test_a_request_that_is_given_up_leaves_no_connection_to_the_next(serve
     assert len(found[0].points) == 3
 
 
-async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connection_to_the_next():
+async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connection_to_the_next(
+    monkeypatch,
+):
     """Nothing on it is unread; dropped, it would stay open and unused."""
-    used = []
+    used, late = [], []
+    finish = http._Connection._finish
+
+    def given_up(connection):
+        finish(connection)
+        late[-1].cancel()
+
+    monkeypatch.setattr(http._Connection, "_finish", given_up)
     async with raw_server(said(200, BODY), used, close=False) as url:
         line = http.Http(url, {})
         for _ in range(3):
-            late = asyncio.ensure_future(line.ask("/", b"{}", 5))
-            while not any(one._content and one._answer is None for one in line._all):
-                await asyncio.sleep(0)
-            late.cancel()
-            await asyncio.wait([late])
-            assert late.cancelled()
-            for one in line._all:
-                one._begin()
-        line.close()
+            late.append(asyncio.ensure_future(line.ask("/", b"{}")))
+            await asyncio.wait(late)
+        await line.close()
 
+    assert [one.cancelled() for one in late] == [True] * 3
     assert used == [3]
 
 
@@ -457,7 +392,7 @@ async def test_a_score_that_json_cannot_say_is_not_a_number(server):
     assert math.isnan(found.points[0].score)
 
 
-async def test_where_a_proxy_is_named_qdrant_clients_own_calls_go_through_it(server, monkeypatch):
+async def test_where_a_proxy_is_named_searches_go_through_it(server, monkeypatch):
     monkeypatch.setenv("http_proxy", server.url)
     monkeypatch.delenv("no_proxy", raising=False)
     server.garbage["/collections/c/points/query/batch"] = {"result": [{"points": FOUND}]}

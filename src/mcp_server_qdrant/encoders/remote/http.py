@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import httpx
 
+from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import ConfigError
 
 Kind = Literal[
@@ -29,7 +30,6 @@ SENTENCES: dict[Kind, str] = {
 }
 FAULTY: dict[int, Kind] = {401: "refused", 403: "refused", 404: "missing", 429: "busy"}
 CONNECT_SECONDS = 5.0
-LARGEST = 1_000_000  # bytes of an answer
 QUIET = ("httpx", "httpcore")
 
 
@@ -43,6 +43,7 @@ class HttpFault(Exception):
     def __init__(
         self, name: str, kind: Kind, status: int = 0, retry_after: float | None = None
     ) -> None:
+        self.kind = kind
         self.passing = kind in TRANSIENT
         self.retry_after = retry_after
         super().__init__(SENTENCES[kind].format(name=name, status=status))
@@ -77,7 +78,6 @@ class Endpoint:
         setting: str,
         suffixes: tuple[str, ...] = ("",),
         api_key: str | None = None,
-        largest: int = LARGEST,
     ) -> None:
         try:
             whole = httpx.URL(url)
@@ -87,11 +87,10 @@ class Endpoint:
         path = whole.path.rstrip("/")
         path = path if path.endswith(suffixes) else f"{path}{suffixes[0]}"
         self.url = whole.copy_with(userinfo=b"", path=path)
-        self._largest = largest
-        self._headers = {b"Content-Type": b"application/json", b"Accept-Encoding": b"identity"}
+        self._headers = {"Content-Type": "application/json", **PLAIN}
         self._auth: httpx.Auth | None = None
         if api_key:
-            self._headers[b"Authorization"] = f"Bearer {api_key}".encode()
+            self._headers["Authorization"] = f"Bearer {api_key}"
         elif whole.userinfo:
             self._auth = httpx.BasicAuth(whole.username, whole.password)
         self._client: httpx.AsyncClient | None = None
@@ -99,30 +98,23 @@ class Endpoint:
     async def post(self, body: Any, seconds: float) -> Answer:
         """The answer to one request, in so many seconds. Raises HttpFault."""
         try:
-            async with (
-                asyncio.timeout(seconds),  # httpx bounds each step only
-                self._opened().stream(
-                    "POST",
+            async with asyncio.timeout(seconds):  # httpx bounds each step only
+                response = await self._opened().post(
                     self.url,
                     content=json.dumps(body, ensure_ascii=False).encode(),
                     headers=self._headers,
-                    auth=self._auth,
                     timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-                ) as response,
-            ):
-                self._check(response)
-                answer = bytearray()
-                async for piece in response.aiter_raw():
-                    answer += piece
-                    if len(answer) > self._largest:
-                        raise HttpFault(self.name, "large")
+                )
+        except TooLarge as error:
+            raise HttpFault(self.name, "large") from error
         except (httpx.ConnectTimeout, httpx.ConnectError, httpx.LocalProtocolError) as error:
             raise HttpFault(self.name, "unreachable") from error
         except TimeoutError as error:
             raise HttpFault(self.name, "late") from error
         except httpx.HTTPError as error:
             raise HttpFault(self.name, "broken") from error
-        return Answer(response.status_code, bytes(answer))
+        self._check(response)
+        return Answer(response.status_code, response.content)
 
     async def close(self) -> None:
         """Let the connections go."""
@@ -134,7 +126,7 @@ class Endpoint:
             # They log whole URLs and headers, and there may be a key in the query.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(follow_redirects=False)
+            self._client = httpx.AsyncClient(auth=self._auth, event_hooks={"response": [bounded]})
         return self._client
 
     def _check(self, response: httpx.Response) -> None:

@@ -23,7 +23,6 @@ SIZES = {  # of OpenAI's own models
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-LARGEST = 64_000_000  # bytes of an answer
 CONCURRENCY = 4
 TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service takes at once
 
@@ -59,7 +58,6 @@ class OpenAIEncoder(Encoder):
             setting="EMBEDDING_SERVICE_URL",
             suffixes=("/embeddings",),
             api_key=api_key,
-            largest=LARGEST,
         )
         self._size = dimensions or SIZES.get(model)
         self._texts = self._bounds.texts
@@ -187,7 +185,12 @@ class OpenAIEncoder(Encoder):
             body["encoding_format"] = "base64"
         if self._dimensions:
             body["dimensions"] = self._dimensions
-        answer = await self._endpoint.post(body, seconds)
+        try:
+            answer = await self._endpoint.post(body, seconds)
+        except HttpFault as fault:
+            if fault.kind == "large" and len(texts) > 1:
+                raise _TooMuch from fault
+            raise
         if answer.status in TOO_MUCH and packed and not self._packs:
             self._packed = False  # not every service knows this field
             return await self._once(texts, seconds)

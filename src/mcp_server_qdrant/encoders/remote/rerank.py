@@ -7,6 +7,7 @@ relevance_score}]}`; TEI takes `{query, texts}` and answers `[{index, score}]`.
 import json
 import math
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, Literal
 
 from mcp_server_qdrant.core.errors import RerankerUnavailable
@@ -63,11 +64,12 @@ class HttpReranker:
         """One score per text, in order. Raises RerankerUnavailable."""
         speech = self._speech or "infinity"
         query, texts = clean(query), [clean(text) for text in texts]
+        end = monotonic() + seconds
         try:
             answer = await self._endpoint.post(self._body(speech, query, texts), seconds)
             if self._speech is None and answer.status in NOT_UNDERSTOOD:
-                speech = "tei"
-                answer = await self._endpoint.post(self._body(speech, query, texts), seconds)
+                speech, left = "tei", end - monotonic()
+                answer = await self._endpoint.post(self._body(speech, query, texts), left)
         except HttpFault as fault:
             raise RerankerUnavailable(str(fault), retry_after=fault.retry_after) from fault
         if not answer.ok:

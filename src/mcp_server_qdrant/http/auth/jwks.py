@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import VerifierUnavailable
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,6 @@ FRESH_SECONDS = 300.0  # after which keys are fetched again, beside the calls
 PAUSE_SECONDS = 30.0  # between fetches for the sake of unknown keys, so that forgers cause few
 RETRY_SECONDS = 5.0  # after a failure, while there are no keys
 FETCH_SECONDS = 5.0
-MAX_BYTES = 1_000_000
 KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}  # algorithm's prefix -> kind of key
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -91,7 +91,9 @@ class Keys:
         try:
             async with (
                 asyncio.timeout(FETCH_SECONDS),
-                httpx.AsyncClient(transport=self._transport) as client,
+                httpx.AsyncClient(
+                    transport=self._transport, event_hooks={"response": [bounded]}
+                ) as client,
             ):
                 keys = await self._get(client)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
@@ -134,11 +136,12 @@ class _Unusable(ValueError):
 
 
 async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    response = await client.get(url, headers={"Accept": "application/json"})
+    try:
+        response = await client.get(url, headers={"Accept": "application/json", **PLAIN})
+    except TooLarge:
+        raise _Unusable("the answer is too large") from None
     if response.status_code != 200:
         raise _Unusable(f"status {response.status_code}")
-    if len(response.content) > MAX_BYTES:
-        raise _Unusable("the answer is too large")
     try:
         found = response.json()
     except (ValueError, RecursionError):

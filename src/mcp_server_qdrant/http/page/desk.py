@@ -135,7 +135,7 @@ class Desk:
         parts, start = body.get("parts") or "all", body.get("start")
         if start is not None and (type(start) is not int or start < 0):
             raise RequestError("start must be a whole number from 0.")
-        if parts not in PARTS:
+        if not isinstance(parts, str) or parts not in PARTS:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = await self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector

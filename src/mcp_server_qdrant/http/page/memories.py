@@ -60,50 +60,36 @@ class Memories:
         return found | {"results": [_row(one) for one in found["results"]]}
 
     async def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Store a text under its id again, as qdrant-store does: what is left out stays."""
-        known(body, {"id", "collection", "text", "title", "tags"})
-        arguments = {key: body.get(key) for key in ("id", "title", "tags")}
+        """Store a text under its id again, as qdrant-store does: what is left out stays.
+
+        Refused where it is not of the revision that was `seen` any more.
+        """
+        known(body, {"id", "collection", "text", "title", "tags", "seen"})
+        arguments = {key: body.get(key) for key in ("id", "title", "tags", "seen")}
         arguments |= {"information": body.get("text"), "collection_name": body.get("collection")}
         return await self._run("qdrant-store", arguments)
 
     async def delete(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Delete a whole text."""
-        known(body, {"id", "collection"})
+        """Delete a whole text, of the revision that was `seen`."""
+        known(body, {"id", "collection", "seen"})
         arguments = {"ids": [body.get("id")], "collection_name": body.get("collection")}
-        return await self._run("qdrant-delete", arguments)
+        return await self._run("qdrant-delete", arguments | {"seen": body.get("seen")})
 
     async def move(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Store a whole text in the collection `to`, then delete it where it was."""
-        known(body, {"id", "collection", "to"})
-        where = {"ids": [body.get("id")], "collection_name": body.get("collection")}
-        found = await self._run("qdrant-get", where)
-        if found["notes"]:
-            raise RequestError("This text is too long to be moved here: store it from its source.")
-        (one,) = found["documents"]
-        metadata = {**one.get("metadata", {})}
-        for key in ("created_at", "source"):
-            if one.get(key):
-                metadata.setdefault(key, one[key])
-        stored = await self._run(
-            "qdrant-store",
-            {
-                "id": one.get("document", one["id"]),
-                "information": one["text"],
-                "title": one.get("title"),
-                "tags": one.get("tags"),
-                "metadata": metadata or None,
-                "collection_name": body.get("to"),
-            },
-        )
-        await self._run("qdrant-delete", where)
-        return stored
+        """Move a whole text, of the revision that was `seen`, to the collection `to`."""
+        known(body, {"id", "collection", "to", "seen"})
+        arguments = {"id": body.get("id"), "moved_from": body.get("collection")}
+        arguments |= {"collection_name": body.get("to"), "seen": body.get("seen")}
+        if not isinstance(body.get("to"), str):
+            raise RequestError("to must be the name of a collection.")
+        return await self._run("qdrant-store", arguments)
 
     async def demo(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Store one of the demo's collections, to have something to look at."""
         known(body, {"name"})
         texts = {path.stem: path for path in DEMO.glob("*.jsonl")}
         name = body.get("name")
-        if name not in texts:
+        if not isinstance(name, str) or name not in texts:
             raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
         lines = texts[name].read_text(encoding="utf-8").splitlines()
         for one in map(json.loads, lines):

@@ -1,11 +1,14 @@
 """One collection to another place, ids, payloads and vectors as they are."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import AnswerTooLarge, EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.local.files import LocalFiles
+from mcp_server_qdrant.qdrant.paging import paged
 
 PAGE = 128  # points with vectors and texts in one request
 
@@ -21,7 +24,7 @@ async def copy(
     Raises RequestError where the target has a collection of this name that holds anything else,
     EngineFailure where in the end the two do not hold as many points.
     """
-    if name in await target.names():
+    if name in {*await target.names(), *await target.aliases()}:
         await _check(source, target, name)
     else:
         await target.make(name, await source.shape(name))
@@ -36,10 +39,15 @@ async def copy(
 
 
 async def complete(
-    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
+    source: Readable,
+    target: Bulk,
+    name: str,
+    progress: Progress = lambda _: None,
+    *,
+    replaced: bool = False,
 ) -> int:
-    """Write the points that the target lacks; how many those were."""
-    return await _put(source, name, target, name, progress, replaced=False)
+    """Write the points that the target lacks, or (where `replaced`) has otherwise; how many."""
+    return await _put(source, name, target, name, progress, replaced=replaced)
 
 
 async def _check(source: Readable, target: Bulk, name: str) -> None:
@@ -74,15 +82,37 @@ async def mirror(place: Bulk, name: str, its: str, progress: Progress = lambda _
 async def _put(
     source: Readable, name: str, target: Bulk, its: str, progress: Progress, *, replaced: bool
 ) -> int:
-    """Write the points that the target lacks, or has otherwise; how many those were."""
+    """Write the points that the target lacks, or has otherwise; how many those were.
+
+    What replaces others may have vectors that the target lacks: they are left out.
+    """
     written = seen = 0
+    only = (await target.shape(its)).plan() if replaced else None
     async for page, ids in _pages(source, name, target, its, replaced=replaced):
-        if ids:
-            await target.put(its, await source.fetch(name, ids, vectors=True))
+        await _carry(partial(source.fetch, name), partial(target.put, its, only=only), ids)
         written += len(ids)
         seen += page
         progress(seen)
     return written
+
+
+async def _carry(
+    fetch: Callable[..., Awaitable[Sequence[Any]]],
+    put: Callable[[Sequence[Any]], Awaitable[None]],
+    ids: Sequence[PointId],
+) -> None:
+    """Write points from one place to another, in halves where they are too large together."""
+    try:
+        points = await fetch(ids, vectors=True) if ids else []
+    except AnswerTooLarge:
+        if len(ids) == 1:
+            raise
+        middle = len(ids) // 2
+        await _carry(fetch, put, ids[:middle])
+        await _carry(fetch, put, ids[middle:])
+    else:
+        if points:
+            await put(points)
 
 
 async def _pages(
@@ -92,9 +122,7 @@ async def _pages(
 
     Otherwise means with another payload; that counts where `replaced`.
     """
-    offset = None
-    while True:
-        payloads, offset = await source.page(name, PAGE, offset)
+    async for payloads in paged(partial(source.page, name, PAGE)):
         known = await target.payloads(its, list(payloads)) if payloads else {}
         yield (
             len(payloads),
@@ -104,5 +132,3 @@ async def _pages(
                 if point not in known or (replaced and known[point] != payload)
             ],
         )
-        if offset is None:
-            return

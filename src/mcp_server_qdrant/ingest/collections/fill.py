@@ -1,12 +1,14 @@
 """Points that lack a vector get it, page by page, while their collection is used."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
 from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.paging import paged
 
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
 
@@ -30,17 +32,16 @@ async def fill(
     """
     done, textless = 0, set[PointId]()
     for _ in range(PASSES):
-        before, offset = done, None
-        while True:
-            documents, offset = await bulk.lacking(collection, vector, batch, offset)
+        before = done
+        async for documents in paged(partial(bulk.lacking, collection, vector, batch)):
             left = [one for one in documents if one.id not in textless]
-            while left:
+            for _ in range(PASSES):
+                if not left:
+                    break
                 gave, without, left = await _give(bulk, collection, vector, encode, left)
                 done += gave
                 textless |= without
             progress(done)
-            if offset is None:
-                break
         if done == before:
             break
     return done, len(textless)

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 from mcp_server_qdrant.core.datatypes import Chunk, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
+from mcp_server_qdrant.core.opening import opened
 from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
 from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
-from mcp_server_qdrant.ingest.files.opening import opened
+from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import HASH, Contents, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded
-from mcp_server_qdrant.ingest.formats.load import format_of, load
+from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.sections import breaks, sections, sections_of
 
@@ -72,6 +73,18 @@ class Job:
             waiting = self.further.setdefault(str(piece.chunk.document), set())
             if piece.chunk.chunk:
                 waiting.add(piece.chunk.id)
+
+    def date(self, written: str) -> None:
+        """Let the file be of this time: it was renamed since. A text's own date stays."""
+        dated: list[Piece] = []
+        for piece in self.pieces:
+            chunk = piece.chunk
+            if not chunk.dated:
+                chunk = chunk._replace(created_at=written, updated_at=written)
+            elif chunk.document == self.found.path:
+                chunk = chunk._replace(updated_at=written)
+            dated.append(replace(piece, chunk=chunk))
+        self.pieces = dated
 
     @property
     def state(self) -> Payload:
@@ -144,6 +157,7 @@ class Preparer:
     identify: Identify = point_id
     max_metadata: int = MAX_METADATA
     rows: RowTemplate | None = None
+    reader: Reader = field(default_factory=Reader)
 
     def prepare(self, found: Found, known: KnownFile | None) -> Job | Same | Problem:
         """The chunks of a file, or why there are none to store."""
@@ -156,7 +170,7 @@ class Preparer:
                 except OSError as error:
                     reason, kept = f"cannot be read: {error.strerror}", True
         except UnusableFile as error:
-            reason, kept = str(error), False
+            reason, kept = str(error), error.kept
         except Unforeseen as error:
             logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
             reason, kept = f"cannot be read: {error}", True
@@ -170,7 +184,7 @@ class Preparer:
             for document in known.versions[contents].points.values():
                 self.owners[document] = found.path
             return Same(found, contents)
-        loaded = load(found.path, data, self.rows)
+        loaded = self.reader.load(found.path, data, self.rows)
         texts, notes = self._owned(found, loaded.texts)
         pieces = [piece for text in texts for piece in self._pieces(found, text)]
         notes = [*loaded.notes, *notes]

@@ -7,6 +7,7 @@ on any machine, and two runs at once write the same points.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -16,6 +17,7 @@ from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.ingest.files.flow import Encode, Flow, Items
 from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same, template_mark
+from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
 from mcp_server_qdrant.ingest.files.walk import (
     Found,
@@ -112,7 +114,8 @@ class Sync:
         if request.mirror and not request.empty:
             _check_harmless(request, seen, report.known)
         run = _Run(self, request, report, seen)
-        await run.store(target)
+        with closing(run.reader):
+            await run.store(target)
         if request.mirror:
             await run.remove_the_gone()
         report.seconds = monotonic() - report.started
@@ -156,6 +159,14 @@ class _Run:
         self._seen = seen
         self._known = report.known
         self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
+        self.reader = Reader()
+        there = {found.path for found in seen.files}
+        self._gone = {
+            contents: version
+            for path, known in report.known.items()
+            for contents, version in known.versions.items()
+            if path not in there and version.complete
+        }
 
     async def store(self, target: Target | None) -> None:
         """Store what is new or changed."""
@@ -174,6 +185,7 @@ class _Run:
             self._store.points.identify,
             self._store.max_metadata,
             self._request.selection.rows,
+            self.reader,
         )
         jobs = self._jobs(preparer, waiting)
         if target is None or self._request.dry_run:
@@ -221,6 +233,10 @@ class _Run:
             known = self._known.get(found.path)
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, Job):
+                if done.pieces and (renamed := self._gone.get(done.contents)):
+                    name = self._request.collection
+                    if written := await self._files.written(name, renamed.points):
+                        done.date(written)
                 self._report.phase = "Storing"
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import RequestError, UnusableFile
+from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE, opened, place_in
 from mcp_server_qdrant.core.rows import Selection
-from mcp_server_qdrant.ingest.files.opening import NO_FILE, OUTSIDE, opened, place_in
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 
 IGNORE_FILE = ".gitignore"

@@ -1,7 +1,6 @@
 """The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
 
 import codecs
-import io
 import json
 import math
 import re
@@ -10,23 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
-from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
-
-if TYPE_CHECKING:
-    from zipfile import ZipFile
 
 FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 SHOWN = 5
 KINDS = 50
-UNPACKED = 50_000_000  # bytes that an archive may unpack to, or so many times its size
-GROWTH = 3
-EXTRA = "needs the extra `files`: pip install 'qdrant-collections-mcp[files]'"
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -34,6 +26,12 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Encodings that files without a mark are likely to be in; more of them make more wrong guesses.
+WESTERN = "cp1252"
+ENCODINGS = [
+    *(WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "koi8_r"),
+    *("cp932", "euc_jp", "cp949", "gb18030", "big5"),
+]
 VERSION = re.compile(r"\W{0,9}(?:version|release|v)?\W{0,9}(\d+(?:\.\d+)+)", re.IGNORECASE)
 WORD = re.compile(r"\w+")
 
@@ -135,55 +133,58 @@ def gathered(
     return contents
 
 
-class Patience:
-    """So many seconds of this thread's processor time, within which a file must be read."""
+def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
+    """The text, and a sentence where its encoding was guessed. Raises UnusableFile.
 
-    def __init__(self, seconds: int) -> None:
-        self._seconds = seconds
-        self._end = thread_time() + seconds
-
-    def check(self) -> None:
-        """Raise UnusableFile once they are over."""
-        if thread_time() > self._end:
-            raise UnusableFile(f"takes longer than {self._seconds} s to read")
-
-
-def decode(data: bytes, declared: str | None = None) -> str:
-    """The text, as its byte order mark says, or `declared`, or UTF-8. Raises UnusableFile."""
+    A byte order mark says which it is, or `declared`; else it is UTF-8 if it can be.
+    """
     for bom, encoding in BOMS:
         if data.startswith(bom):
-            return _decoded(data[len(bom) :], encoding)
+            return strictly(data[len(bom) :], encoding), []
     if b"\0" in data:
         raise UnusableFile("is binary")
-    return _decoded(data, declared or "utf-8")
+    for encoding in filter(None, (declared, "utf-8")):
+        try:
+            return data.decode(encoding), []
+        except UnicodeDecodeError as error:
+            fault = error
+    return _guessed(data, fault)
 
 
-def _decoded(data: bytes, encoding: str) -> str:
+def strictly(data: bytes, encoding: str = "utf-8") -> str:
+    """The text in this encoding. Raises UnusableFile naming the byte that it does not have."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data":
-            raise UnusableFile("ends in the middle of a character: is it complete?") from error
-        fault = f"byte {error.start:,} is 0x{data[error.start]:02x}"
-        raise UnusableFile(f"is not {encoding.upper()}: {fault}") from error
+        raise UnusableFile(_fault(data, error)) from error
 
 
-def unzipped(data: bytes) -> "ZipFile":
-    """An archive that is not locked and unpacks to no more than its size lets expect.
+def _fault(data: bytes, error: UnicodeDecodeError) -> str:
+    return f"is not {error.encoding.upper()}: byte {error.start:,} is 0x{data[error.start]:02x}"
 
-    Raises UnusableFile. What unpacks to more than it says stops being read there.
-    """
-    from zipfile import ZipFile
 
-    # Broken archives raise errors of many kinds.
-    with contained(lambda _: UnusableFile("is not a ZIP archive that can be read: is it whole?")):
-        archive = ZipFile(io.BytesIO(data))
-        members = archive.infolist()
-    if any(member.flag_bits & 1 for member in members):
-        raise UnusableFile("is locked with a password")
-    if sum(member.file_size for member in members) > max(UNPACKED, GROWTH * len(data)):
-        raise UnusableFile(f"unpacks to more than {UNPACKED // 1_000_000} MB")
-    return archive
+def _guessed(data: bytes, error: UnicodeDecodeError) -> tuple[str, list[str]]:
+    from charset_normalizer import from_bytes
+
+    if error.reason == "unexpected end of data":
+        raise UnusableFile("ends in the middle of a character: is it complete?") from error
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    if len(text) - len(text.encode("ascii", "ignore")) > 2 * broken:  # most of it is UTF-8
+        return text, ["is not UTF-8 throughout: \ufffd stands where it is not"]
+    found = from_bytes(data, cp_isolation=ENCODINGS, enable_fallback=False)
+    best = found.best()
+    if best is None:
+        raise UnusableFile(f"{_fault(data, error)}, and no other encoding fits") from error
+    alike = [one for one in found if (one.chaos, one.coherence) == (best.chaos, best.coherence)]
+    western = any(WESTERN in one.could_be_from_charset for one in alike)
+    encoding = WESTERN if western else best.encoding
+    return data.decode(encoding, "replace"), [f"is not UTF-8: it was read as {_called(encoding)}"]
+
+
+def _called(encoding: str) -> str:
+    """An encoding's usual name."""
+    return encoding.upper().replace("CP", "Windows-").replace("_", "-")
 
 
 def readable(text: str) -> str:
@@ -191,10 +192,10 @@ def readable(text: str) -> str:
     return SURROGATE.sub("\ufffd", text).replace("\0", "")
 
 
-def parsed(data: bytes) -> Any:
+def parsed(text: str) -> Any:
     """The value of a file in JSON. Raises UnusableFile."""
     try:
-        return json.loads(decode(data))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnusableFile("is not JSON: is it complete?") from error
 
@@ -248,10 +249,13 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def described(about: Any) -> tuple[str, dict[str, str] | None, datetime | None]:
-    """Title, metadata and time of the core properties that a file of Office has of itself."""
-    metadata = {"author": readable(about.author)} if about.author else None
-    return readable(about.title or "").strip(), metadata, moment(about.modified or about.created)
+def described(xml: bytes) -> dict[str, str]:
+    """What a document says of itself: a term of Dublin Core, such as `title` -> its first value."""
+    from lxml import etree
+
+    terms = (f"{{http://purl.org/dc/{kind}/}}*" for kind in ("elements/1.1", "terms"))
+    found = reversed([*etree.fromstring(xml).iter(*terms)])
+    return {etree.QName(one).localname: " ".join((one.text or "").split()) for one in found}
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:

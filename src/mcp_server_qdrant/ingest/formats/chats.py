@@ -15,7 +15,6 @@ from mcp_server_qdrant.ingest.formats.base import (
     Faults,
     Loaded,
     Mark,
-    decode,
     gathered,
     name_of,
     parsed,
@@ -36,15 +35,15 @@ class Turn:
     when: datetime | None
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """The chats of an export; a file of the same name that is none is a text as it stands."""
-    rows = parsed(data)
+    rows = parsed(text)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
         return gathered("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
     if any("ts" in row and row.get("type") == "message" for row in objects):
         return _day(path, rows)
-    return Contents([Loaded(decode(data), name_of(path))])
+    return Contents([Loaded(text, name_of(path))])
 
 
 def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:

@@ -4,7 +4,7 @@ import ast
 import re
 import warnings
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, decode, name_of
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, name_of
 
 SUFFIXES = (
     ".py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp"
@@ -31,9 +31,8 @@ HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)  # of definitions
 TAB = "    "
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """The text as it is, with its definitions as marks."""
-    text = decode(data)
     found = _python(text) if path.endswith((".py", ".pyi")) else None
     return Contents([Loaded(text, name_of(path), marks=marks(text) if found is None else found)])
 

@@ -4,42 +4,47 @@ import csv
 import io
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import jsonl
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode, gathered
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, gathered
 
 SIGNS = ",;\t|"
 NAMED = 10  # columns in an error
 
 
-def read(path: str, data: bytes, template: RowTemplate | None = None) -> Contents:
-    """A text per row below the names of the columns. Raises UnusableFile.
+def read(path: str, text: str, template: RowTemplate | None = None) -> Contents:
+    """A text per row below the names of the columns. Raises UnusableFile."""
+    head = text.lstrip().partition("\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(SIGNS, key=head.count))
+    return table(path, rows, template)
+
+
+def table(path: str, rows: Iterator[list[str]], template: RowTemplate | None) -> Contents:
+    """A text per row below the first, which names the columns. Raises UnusableFile.
 
     Without a template, columns have the meaning that keys of JSON lines have by their names. Where
     none of them holds text, a text is `name: value` lines.
     """
-    text = decode(data)
-    head = text.lstrip().partition("\n")[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(SIGNS, key=head.count))
-    table = _rows(rows)
-    _, first = next(table, (1, []))
+    numbered = _rows(rows)
+    _, first = next(numbered, (1, []))
     if isinstance(first, csv.Error):
         raise UnusableFile("has no first row that can be read: is a quote left open?")
     names = _names(first)
     if template and (missing := next((n for n in template.columns if n not in names), None)):
-        there = ", ".join(map(repr, names[:NAMED]))
+        there = ", ".join(map(repr, islice(names, NAMED)))
         raise UnusableFile(f"has no column {missing!r}, which the template names: it has {there}")
-    return gathered("row", table, partial(_loaded, path, names, template))
+    return gathered("row", numbered, partial(_loaded, path, names, template))
 
 
-def _names(cells: list[str]) -> list[str]:
+def _names(cells: list[str]) -> dict[str, None]:
     """The names of the columns; one without a name, or with another's, gets its number."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, cell in enumerate(map(str.strip, cells), 1):
-        names.append(f"{cell or 'column'} {number}" if cell in ("", *names) else cell)
+        names[f"{cell or 'column'} {number}" if not cell or cell in names else cell] = None
     return names
 
 
@@ -55,7 +60,7 @@ def _rows(rows: Iterator[list[str]]) -> Iterator[tuple[int, Any]]:
 
 
 def _loaded(
-    path: str, names: list[str], template: RowTemplate | None, cells: list[str] | csv.Error
+    path: str, names: dict[str, None], template: RowTemplate | None, cells: list[str] | csv.Error
 ) -> tuple[Loaded, list[str]]:
     if isinstance(cells, csv.Error):
         raise UnusableFile(f"and those below cannot be read: is a quote left open? ({cells})")

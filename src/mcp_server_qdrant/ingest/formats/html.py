@@ -1,141 +1,76 @@
-"""HTML: what a reader sees of a page, with its headings, as Markdown."""
+"""HTML: what a reader sees of a page, as Markdown, by beautifulsoup4 and markdownify."""
 
 import codecs
 import re
-from html.parser import HTMLParser
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.ingest.formats.base import (
-    Contents,
-    Loaded,
-    Mark,
-    Patience,
-    decode,
-    titled,
-)
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode, readable, titled
+from mcp_server_qdrant.ingest.formats.markdown import headings
 
-UNSEEN = frozenset(
-    {"script", "style", "template", "noscript", "svg", "nav", "iframe", "select", "button"}
-)
-HEADINGS = {f"h{level}": level for level in range(1, 7)}
-# fmt: off
-BLOCKS = frozenset((
-    "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt",
-    "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "html", "legend", "main",
-    "ol", "p", "section", "summary", "table", "tbody", "thead", "tfoot", "ul",
-))
-# fmt: on
-LINES = frozenset({"br", "tr", "option"})
-CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-HEAD = 2048
-SECONDS = 30  # the parser's time grows with the square of what is never closed
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+
+UNSEEN = "script, style, template, noscript, svg, nav, iframe, select, button"
+HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+BLOCKS = ["div", "p", "pre", "table", "ul"]
+CELLS = ["table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th"]
+TEXT_ONLY = ["a", "b", "del", "em", "i", "img", "s", "strong", "sub", "sup", "video"]
 ANCHORS = " ¶§#🔗"  # links to a heading, behind it
-SPACE = re.compile(r"[ \t\r\n\f\v]+")
+SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The text of a page; its title is that of its head, or its first heading."""
+    text, notes = decode(data, declared(data))
+    return Contents([loaded(path, parsed(text))], notes)
 
 
 def declared(data: bytes) -> str | None:
     """The encoding that the page says it is in, where Python knows it."""
-    found = CHARSET.search(data[:HEAD])
-    if found is None:
-        return None
+    from bs4.dammit import EncodingDetector
+
+    name = EncodingDetector.find_declared_encoding(data, is_html=True)
     try:
-        encoding = codecs.lookup(found[1].decode()).name
+        encoding = codecs.lookup(name or "").name
     except LookupError:
         return None
     # A page cannot be in UTF-16 where its declaration could be read as ASCII.
     return None if encoding.startswith(("utf-16", "utf-32")) else encoding
 
 
-def read(path: str, data: bytes) -> Contents:
-    """The text of a page; its title is that of its head, or its first heading."""
-    page = _Page()
-    page.feed(decode(data, declared(data)))
-    page.close()
-    title, marks = titled(path, page.marks, " ".join("".join(page.title).split()))
-    return Contents([Loaded("".join(page.parts), title, marks=marks, markdown=True)])
+def parsed(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
+    """The elements of a page, or of XML; any tag soup has some."""
+    import warnings
+
+    from bs4 import BeautifulSoup
+
+    with warnings.catch_warnings(action="ignore"):  # of a page that looks like something else
+        return BeautifulSoup(page, kind)
 
 
-class _Page(HTMLParser):
-    """Collects the visible text; the parser takes any tag soup."""
+def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
+    """What is seen of a page, as Markdown, with its headings as marks."""
+    from markdownify import MarkdownConverter
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.marks: list[Mark] = []
-        self.parts: list[str] = []
-        self.title: list[str] = []
-        self._length = 0
-        self._in_time = Patience(SECONDS)
-        self._unseen: str | None = None  # the outermost element that is not seen
-        self._depth = 0  # of elements like it within each other
-        self._preformatted = 0
-        self._in_title = False
-        self._heading: tuple[int, int, int] | None = None  # level, start, first part
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        self._in_time.check()
-        if tag in UNSEEN:
-            self._unseen = self._unseen or tag
-            self._depth += tag == self._unseen
-        elif tag == "title" and not self._unseen:
-            self._in_title = True
-        elif tag in HEADINGS:
-            self._break("\n\n")
-            self._heading = (HEADINGS[tag], self._length, len(self.parts))
-            self._add("#" * HEADINGS[tag] + " ")
-        elif tag == "pre":
-            self._break("\n\n")
-            self._preformatted += 1
-        elif tag == "li":
-            self._break("\n")
-            self._add("- ")
-        elif tag in ("td", "th"):
-            self._add(" ")
-        elif tag in BLOCKS or tag in LINES:
-            self._break("\n\n" if tag in BLOCKS else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._unseen:
-            self._depth -= 1
-            self._unseen = tag if self._depth else None
-        elif tag == "title":
-            self._in_title = False
-        elif tag in HEADINGS:
-            self._end_heading()
-            self._break("\n\n")
-        elif tag == "pre" or tag in BLOCKS:
-            self._preformatted = max(self._preformatted - (tag == "pre"), 0)
-            self._break("\n\n")
-
-    def handle_data(self, data: str) -> None:
-        self._in_time.check()
-        if self._in_title:
-            self.title.append(data)
-        elif self._unseen:
-            return
-        elif self._preformatted:
-            self._add(data)
-        else:
-            folded = SPACE.sub(" ", data)
-            at_start = not self.parts or self.parts[-1][-1:] in (" ", "\n")
-            self._add(folded.lstrip(" ") if at_start else folded)
-
-    def _end_heading(self) -> None:
-        if self._heading is None:
-            return
-        level, start, first = self._heading
-        self._heading = None
-        line = "".join(self.parts[first + 1 :]).strip().partition("\n")[0]
-        if name := " ".join(line.split()).strip(ANCHORS):
-            self.marks.append(Mark(start, level, name))
-
-    def _break(self, ends: str) -> None:
-        """End what came before with these line ends, and no more of them."""
-        if self.parts:
-            last = self.parts[-1]
-            have = len(last) - len(last.rstrip("\n"))
-            if have < len(ends) and not (have and len(self.parts) > 1 and ends == "\n"):
-                self._add(ends[have:])
-
-    def _add(self, text: str) -> None:
-        if text and not self._unseen:
-            self.parts.append(text)
-            self._length += len(text)
+    for element in page.select(UNSEEN):
+        element.decompose()
+    given = title or (page.title.get_text() if page.title else "")
+    for heading in page.find_all(HEADINGS):
+        heading.insert_after(*heading.find_all(BLOCKS, recursive=False))
+    for table in page.find_all("table"):
+        if table.find(["table", *HEADINGS]) or not table.select_one("td + td, th + td, th + th"):
+            for element in (table, *table.find_all(CELLS)):
+                element.name = "div"
+    made = MarkdownConverter(
+        heading_style="ATX",
+        bullets="-",
+        strip=TEXT_ONLY,
+        table_infer_header=True,
+        escape_asterisks=False,
+        escape_underscores=False,
+    ).convert_soup(page.body or page)
+    text = readable(SPACES.sub("", made).strip())
+    marks = [replace(mark, name=mark.name.strip(ANCHORS)) for mark in headings(text)]
+    title, sections = titled(path, marks, " ".join(readable(given).split()))
+    return Loaded(text, title, marks=sections, markdown=True)

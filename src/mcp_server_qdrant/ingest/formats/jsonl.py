@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
@@ -11,9 +12,9 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     created,
-    decode,
     gathered,
     plain,
+    strictly,
     tags_of,
 )
 
@@ -25,7 +26,7 @@ MAX_LINE = 10_000_000
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line that has one. A line of another kind is left out, and named in a note."""
-    return gathered("line", _lines(data), lambda line: loaded(path, _object(line)))
+    return gathered("line", _lines(data), partial(_loaded, path))
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -35,16 +36,16 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
     if len(line) > MAX_LINE:
         raise UnusableFile(f"is longer than {MAX_LINE // 1_000_000} MB")
     try:
-        found = json.loads(decode(line))
+        found = json.loads(strictly(line))
     except (ValueError, RecursionError) as error:
         raise UnusableFile("is not JSON") from error
     if not isinstance(found, dict):
         raise UnusableFile("is not an object")
-    return found
+    return loaded(path, found)
 
 
 def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:

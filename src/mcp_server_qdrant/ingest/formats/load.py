@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import (
     chats,
@@ -18,48 +18,58 @@ from mcp_server_qdrant.ingest.formats import (
     mail,
     markdown,
     notebook,
+    odt,
     pdf,
     pptx,
+    rtf,
+    sheets,
     subtitles,
     text,
 )
-from mcp_server_qdrant.ingest.formats.base import Contents
+from mcp_server_qdrant.ingest.formats.base import Contents, decode
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format as docs/files.md calls it, with its reader and the suffixes of its files.
 
-    Where a suffix is not enough, `names` are patterns of file names.
-    `read(path, data)` raises UnusableFile. A file may be `large` where it holds many texts, or
-    pictures beside its text. What begins with `magic` has this format under any name. With
-    `rows`, `read` takes a template for them too.
+    Where a suffix is not enough, `names` are patterns of file names. What begins with `magic` has
+    this format under any name. `read(path, text)` raises UnusableFile; of a `binary` format it is
+    `read(path, data)`, and with `rows` it takes a template for them too. A file may be `large`
+    where it holds many texts, or pictures beside its text. `plain` are those whose readers need
+    no more time and memory than a file's size lets expect.
     """
 
     name: str
     read: Callable[..., Contents]
     suffixes: str = ""
     names: str = ""
-    large: bool = False
     magic: bytes | None = None
+    binary: bool = False
+    large: bool = False
+    plain: bool = False
     rows: bool = False
 
 
-TEXT = Format("any other text", text.read)
+BROKEN = "cannot be read: is it complete, and without a password?"
+TEXT = Format("any other text", text.read, plain=True)
 FORMATS = (
-    Format("Markdown", markdown.read, ".md .markdown .mdown .mdx .qmd .rmd"),
-    Format("HTML", html.read, ".html .htm .xhtml"),
+    Format("Markdown", markdown.read, ".md .markdown .mdown .mdx .qmd .rmd", plain=True),
+    Format("HTML", html.read, ".html .htm .xhtml", binary=True),
     Format("source code", code.read, code.SUFFIXES),
-    Format("JSON lines", jsonl.read, ".jsonl .ndjson", large=True),
+    Format("JSON lines", jsonl.read, ".jsonl .ndjson", binary=True, large=True, plain=True),
     Format("CSV", csv.read, ".csv .tsv", rows=True),
+    Format("spreadsheets", sheets.read, ".xlsx .xls .ods", binary=True, large=True, rows=True),
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
-    Format("e-mail", mail.read, ".eml .mbox", large=True),
+    Format("e-mail", mail.read, ".eml .mbox", binary=True, large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
-    Format("DOCX", docx.read, ".docx", large=True),
-    Format("PPTX", pptx.read, ".pptx", large=True),
-    Format("EPUB", epub.read, ".epub", large=True),
+    Format("DOCX", docx.read, ".docx", binary=True, large=True),
+    Format("ODT", odt.read, ".odt", binary=True, large=True),
+    Format("RTF", rtf.read, ".rtf", large=True),
+    Format("PPTX", pptx.read, ".pptx", binary=True, large=True),
+    Format("EPUB", epub.read, ".epub", binary=True, large=True),
     Format("subtitles", subtitles.read, ".srt .vtt"),
-    Format("PDF", pdf.read, ".pdf", large=True, magic=b"%PDF-"),
+    Format("PDF", pdf.read, ".pdf", magic=b"%PDF-", binary=True, large=True),
 )
 _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
 _BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
@@ -68,21 +78,26 @@ _BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 def load(path: str, data: bytes, rows: RowTemplate | None = None) -> Contents:
     """The texts of a file; `path` ends with its name and begins with that of its source.
 
-    `rows` is how those of tables are read. Raises UnusableFile saying why there is no text.
+    `rows` is how those of tables are read. Raises UnusableFile saying why there is no text, and
+    Unforeseen.
     """
     if not data:
         raise UnusableFile("is empty")
-    certain = (one for one in FORMATS if one.magic and data.startswith(one.magic))
-    form = next(certain, format_of(path))
-    contents = form.read(path, data, rows) if form.rows else form.read(path, data)
+    form = format_of(path, data)
+    content, notes = (data, []) if form.binary else decode(data)
+    # Broken files make libraries stumble anywhere, with any error.
+    with contained(lambda fault: UnusableFile(BROKEN) if form.binary else Unforeseen(fault)):
+        contents = form.read(path, content, *([rows] if form.rows else []))
+    contents.notes[:0] = notes
     contents.texts = [text for text in contents.texts if text.text.strip()]
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
     return contents
 
 
-def format_of(path: str) -> Format:
-    """The format of a file of this name."""
+def format_of(path: str, data: bytes = b"") -> Format:
+    """The format of a file of this name, which may begin with `data`."""
     place = PurePosixPath(path.lower())
+    certain = (one for one in FORMATS if one.magic and data.startswith(one.magic))
     named = (one for name, one in _BY_NAME.items() if fnmatchcase(place.name, name))
-    return next(named, _BY_SUFFIX.get(place.suffix, TEXT))
+    return next(certain, next(named, _BY_SUFFIX.get(place.suffix, TEXT)))

@@ -11,7 +11,6 @@ from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
-    Patience,
     gathered,
     readable,
     tags_of,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 BOX = b"From "
 START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
-SECONDS = 300
 NO_DATE = "has no date that can be read: the file's own time stands for it"
 
 
@@ -41,9 +39,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The messages of a mailbox: each begins below a line `From …` that follows a blank one."""
     starts = [(found.start(), found.end()) for found in START.finditer(data)]
     ends = [start for start, _ in starts[1:]] + [len(data)]
-    in_time = Patience(SECONDS)
     for number, ((_, start), end) in enumerate(zip(starts, ends, strict=True), 1):
-        in_time.check()
         yield number, QUOTED.sub(b"", data[start:end])
 
 
@@ -92,7 +88,7 @@ def _body(path: str, message: "EmailMessage") -> str:
             raw = part.get_payload(decode=True)
             text = readable(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "")
         if kind == "html":
-            text = html.read(path, text.encode("utf-8-sig")).texts[0].text
+            text = html.loaded(path, html.parsed(text)).text
         if text.strip():
             return text
     return ""

@@ -13,7 +13,6 @@ from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
     created,
-    decode,
     plain,
     tags_of,
     titled,
@@ -47,9 +46,8 @@ FLAG = "published"  # in many places a truth value
 DATES = ("date", "created", "created_at", FLAG)
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """The text below the front matter. One that is no YAML is a part of the text, with a note."""
-    text = decode(data)
     front = FRONT.match(text)
     if front is None:
         return Contents([_loaded(path, text, {}, 0)])

@@ -20,9 +20,9 @@ CELL = 7  # as deep as a cell lies: below the headings of Markdown
 OUTPUT = 2_000  # characters of what a cell shows that are kept
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """Text, code and what the code wrote, as Markdown. Raises UnusableFile."""
-    notebook = parsed(data)
+    notebook = parsed(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")

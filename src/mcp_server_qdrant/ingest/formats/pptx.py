@@ -1,48 +1,41 @@
-"""PPTX: the text of slides and their notes, by python-pptx (extra `files`)."""
+"""PPTX: the text of slides and their notes, by python-pptx."""
 
 import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.ingest.formats.base import (
-    EXTRA,
-    Contents,
-    Loaded,
-    Mark,
-    Patience,
-    described,
-    readable,
-    titled,
-    unzipped,
-)
-
-SECONDS = 300
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, readable, titled
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The slides one after the other, each a section. Raises UnusableFile."""
-    try:
-        import pptx
-    except ImportError as error:
-        raise UnusableFile(EXTRA) from error
-    unzipped(data)
-    text, marks, in_time = "", list[Mark](), Patience(SECONDS)
-    with contained(lambda _: UnusableFile("is not a PPTX that can be read")):
-        deck = pptx.Presentation(io.BytesIO(data))
-        given, metadata, created = described(deck.core_properties)
-        for number, slide in enumerate(deck.slides, 1):
-            in_time.check()
-            parts = [*_texts(slide.shapes)]
-            if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
-                parts.append(notes.text)
-            heading = slide.shapes.title
-            name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
-            marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
-            text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
+    """The slides one after the other, each a section."""
+    import pptx
+
+    deck = pptx.Presentation(io.BytesIO(data))
+    text, marks = "", list[Mark]()
+    for number, slide in enumerate(deck.slides, 1):
+        parts = [*_texts(slide.shapes)]
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
+            parts.append(notes.text)
+        heading = slide.shapes.title
+        name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
+        marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
+        text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
+    about = deck.core_properties
+    given = readable(about.title or "").strip()
     title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
-    loaded = Loaded(text, title, metadata=metadata, created_at=created, marks=tuple(marks))
-    return Contents([loaded])
+    return Contents(
+        [
+            Loaded(
+                text,
+                title,
+                metadata={"author": readable(about.author)} if about.author else None,
+                created_at=moment(about.modified or about.created),
+                marks=tuple(marks),
+            )
+        ]
+    )
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:

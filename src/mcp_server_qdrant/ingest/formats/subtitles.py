@@ -5,7 +5,7 @@ from html import unescape
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, decode
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark
 
 CUE = re.compile(
     r"^[ \t]*(?:(?P<hours>\d+):)?(?P<minutes>\d\d?):\d\d[.,]\d{1,3}[ \t]*-->[^\n]*\n"
@@ -16,9 +16,9 @@ VOICE = re.compile(r"<v(?:\.[^\s<>]{0,99})?[ \t]{1,9}([^<>]{1,200})>")
 TAG = re.compile(r"</?[a-z\d][^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """The lines as they are spoken, without what repeats the line before. Raises UnusableFile."""
-    cues = list(CUE.finditer(decode(data).replace("\r\n", "\n")))
+    cues = list(CUE.finditer(text.replace("\r\n", "\n")))
     if not cues:
         raise UnusableFile("has no subtitles: no line is a time such as 00:01:02,000 --> 00:01:04")
     lines, marks, length = list[str](), list[Mark](), 0

@@ -9,7 +9,6 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    decode,
     titled,
 )
 
@@ -28,9 +27,8 @@ LINE = re.compile(r"^(?P<indent>(?: {3})?)(?P<name>[^\s](?:[^\s]| (?! ))*)[ \t]*
 HEAD = 4_000  # characters in which a manual page says that it is one
 
 
-def read(path: str, data: bytes) -> Contents:
+def read(path: str, text: str) -> Contents:
     """The text as it is, with its headings as marks."""
-    text = decode(data)
     if page := SHOWN.match(text):
         marks = tuple(
             Mark(found.start(), 2 if found["indent"] else 1, found["name"])

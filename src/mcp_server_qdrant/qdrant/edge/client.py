@@ -114,10 +114,10 @@ class EdgeClient(AsyncQdrantBase):
             await self._link.call("save", collection_name, str(folder), timeout=COPY_SECONDS)
         )
 
-    async def load(self, collection_name: str, folder: Path, *, replace: bool) -> int:
-        """Take a collection from such a folder; the number of its points."""
-        asked = (collection_name, str(folder), replace)
-        return int(await self._link.call("load", *asked, timeout=COPY_SECONDS))
+    async def adopt(self, collection_name: str, staged: str, *, replace: bool) -> None:
+        """Make what is staged in the engine's folder the collection of that name; see `staged`."""
+        asked = (collection_name, staged, replace)
+        await self._link.call("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
 
     async def create_payload_index(  # type: ignore[override]
         self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
@@ -142,9 +142,21 @@ class EdgeClient(AsyncQdrantBase):
 
     # Points
 
-    async def upsert(self, collection_name: str, points: Any, **_: Any) -> models.UpdateResult:
-        """Insert or replace points (PointStruct), all or (InvalidPoint) none."""
-        return await self._write("upsert", collection_name, await _blobs(points))
+    async def upsert(
+        self,
+        collection_name: str,
+        points: Any,
+        update_filter: models.Filter | None = None,
+        update_mode: models.UpdateMode | None = None,
+        **_: Any,
+    ) -> models.UpdateResult:
+        """Insert or replace points (PointStruct), all or (InvalidPoint) none.
+
+        The mode and the filter, which existing points must match, leave some of them out.
+        """
+        mode = (update_mode or models.UpdateMode.UPSERT).value
+        where = plain.plain(update_filter)
+        return await self._write("upsert", collection_name, await _blobs(points), mode, where)
 
     async def update_vectors(
         self, collection_name: str, points: Sequence[models.PointVectors], **_: Any

@@ -4,6 +4,7 @@ shards/<slug>           one shard per collection
 shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
+shards/<slug>.arriving  a restored collection, whole, about to replace shard, sidecar and count
 shards/<slug>.opening   how often in a row opening it killed the host, and when last
 shards/<slug>.answers   what was answered about it since the last write; see `answers`
 shards/<slug>.count     how many points it holds at least; see `counts`
@@ -17,7 +18,7 @@ import shutil
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -82,6 +83,8 @@ class Folder:
         shard = self.shards / slug
         if path.name.endswith(".draft"):
             path.unlink(missing_ok=True)
+        elif path.name.endswith(".arriving"):
+            self.settle(slug)
         elif path.name.endswith((".json.new", ".json.gone")):
             # Beside a sidecar it was brought back by something like a sync tool.
             if not (self.shards / f"{slug}.json").exists():
@@ -124,6 +127,31 @@ class Folder:
             raise
         self.discard(old)  # only now: the new one would survive a power failure
 
+    def receive(self, slug: str, staged: Path) -> None:
+        """Let a staged collection be the shard's from now on; `settle` makes that so.
+
+        A crash before that leaves the old one, whole, a crash after it the new one.
+        """
+        staged.rename(self._arriving(slug))
+        sync(self.shards)
+
+    def settle(self, slug: str) -> None:
+        """Put what arrived in the place of the shard, its sidecar and its count."""
+        arriving, shard = self._arriving(slug), self.shards / slug
+        if (arriving / "data").exists():
+            for end in ("opening", "count", "answers"):
+                (self.shards / f"{slug}.{end}").unlink(missing_ok=True)
+            self.discard(shard)
+            (arriving / "data").rename(shard)
+        for end in ("count", "json"):
+            if (arriving / end).exists():
+                (arriving / end).replace(self.shards / f"{slug}.{end}")
+        sync(self.shards)
+        arriving.rmdir()
+
+    def _arriving(self, slug: str) -> Path:
+        return self.shards / f"{slug}.arriving"
+
     def require_space(self, wanted: int) -> None:
         """Raise DiskFull unless `wanted` bytes and the reserve are free.
 
@@ -162,9 +190,10 @@ def used(shard: Path) -> float:
         return 0.0
 
 
-def allocated(path: Path) -> int:
-    """Bytes the tree really occupies (holes are free)."""
-    stats = [file.stat() for file in path.rglob("*") if file.is_file()]
+def allocated(tree: Path | Iterable[Path]) -> int:
+    """Bytes that a tree, or files, really occupy (holes are free)."""
+    files = tree.rglob("*") if isinstance(tree, Path) else tree
+    stats = [file.stat() for file in files if file.is_file()]
     return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
 
 
@@ -177,7 +206,7 @@ def read_ahead(path: Path, most: int) -> int:
     for file in path.rglob("*"):
         with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
             number = handle.fileno()
-            for start, end in _data_ranges(number, os.fstat(number).st_size):
+            for start, end in data_ranges(number, os.fstat(number).st_size):
                 length = min(end - start, most - requested)
                 if length <= 0:
                     return requested
@@ -214,7 +243,7 @@ def _copy_with_holes(source: Path, target: Path) -> Iterator[None]:
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
-        for start, end in _data_ranges(read.fileno(), size):
+        for start, end in data_ranges(read.fileno(), size):
             write.seek(start)
             while (left := end - write.tell()) > 0:
                 piece = min(left, _PIECE)
@@ -223,7 +252,11 @@ def _copy_with_holes(source: Path, target: Path) -> Iterator[None]:
                 yield
 
 
-def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+def data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+    """The parts of an open file that are no holes: where each begins and ends."""
+    if not hasattr(os, "SEEK_DATA"):
+        yield 0, size
+        return
     position = 0
     while position < size:
         try:

@@ -279,15 +279,17 @@ class Shards:
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
-    def adopt(self, sidecar: dict[str, Any], copy: Path) -> None:
-        """Make a directory that is a whole shard the collection of a name that is not taken."""
-        shard = Shard(slug_of(sidecar["name"]), sidecar, self.folder.shards)
-        draft = self.folder.shards / f"{shard.slug}.json.new"
-        write_atomically(draft, json.dumps(sidecar))
-        copy.rename(self.path(shard))
-        draft.replace(self._sidecar_path(shard))
-        sync(self.folder.shards)
-        self._all[shard.name] = shard
+    def adopt(self, name: str, staged: Path) -> None:
+        """Make what is staged the collection of that name, in the place of one that is there."""
+        sidecar = json.loads((staged / "json").read_text("utf-8"))
+        old = self._all.get(name)
+        slug = slug_of(name) if old is None else old.slug
+        if old is not None:
+            old.record = None
+            self.close(old)
+        self.folder.receive(slug, staged)
+        self._all[name] = Shard(slug, sidecar, self.folder.shards)
+        self.folder.settle(slug)
 
     def save(self, shard: Shard, **changes: Any) -> None:
         """Change the sidecar, on the disk first."""

@@ -13,7 +13,7 @@ WRITES = frozenset(
     {
         *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
         *("upsert", "update_vectors", "delete", "set_payload", "delete_payload", "accept_loss"),
-        *("save", "load"),
+        *("save", "adopt"),
     }
 )
 
@@ -61,6 +61,6 @@ def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "
         setting="QDRANT_LOCAL_PATH",
         error=EngineUnavailable,
         late=EngineTimeout,
-        once_only=lambda operation, _: operation in ("drop", "load"),
+        once_only=lambda operation, _: operation in ("drop", "adopt"),
         changes=WRITES.__contains__,
     )

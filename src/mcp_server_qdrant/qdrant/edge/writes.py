@@ -6,10 +6,8 @@ one after the other and flushes before it acknowledges.
 """
 
 import contextlib
-import json
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, schema, types
-from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, slug_of, sync_tree
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge.slices import narrowed
 
@@ -34,6 +32,12 @@ _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
 _GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
 _NOT_FLUSHED = "could not be flushed: the disk is full or failing"
+
+_MODES = {
+    "upsert": edge.UpdateMode.Upsert,
+    "insert_only": edge.UpdateMode.InsertOnly,
+    "update_only": edge.UpdateMode.UpdateOnly,
+}
 
 Step = Generator[None, None, Any]
 Update = edge.UpdateOperation
@@ -156,28 +160,16 @@ class Writes:
             shard.dirty = False
         return points
 
-    def load(self, name: str, folder: str, replace: bool) -> Step:  # noqa: FBT001
-        """Take a collection from such a folder; the number of its points."""
-        source = Path(folder) / slug_of(name)
-        if name in self._shards.names() and not replace:
+    def adopt(self, name: str, staged: str, replace: bool) -> Step:  # noqa: FBT001
+        """Make a collection that was staged, in a directory of that name, the one of its name."""
+        known = name in self._shards.names()
+        if known and not replace:
             raise RequestError(f"The collection {name!r} already exists.")
-        self._room(allocated(source))
-        copy = self._shards.folder.work / f"{source.name}-{uuid.uuid4().hex}"
-        try:
-            with _copying(name):
-                sidecar = json.loads(Path(f"{source}.json").read_text("utf-8"))
-                yield from copy_sparse(source, copy)
-                sync_tree(copy)
-                if name in self._shards.names():
-                    self.touched.discard(self._shards.listed(name))
-                    self._shards.drop(self._shards.listed(name))
-                for file in source.parent.glob(f"{source.name}.count"):
-                    shutil.copyfile(file, self._shards.folder.shards / file.name)
-                self._shards.adopt(sidecar, copy)
-        finally:
-            self._shards.folder.discard(copy)
+        if known:
+            self.touched.discard(self._shards.listed(name))
+        with _copying(name):
+            self._shards.adopt(name, self._shards.folder.work / Path(staged).name)
         yield
-        return self._shards.exact_count(self._shards.get(name))
 
     def index(self, name: str, field: str, declared: Any) -> Step:
         """Index a payload field; cheap while the collection is empty."""
@@ -232,15 +224,25 @@ class Writes:
 
     # Points
 
-    def upsert(self, name: str, blobs: list[bytes]) -> Step:
-        """Insert or replace points; each blob is a pickled list of them."""
+    def upsert(
+        self,
+        name: str,
+        blobs: list[bytes],
+        mode: str = "upsert",
+        where: Mapping[str, Any] | None = None,
+    ) -> Step:
+        """Insert or replace points; each blob is a pickled list of them.
+
+        `mode` "insert_only" leaves those that exist as they are, "update_only" writes no others;
+        `where` leaves out those that exist and do not match.
+        """
         shard = self._shards.get(name)
         batches = yield from self._checked(shard, blobs)
         for points in batches:
             with guarded(name):
                 converted = [types.to_point(point) for point in points]
                 # Without a mode the host was seen to die more often in mid-write on a full disk.
-                update = Update.upsert_points(converted, update_mode=edge.UpdateMode.Upsert)
+                update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
             self.apply(shard, update)
             yield
 

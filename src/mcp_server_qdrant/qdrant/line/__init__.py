@@ -1,1 +1,1 @@
-"""The lean line to a Qdrant server: batches of queries without what qdrant-client adds to them."""
+"""The lean line to a Qdrant server: its reads without what qdrant-client adds to them."""

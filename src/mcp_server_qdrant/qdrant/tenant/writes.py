@@ -48,10 +48,13 @@ class TenantWriter(TenantClient):
         self,
         collection_name: str,
         points: Sequence[models.PointStruct],
+        update_filter: models.Filter | None = None,
+        update_mode: models.UpdateMode | None = None,
     ) -> None:
-        """Write them as the tenant's. Raises InvalidPoint where an id is of a point of another's.
+        """Write them as the tenant's, those of them that filter and mode let through.
 
-        Ids follow from the tenant, so that never happens to what this server writes.
+        Raises InvalidPoint where an id is of a point of another's. Ids follow from the tenant, so
+        that never happens to what this server writes.
         """
         field, shared = self._tenant.field, self._tenant.shared
         known: dict[Any, Any] = {}
@@ -70,7 +73,9 @@ class TenantWriter(TenantClient):
             )
             for point in points
         ]
-        await self._inner.upsert(collection_name, stamped)
+        await self._inner.upsert(
+            collection_name, stamped, update_filter=update_filter, update_mode=update_mode
+        )
         self._see(collection_name, seen=True)
 
     async def _replaced(self, name: str, points: Sequence[models.PointStruct]) -> dict[str, Any]:

@@ -152,7 +152,8 @@ async function showLike(holder, one, on) {
   }
 }
 
-const where = (one) => ({ id: one.document ?? one.id, collection: one.collection });
+/** A text as it was read: a change of one that somebody else has changed since is refused. */
+const where = (one) => ({ id: one.id, collection: one.collection, seen: one.revision });
 
 function edit(one, part, on) {
   const title = h("input", { id: "edit-title", type: "text", value: one.title ?? "", maxlength: 1000, dir: "auto" });

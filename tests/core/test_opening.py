@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core import opening
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.files import opening
-from mcp_server_qdrant.ingest.files.opening import NO_FILE, OUTSIDE, opened
+from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE, opened
 
 
 @pytest.fixture

@@ -1,0 +1,138 @@
+"""Reads files for another process: `python -m mcp_server_qdrant.ingest.files.worker`.
+
+On stdin there come pairs of frames: what to do, and the bytes of a file; on stdout one goes back
+for each pair. It has no sockets, no keys and no engine. It ends with the process that started it,
+and when a file takes more time or memory than it may.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pickle
+import struct
+import sys
+import threading
+import time
+from datetime import datetime
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile
+from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.ingest.formats.load import load
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.formats.base import Contents
+
+try:
+    import resource
+except ImportError:  # Windows: the other side looks at the clock
+    resource = None  # type: ignore[assignment]
+
+MEMORY_EXIT = 3  # exit code: a file takes more memory than it may
+DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
+UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
+LENGTH = struct.Struct("!Q")
+
+
+def send(stream: BinaryIO, frame: bytes) -> None:
+    """Write a frame. Raises OSError."""
+    stream.write(LENGTH.pack(len(frame)))
+    stream.write(frame)
+    stream.flush()
+
+
+def receive(stream: BinaryIO, most: float = math.inf) -> bytes | None:
+    """The next frame; None at the end of the stream. Raises ValueError where it is longer."""
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    if length > most:
+        raise ValueError
+    frame = stream.read(length)
+    return frame if len(frame) == length else None
+
+
+def main() -> None:
+    """Answer until the other side has gone."""
+    sys.setrecursionlimit(DEPTH)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    requests: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
+    limits = {"memory": math.inf}
+    threading.Thread(target=_take_in, args=(requests,), daemon=True).start()
+    threading.Thread(target=_watch, args=(limits,), daemon=True).start()
+    while True:
+        asked, data = requests.get()
+        path, rows, seconds, memory = pickle.loads(asked)  # noqa: S301 - our own request
+        limits["memory"] = memory
+        _limit(seconds, memory)
+        try:
+            send(answers, _answer(path, data, rows))
+        except MemoryError:
+            os._exit(MEMORY_EXIT)
+
+
+def _take_in(requests: "SimpleQueue[tuple[bytes, bytes]]") -> None:
+    """Put down what is asked, and end the process once nobody can ask any more."""
+    try:
+        while (asked := receive(sys.stdin.buffer)) and (data := receive(sys.stdin.buffer)):
+            requests.put((asked, data))
+    finally:
+        os._exit(0)
+
+
+def _watch(limits: dict[str, float]) -> None:
+    """End the process when it takes too much memory: macOS does not keep the limit itself."""
+    if resource is None:
+        return
+    start = _memory()  # on Linux the most that its parent had
+    while _memory() - start < limits["memory"]:
+        time.sleep(0.05)
+    os._exit(MEMORY_EXIT)
+
+
+def _memory() -> int:
+    """The most memory that this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
+
+
+def _limit(seconds: int, memory: int) -> None:
+    """Let the system end this process after so many seconds more, and refuse it more memory."""
+    if resource is None:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = math.ceil(used.ru_utime + used.ru_stime) + seconds
+    for kind, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, until),
+        (resource.RLIMIT_AS, memory),
+    ):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+
+
+def _answer(path: str, data: bytes, rows: RowTemplate | None) -> bytes:
+    """The texts of a file; or why there are none, and whether the earlier ones are kept."""
+    found: Contents | tuple[str, bool]
+    try:
+        found = load(path, data, rows)
+    except (UnusableFile, Unforeseen) as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise error.__cause__ from error
+        unforeseen = isinstance(error, Unforeseen)
+        found = (f"cannot be read: {error}", True) if unforeseen else (str(error), False)
+    return json.dumps(found, ensure_ascii=False, default=_plain).encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has not."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+if __name__ == "__main__":
+    main()

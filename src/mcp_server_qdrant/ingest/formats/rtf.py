@@ -1,0 +1,12 @@
+"""RTF: the plain text, by striprtf."""
+
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, readable, titled
+
+
+def read(path: str, text: str) -> Contents:
+    """The text without its formatting."""
+    from striprtf.striprtf import rtf_to_text
+
+    title, _ = titled(path, ())
+    shown = rtf_to_text(text, errors="ignore")  # type: ignore[no-untyped-call]
+    return Contents([Loaded(readable(shown), title)])

@@ -1,0 +1,44 @@
+"""Spreadsheets: each sheet is read as CSV is, by python-calamine."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.rows import RowTemplate
+from mcp_server_qdrant.ingest.formats import csv
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded
+
+
+def read(path: str, data: bytes, template: RowTemplate | None = None) -> Contents:
+    """A text per row of each sheet. A sheet that is no table is left out, with a note."""
+    from python_calamine import CalamineWorkbook
+
+    book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+    texts, notes = dict[str | None, Loaded](), list[str]()
+    for name in book.sheet_names:
+        try:
+            sheet = csv.table(f"{path}#{name}", _rows(book.get_sheet_by_name(name)), template)
+        except UnusableFile as error:
+            notes.append(f"sheet {name!r} {error}")
+            continue
+        notes += [f"sheet {name!r}: {note}" for note in sheet.notes]
+        if any(text.id in texts for text in sheet.texts):
+            notes.append(f"sheet {name!r} has ids of earlier sheets: those rows are left out")
+        for text in sheet.texts:
+            metadata = {**(text.metadata or {}), "sheet": name}
+            texts.setdefault(text.id, replace(text, metadata=metadata))
+    return Contents([*texts.values()], notes)
+
+
+def _rows(sheet: Any) -> Iterator[list[str]]:
+    return ([_shown(cell) for cell in row] for row in sheet.iter_rows())
+
+
+def _shown(cell: Any) -> str:
+    """A cell as CSV has it: whole numbers without a fraction, dates in ISO 8601."""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return cell.isoformat() if isinstance(cell, date) else str(cell)

@@ -1,0 +1,165 @@
+"""Changes to a text that is stored, without the text: its title, tags and metadata, and its place.
+
+Its parts are written as they are, so that a text of many sections keeps them, and so are its dates
+and what supersedes it.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mcp_server_qdrant.core.access import ADMIN, caller
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.notation import called, stamp
+from mcp_server_qdrant.core.writes import Changes, Stored
+from mcp_server_qdrant.ingest.delete import Deletion
+from mcp_server_qdrant.ingest.encoding import Progress, silent
+from mcp_server_qdrant.ingest.parts import numbered
+from mcp_server_qdrant.ingest.store import Store, check_seen
+
+
+@dataclass(eq=False)
+class Revision:
+    """Changes texts where they are, and moves them."""
+
+    store: Store
+    deletion: Deletion
+
+    async def revise(
+        self,
+        one: Document,
+        changes: Changes,
+        *,
+        to: str | None = None,
+        create: bool = False,
+        seen: str | None = None,
+        progress: Progress = silent,
+    ) -> Stored:
+        """Change a text where it is, or on its way `to` another collection; see both."""
+        if to is not None and to != one.collection:
+            return await self.move(one, to, changes, create=create, seen=seen, progress=progress)
+        if changes == Changes():
+            raise RequestError(
+                f"This text is in {called(one.collection)} already: nothing was changed."
+                if to
+                else "Nothing was changed: give title, tags, metadata or another collection_name."
+            )
+        return await self.change(one, changes, seen=seen, progress=progress)
+
+    async def change(
+        self,
+        one: Document,
+        changes: Changes,
+        *,
+        seen: str | None = None,
+        progress: Progress = silent,
+    ) -> Stored:
+        """Change what is stored with a text; all of its parts carry it.
+
+        Raises Outdated where it is not of the revision that was `seen`, or is not any more.
+        """
+        async with self.store.lock(one.collection, one.document or str(one.id)):
+            parts = await self._parts(one, seen)
+            now = stamp(self.store.now())
+            new = [changes.made(part)._replace(updated_at=now) for part in parts]
+            if one.document:
+                return await self._put(new, parts[0], progress)
+            done = await self._put(new, None, progress)
+        await self.deletion.delete(one)  # a point of another tool
+        return replace(done, updated=True)
+
+    async def move(
+        self,
+        one: Document,
+        to: str,
+        changes: Changes,
+        *,
+        create: bool = False,
+        seen: str | None = None,
+        progress: Progress = silent,
+    ) -> Stored:
+        """Move a whole text into another collection. Cut short, it is in both: move it again.
+
+        It is deleted only as it was copied: if somebody else is quicker, their version stays where
+        it is and the copy goes. Raises RequestError where the caller may not delete or where the
+        id is taken, Outdated.
+        """
+        check_may_delete()
+        parts = await self._parts(one, seen)
+        made = await self.store.ensure(to, create=create)
+        new = [changes.made(part)._replace(collection=to, file=None) for part in parts]
+        async with self.store.lock(to, one.document or str(one.id)):
+            done = await self._put(new, None, progress)
+        try:
+            await self.deletion.delete(parts[0])
+        except Outdated:
+            if await self._first(parts[0]) is not None:
+                await self._take_back(to, done)
+                raise
+        except BackendError as error:
+            raise BackendError(
+                f"The text was copied to {called(to)}, but is still in {called(one.collection)}: "
+                f"{error} Move it again."
+            ) from error
+        return replace(done, created_collection=made, moved=parts[0])
+
+    async def _parts(self, one: Document, seen: str | None) -> list[Document]:
+        """All parts of the text as it is now."""
+        first = await self._first(one)
+        check_seen(first or one, seen)
+        return await self.deletion.lookup.parts(first or one)
+
+    async def _first(self, one: Document) -> Document | None:
+        found = await self.store.points.by_id(one.collection, [one.head or one.id])
+        return found[0] if found else None
+
+    async def _put(
+        self, parts: Sequence[Document], before: Document | None, progress: Progress
+    ) -> Stored:
+        """Write the parts in the place of a text, or where none of its id may be.
+
+        The very same text, which a move that was cut short has left, may.
+        """
+        collection, points = parts[0].collection, self.store.points
+        document = parts[0].document or str(parts[0].id)
+        target = await self.store.writable(collection)
+        await self.store.index(collection)
+        writing = int(self.store.now().timestamp()) if len(parts) > 1 else None
+        new = numbered(
+            [part._replace(document=document, writing=writing) for part in parts], points.identify
+        )
+        there = await points.first(collection, document)
+        if before is None and there is not None and there.revision != new[0].revision:
+            raise RequestError(
+                f"{called(collection)} has a text with the id {called(document)} already: nothing "
+                "was changed. Delete that one first, or store this one under another id."
+            )
+        encoder = await self.store.encoder(target)
+        written, pending = await self.store.put(
+            new, target, before or there, progress, encoder, exact=True
+        )
+        return Stored(
+            collection=collection,
+            document=document,
+            ids=tuple(point.id for point in written),
+            created_collection=False,
+            updated=before is not None,
+            pending=pending,
+            without_vector=target.note if target.dense is None else None,
+        )
+
+    async def _take_back(self, to: str, done: Stored) -> None:
+        with suppress(QdrantMcpError):
+            for copy in await self.store.points.by_id(to, done.ids[:1]):
+                await self.deletion.delete(copy)
+
+
+def check_may_delete() -> None:
+    """Raise RequestError where the caller may not delete."""
+    who = caller()
+    if who is not None and ADMIN not in who.scopes:
+        raise RequestError(
+            f"Nothing was changed: moving deletes a text where it was, which needs the scope "
+            f"{ADMIN}, which your token lacks."
+        )

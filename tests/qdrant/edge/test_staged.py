@@ -1,0 +1,160 @@
+"""A staged collection takes a shard's place, as a whole at every moment."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.qdrant.edge import staged
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.shards import Shards
+
+VECTORS = {"v": {"size": 2, "distance": "Dot"}}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def opened(root: Path) -> Shards:
+    """The shards as the next host finds them."""
+    folder = Folder(root, 0)
+    folder.prepare()
+    shards = Shards(folder, 8)
+    shards.scan()
+    return shards
+
+
+def make(shards: Shards, name: str, points: int, says: str) -> None:
+    sidecar = {"vectors": VECTORS, "sparse_vectors": {}, "metadata": {"says": says}, "token": "t"}
+    shards.create(name, sidecar)
+    shard = shards.get(name)
+    rows = [edge.Point(n, {"v": [1.0, n]}, {"says": says}) for n in range(points)]
+    shards.engine(shard).update(edge.UpdateOperation.upsert_points(rows))
+    shards.flushed(shard, shards.engine(shard))
+    shard.answers.forget()
+    shards.close(shard)
+
+
+def seen(shards: Shards, name: str = "notes") -> tuple[str, int, set[str], str | None]:
+    """What a collection says, its description and its points, and what it misses."""
+    shard = shards.get(name)
+    records, _ = shards.engine(shard).scroll(edge.ScrollRequest(limit=100, with_payload=True))
+    said = {record.payload["says"] for record in records}
+    return shard.sidecar["metadata"]["says"], shards.exact_count(shard), said, shard.damage()
+
+
+def stage(root: Path, tmp_path: Path) -> Path:
+    """Another collection of that name, staged."""
+    make(opened(tmp_path / "elsewhere"), "notes", 3, "new")
+    place = root / "work" / "restored-1"
+    place.mkdir()
+    there = tmp_path / "elsewhere" / "shards"
+    for end, name in (("", "data"), (".json", "json"), (".count", "count")):
+        (there / f"c-notes{end}").rename(place / name)
+    return place
+
+
+OLD, NEW = ("old", 5, {"old"}, None), ("new", 3, {"new"}, None)
+STEPS = 12
+
+
+@pytest.mark.parametrize("old", [OLD, None])
+def test_a_kill_at_any_step_leaves_the_old_collection_or_the_new_one(tmp_path, monkeypatch, old):
+    found = []
+    for step in range(STEPS):
+        base = tmp_path / str(step)
+        shards = opened(base / "engine")
+        if old:
+            make(shards, "notes", 5, "old")
+            seen(shards)
+        place, left = stage(base / "engine", base), [step]
+
+        def dying(real, left=left):
+            def call(*arguments, **options):
+                if left[0] == 0:
+                    raise Killed
+                left[0] -= 1
+                return real(*arguments, **options)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace", "unlink", "rmdir"):
+                patch.setattr(Path, name, dying(getattr(Path, name)))
+            try:
+                shards.adopt("notes", place)
+                done = True
+            except Killed:
+                done = False
+        shards.close_all()
+        again = opened(base / "engine")
+        found.append(seen(again) if "notes" in again.names() else None)
+        if done:
+            assert found[-1] == NEW
+        again.close_all()
+        left_over = {path.name for path in (base / "engine" / "shards").iterdir()}
+        assert {name for name in left_over if "arriving" in name or "new" in name} == set()
+
+    assert found[0] == old
+    assert found[-1] == NEW
+    assert [one for one in found if one not in (old, NEW)] == []
+
+
+def test_what_was_known_of_the_old_one_is_not_said_of_the_new_one(tmp_path):
+    shards = opened(tmp_path / "engine")
+    make(shards, "notes", 5, "old")
+    assert seen(shards) == OLD
+    shards.keep(shards.get("notes"))
+    place = stage(tmp_path / "engine", tmp_path)
+    (place / "count").unlink()  # archives may lack it
+
+    shards.adopt("notes", place)
+
+    assert seen(shards) == NEW
+    shards.close_all()
+
+
+async def test_what_a_killed_restore_left_is_removed_by_the_next_one(tmp_path):
+    opened(tmp_path)
+    left = tmp_path / "work" / "restored-0"
+    (left / "data").mkdir(parents=True)
+
+    async with staged.stage(tmp_path) as place:
+        assert [*(tmp_path / "work").iterdir()] == [place]
+    assert [*(tmp_path / "work").iterdir()] == []
+
+
+async def test_what_ends_the_process_that_opens_it_is_a_sentence(tmp_path, monkeypatch):
+    place = stage_alone(tmp_path)
+    assert await staged.tried(place, "notes") == 3
+    aborting = tmp_path / "python"
+    aborting.write_text("#!/bin/sh\nkill -ABRT $$\n")
+    aborting.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(aborting))
+
+    with pytest.raises(RequestError, match="the engine cannot read it"):
+        await staged.tried(place, "notes")
+
+
+def stage_alone(tmp_path: Path) -> Path:
+    opened(tmp_path / "engine")
+    return stage(tmp_path / "engine", tmp_path)
+
+
+async def test_it_is_tried_without_anything_of_the_working_directory(tmp_path, monkeypatch):
+    place = stage_alone(tmp_path)
+    (place / "json.py").write_text("1 / 0\n")
+    (tmp_path / "json.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert await staged.tried(place, "notes") == 3
+
+
+async def test_a_collection_of_another_name_is_refused(tmp_path):
+    place = stage_alone(tmp_path)
+
+    with pytest.raises(RequestError, match="The backup of 'others' is damaged"):
+        await staged.tried(place, "others")
