@@ -39,7 +39,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert why["tags"] == ["Apollo"]
     assert why["ranks"] == {"meaning": 1, "words": 1}
     assert why["weights"] == {}
-    assert list(why["factors"]) == ["priority", "recency"]
+    assert list(why["factors"]) == ["tags", "priority", "recency"]
     assert why["factors"]["priority"] == 1.1
     base = why["alpha"] * why["meaning"] + (1 - why["alpha"]) * why["words"]
     relevance = base + why["gains"]["tags"]
@@ -49,7 +49,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert list(second["why"]["factors"]) == ["priority", "recency"]
     assert re.fullmatch(
         r"why: 0\.40 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.60 x words 0\.\d{3} \(no\. 1\)"
-        r" \+ tags Apollo 0\.\d{3} = 0\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
+        r" \+ tags Apollo 0\.\d{3} = 0\.800 x tags 1\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
         r" rrf 0\.\d{4}",
         line(result),
     )

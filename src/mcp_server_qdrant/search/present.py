@@ -33,8 +33,8 @@ HEAD = 10  # tokens of a heading beside the names in it
 LINE = 20  # about the tokens of a result without a quote
 BEGINNING = 300  # characters of a text in a list of the newest
 NAMED = 60  # characters of a name in a heading
-SIZE, LEAST = 700, 160  # characters of a quote at most, and so many or none
-TOKEN = 3.4  # characters of one
+SIZE = 700  # characters of a quote at most
+SHORT = 45  # tokens: less room is left alone
 NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
 
 
@@ -85,24 +85,32 @@ def present(
 
 
 def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passage, ...]]:
-    """The passages of each hit that have room on the page, by their worth."""
+    """The passages of each hit that have room on the page, by their worth.
+
+    Where ranks are explained, each text has one first: they are to be compared.
+    """
     words = Words(query.terms, texts.reader)
-    asked = query.request.limit or 0
+    order, asked = by_worth(hits, query.passages), query.request.limit or 0
     room = max(ROOM, EACH * asked) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
-    chosen: dict[int, list[Passage]] = {}
-    for place, number in by_worth(hits, query.passages):
-        passages = chosen.get(place, [])
-        if room < LEAST / TOKEN or len(passages) < number:
+    each = query.request.explain
+    if each:
+        order.sort(key=lambda one: one[1] > 0)
+    chosen: list[list[Passage]] = [[] for _ in hits]
+    for place, number in order:
+        waiting = sum(not passages for passages in chosen) if each else 1
+        if (room < SHORT and not (each and number == 0)) or len(chosen[place]) < number:
             continue
         part = (hits[place], *hits[place].parts)[number]
         document = texts.document(part)
         named = "" if number else f"{document.document or document.collection} {document.title}"
-        quote = texts.quote(words, part, int(min(SIZE, room * TOKEN)))
-        head = f"{named[:NAMED]} {(quote.section or '')[:NAMED]}"
-        passages.append(Passage(quote.text, document, quote.section))
-        chosen[place] = passages
-        room -= HEAD + tokens(head) + tokens(quote.text)
-    return [tuple(chosen.get(place, ())) for place in range(len(hits))]
+        cost = HEAD + tokens(named[:NAMED])
+        sample = document.text[:SIZE]
+        letters = len(sample) / (tokens(sample) or 1)
+        size = int(min(SIZE, max((room / max(waiting, 1) - cost), SHORT) * letters))
+        quote = texts.quote(words, part, size)
+        chosen[place].append(Passage(quote.text, document, quote.section))
+        room -= cost + tokens((quote.section or "")[:NAMED]) + tokens(quote.text)
+    return [tuple(passages) for passages in chosen]
 
 
 def _shown(hit: Hit, passages: Sequence[Passage], texts: Texts) -> Document:

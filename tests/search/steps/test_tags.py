@@ -77,7 +77,9 @@ def test_the_boost_of_three_words_counts_there_too():
 
     assert two.relevance == pytest.approx(0.2875)  # 0.1 + 0.5 * 1.5 * 1/4
     assert one.relevance == pytest.approx(0.38125)  # 1.5 times that
-    assert both.relevance == pytest.approx(0.902528)  # 0.1 + 3 * 0.28125, bent at 0.8
+    # 0.1 + 3 * 0.28125, bent at 0.8: what is beyond that counts in the order alone.
+    assert (both.relevance, both.score) == pytest.approx((0.8, 0.902528))
+    assert both.factors == (("tags", pytest.approx(0.902528 / 0.8)),)
 
 
 def test_hits_without_the_tag_or_of_other_collections_stay_as_they_are():

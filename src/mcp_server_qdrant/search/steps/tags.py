@@ -16,6 +16,7 @@ from mcp_server_qdrant.search.lift import Tokens, lifted, share, term_weights
 # A tag counts more than its words in the text could earn as keywords: there they would be part of
 # the meaning too, and a look-alike that mentions a project must not pass for one of its notes.
 GAIN = 1.5
+MOST = 0.8  # relevance that tags can give
 
 _WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
 
@@ -64,6 +65,18 @@ def lift_tags(
         tags = carried(hit.payload, named, fold) if named else ()
         if not named or not tags:
             return hit
-        return lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha)._replace(tags=tags)
+        return capped(hit, lifted(hit, "tags", part(tags) * GAIN * named.boost, alpha), tags)
 
     return by_score(map(raised, hits))
+
+
+def capped(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
+    """The raised hit, its relevance at most MOST by tags; what is beyond that counts in its score.
+
+    A tag says what a text is about, not that it answers.
+    """
+    relevance = max(hit.relevance, min(raised.relevance, MOST))
+    named = hit.lifted("tags", relevance) if relevance > hit.relevance else hit
+    if raised.relevance > relevance > 0:
+        named = named.rescored("tags", raised.relevance / relevance)
+    return named._replace(tags=tags)
