@@ -81,9 +81,6 @@ async def test_the_structured_result_tells_what_an_agent_needs(engine):
         assert set(panel) == {
             *("model", "explained", "collections", "regions", "outliers", "query")
         }
-        assert sum(region["points"] for region in panel["regions"]) == 12
-        names = [" ".join(region["words"][:3]) for region in panel["regions"]]
-        assert any(f"{name} (" in said(result) for name in names)
         letters, notes = panel["collections"]
         assert (letters["name"], letters["points"], letters["drawn"]) == ("letters", 2, 2)
         assert (notes["name"], notes["points"], notes["drawn"]) == ("notes", 21, 10)

@@ -27,7 +27,6 @@ from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.projection.kept import LayoutCache
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
@@ -164,9 +163,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     pipeline = _pipeline(shared, view, catalog, facets, lexicon)
-    engine = _engine_key(settings, view.words)
-    layouts = LayoutCache(settings.cache_path / "maps", engine) if engine else None
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search, layouts)
+    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
     store = Store(
         catalog,
