@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection import tsne
 from mcp_server_qdrant.projection.layout import lay_out
-from mcp_server_qdrant.projection.neighbours import beside
+from mcp_server_qdrant.projection.neighbours import beside, neighbours
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.tsne import nearest
 from tests.support import corpus, memory_services, remember
@@ -74,6 +74,22 @@ async def test_it_is_made_in_the_background_and_then_there(engine):
         assert later.map.coming is False
         assert later.map.panels[0].neighbours.places.shape == (30, 2)
         assert np.isfinite(later.map.panels[0].neighbours.places).all()
+
+
+async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
+    pytest.importorskip("openTSNE")
+    topics = ("wing lift", "compiler grammar", "protein gene", "court ruling")
+    made = panel(vectors(240))
+    texts = tuple(f"Study {n} of a {topics[n % 4]}" for n in range(240))
+    found = await neighbours(replace(made, texts=texts))
+
+    assert {one.name for one in found.regions} <= set(topics)
+    assert len(found.regions) >= 3
+    for number, one in enumerate(found.regions):
+        inside = np.flatnonzero(found.region_of == number)
+        assert len(inside) == one.size
+        assert one.point in inside
+        assert (inside % 4 == topics.index(one.name)).mean() >= 0.95
 
 
 async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(engine):

@@ -25,7 +25,6 @@ def scattered(count: int) -> tuple[np.ndarray, list[str]]:
 @pytest.mark.parametrize("sampled", [10_000, 300])
 def test_each_blob_is_one_region_named_inside_it_by_its_own_words(monkeypatch, sampled):
     monkeypatch.setattr(tsne, "SAMPLED", sampled)
-    monkeypatch.setattr(tsne, "LARGEST", 0.4)
     places, texts = scattered(600)
     region_of, found = regions(places, texts)
 

@@ -17,7 +17,7 @@ MOST = 8_000  # texts of all groups
 PHRASES = 8  # of a group
 WORDS = 3  # of a phrase
 CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
-FEWEST, SHARE = 3, 0.1  # texts of a group that have a phrase of its name
+FEWEST, SHARE = 3, 0.13  # texts of a group that have a phrase of its name
 CLEARLY = 2.0  # times as frequent as in any other group
 ASKED, SPOKEN = 100, 0.02  # texts whose language is looked at; its share from which it counts
 

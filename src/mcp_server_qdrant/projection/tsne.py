@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ BLOCK = 512
 SAMPLED = 10_000  # points that are laid out at most
 BESIDE = 5  # neighbours that a further point lies among
 INTERPOLATED = 5_000  # points from which on interpolation beats the tree
-FEWEST, LARGEST = 6, 0.125  # points of a region, and its share of them all
+FEWEST, LARGEST = 6, 0.125  # points of a region; its share of them all, where it can be split
+MUCH = 0.25  # of a cluster's points
 DENSE = 5  # neighbours by which density is told
 NONE = 255  # the number of no region
 
@@ -65,32 +66,47 @@ def laid_out(vectors: Vectors, start: Vectors) -> Vectors:
 def regions(places: Vectors, texts: Sequence[str]) -> tuple[NDArray[np.uint8], list[Any]]:
     """Each point's region, or `NONE`, and the regions, the largest first.
 
-    One that no phrase tells from the others is none.
+    A large cluster is its parts, where phrases tell enough of it apart. One that no phrase tells
+    from the others is no region.
     """
-    labels = _clusters(places)
-    numbers = [one for one, _ in Counter(labels[labels >= 0].tolist()).most_common()]
-    members = [np.flatnonzero(labels == one) for one in (*numbers, -1)]
-    phrases = names([[texts[at] for at in inside] for inside in map(np.ndarray.tolist, members)])
+    whole, labels = _clusters(places, None), _clusters(places, LARGEST)
+    told = np.isin(labels, [one for one, words in _named(labels, texts) if words])
+    for one in range(whole.max() + 1):
+        inside = whole == one
+        if told[inside].mean() < MUCH:
+            labels[inside] = labels.max() + 1
     region_of, found = np.full(len(places), NONE, np.uint8), list[Any]()
-    for inside, words in zip(members[:-1], phrases, strict=False):
+    for one, words in _named(labels, texts):
         if not words:
             continue
-        region_of[inside] = len(found)
-        far = np.abs(places[inside] - np.median(places[inside], axis=0)).sum(axis=1)
-        point = int(inside[far.argmin()])
-        found.append({"name": title(words), "words": words, "size": len(inside), "point": point})
+        members = np.flatnonzero(labels == one)
+        region_of[members] = len(found)
+        far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
+        point = int(members[far.argmin()])
+        found.append({"name": title(words), "words": words, "size": len(members), "point": point})
     return region_of, found
 
 
-def _clusters(places: Vectors) -> NDArray[np.int64]:
-    """The number of each point's cluster, -1 for none; of many points a sample is clustered."""
+def _named(labels: NDArray[np.int64], texts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The clusters by size, each with the phrases that tell it from all other points."""
+    numbers = [one for one, _ in Counter(labels[labels >= 0].tolist()).most_common()]
+    members = [np.flatnonzero(labels == one).tolist() for one in (*numbers, -1)]
+    groups = [[texts[at] for at in inside] for inside in members]
+    return zip(numbers, names(groups), strict=False)
+
+
+def _clusters(places: Vectors, largest: float | None) -> NDArray[np.int64]:
+    """The number of each point's cluster, -1 for none; of many points a sample is clustered.
+
+    `largest` is the share of the points that a cluster may have.
+    """
     from sklearn.cluster import HDBSCAN
 
     chosen = _sample(len(places))
     count = int(chosen.sum())
     found = HDBSCAN(
         min_cluster_size=max(FEWEST, int(count**0.5 / 2)),
-        max_cluster_size=max(2 * FEWEST, int(count * LARGEST)),
+        max_cluster_size=max(2 * FEWEST, int(count * largest)) if largest else None,
         min_samples=DENSE,
         copy=True,
     ).fit_predict(places[chosen])
