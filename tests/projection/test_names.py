@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.projection.names import names, title
+from mcp_server_qdrant.projection.names import called, names
 
 WINGS = [f"The lift of a boundary layer, study {n}" for n in range(9)]
 PARSERS = [f"The grammar is parsed, report {n}" for n in range(9)]
@@ -33,6 +33,12 @@ def test_what_few_texts_of_a_group_have_is_not_its_name():
     some = [f"word {letter * 5}" for letter in "abcdefghijklmnopqrst"]
 
     assert names([some, WINGS])[0] == ["word"]
+
+
+def test_the_title_that_the_parts_of_a_document_repeat_counts_once():
+    parts = [f"Country sourdough\nflour and {letter * 4}" for letter in "abcdefghijk"]
+
+    assert names([parts, WINGS])[0] == ["flour"]
 
 
 def test_forms_of_a_word_are_one_in_its_most_frequent_form():
@@ -67,7 +73,7 @@ def test_fields_suffixes_and_addresses_are_no_words_of_a_text(text):
 
 
 @pytest.mark.parametrize(
-    ("phrases", "called"),
+    ("phrases", "name"),
     [
         (["boundary layer", "flow"], "boundary layer"),
         (["flow", "boundary layer", "lift"], "flow, boundary layer"),
@@ -75,8 +81,8 @@ def test_fields_suffixes_and_addresses_are_no_words_of_a_text(text):
         ([], ""),
     ],
 )
-def test_a_group_is_called_by_its_best_phrase_or_two_words(phrases, called):
-    assert title(phrases) == called
+def test_a_group_is_called_by_its_best_phrase_or_two_words(phrases, name):
+    assert called(phrases) == name
 
 
 def test_no_texts_and_one_group_have_names_too():

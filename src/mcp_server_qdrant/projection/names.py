@@ -68,7 +68,7 @@ def names(groups: Sequence[Sequence[str]]) -> list[list[str]]:
     return made
 
 
-def title(phrases: Sequence[str]) -> str:
+def called(phrases: Sequence[str]) -> str:
     """What a group is called: its best phrase, or two where that is a single word."""
     single = bool(phrases) and WORD.fullmatch(phrases[0]) and not PAIRED.match(phrases[0])
     return ", ".join(phrases[: 2 if single else 1])
@@ -77,10 +77,15 @@ def title(phrases: Sequence[str]) -> str:
 def _counted(
     texts: Iterable[str], stem: Stem, spelled: Mapping[Phrase, Counter[str]]
 ) -> Counter[Phrase]:
-    """In how many of the texts each phrase is; `spelled` counts how it is written."""
-    count = Counter[Phrase]()
+    """In how many of the texts each phrase is; `spelled` counts how it is written.
+
+    The parts of one document repeat its title, a line of its own: it counts once.
+    """
+    count, titles = Counter[Phrase](), set[str]()
     for text in texts:
-        found = dict(_phrases(text, stem))
+        title, line, body = text.partition("\n")
+        found = dict(_phrases(body if line and title in titles else text, stem))
+        titles.add(title)
         count.update(found.keys())
         for phrase, written in found.items():
             spelled[phrase][written] += 1

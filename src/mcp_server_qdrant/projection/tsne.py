@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_server_qdrant.projection.names import names, title
+from mcp_server_qdrant.projection.names import called, names
 from mcp_server_qdrant.projection.pca import Vectors
 
 PERPLEXITY = 30
@@ -83,7 +83,7 @@ def regions(places: Vectors, texts: Sequence[str]) -> tuple[NDArray[np.uint8], l
         region_of[members] = len(found)
         far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
         point = int(members[far.argmin()])
-        found.append({"name": title(words), "words": words, "size": len(members), "point": point})
+        found.append({"name": called(words), "words": words, "size": len(members), "point": point})
     return region_of, found
 
 
