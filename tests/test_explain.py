@@ -49,8 +49,8 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert list(second["why"]["factors"]) == ["priority", "recency"]
     assert re.fullmatch(
         r"why: 0\.40 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.60 x words 0\.\d{3} \(no\. 1\)"
-        r" \+ tags Apollo 0\.\d{3} = 0\.800 x tags 1\.\d{3} x priority 1\.100 x recency [01]\.\d{3} -> \d\.\d{3};"
-        r" rrf 0\.\d{4}",
+        r" \+ tags Apollo 0\.\d{3} = 0\.800 x tags 1\.\d{3} x priority 1\.100"
+        r" x recency [01]\.\d{3} -> \d\.\d{3}; rrf 0\.\d{4}",
         line(result),
     )
 

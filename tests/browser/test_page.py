@@ -242,7 +242,7 @@ def by_neighbours(page):
 def open_region(page):
     """Click on the name of a region."""
     by_neighbours(page)
-    page.locator("canvas[data-regions]").wait_for()
+    page.locator("canvas[data-regions]:not([data-regions='0'])").first.wait_for()
     label = json.loads(page.locator("canvas").first.get_attribute("data-labels"))[0]
     page.locator("canvas").first.click(position={"x": label["x"], "y": label["y"]})
     page.get_by_role("region", name="Region").wait_for()

@@ -3,6 +3,7 @@
 import base64
 import json
 import uuid
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from mcp_server_qdrant.core.maps import (
     Facet,
     Group,
     Map,
+    Neighbours,
     Panel,
     PlacedHit,
     PlacedQuery,
     Region,
-    Regions,
     View,
 )
 from mcp_server_qdrant.projection import encode as encoding
@@ -41,22 +42,16 @@ def group(name: str, ids, positions) -> Group:
 
 
 def panel(*groups: Group, second=None) -> Panel:
-    count = sum(len(group.ids) for group in groups)
-    return Panel(
-        *("model", groups, (0.5, 0.25, 0.12345), (), regions(count), (FACET,)),
-        basis=None,
-        wide=None,
-        reduced=None,
-        neighbours=None if second is None else np.array(second, np.float32),
-    )
+    nothing = dict.fromkeys(("basis", "wide", "reduced"))
+    made = Panel("model", groups, (0.5, 0.25, 0.12345), (), (FACET,), **nothing, texts=())
+    if second is None:
+        return made
+    places, region_of = np.array(second, np.float32), np.array([0, 255], np.uint8)
+    return replace(made, neighbours=Neighbours(places, region_of, (REGION,)))
 
 
 FACET = Facet("tags", ("x", "y"), np.array([1, 0], np.uint8), ordered=False)
-
-
-def regions(count: int) -> Regions:
-    found = (Region(("beta", "alpha"), count, 1, 0, 0, 1),)
-    return Regions(found, np.zeros(count, np.uint8), None)
+REGION = Region("beta wing", ["beta wing", "alpha"], 1, 0)
 
 
 def positions(encoded: dict, at: int = 0) -> np.ndarray:
@@ -166,7 +161,7 @@ def test_no_vector_leaves():
 
     assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
     assert set(encoded["panels"][0]) == {
-        *("model", "axes", "explained", "scale", "groups", "beside", "leaves", "regions", "facets")
+        *("model", "axes", "explained", "scale", "groups", "beside", "facets")
     }
     assert set(encoded["panels"][0]["groups"][0]) == {
         *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
@@ -178,10 +173,10 @@ def test_regions_facets_and_the_second_layout_go_along():
     made = panel(group("a", [1, 2], spots), second=[[3, -30], [0.5, 12]])
     (one,) = encode(View(Map((made,), coming=True)))["panels"]
 
-    assert one["regions"] == [
-        {"words": ("beta", "alpha"), "size": 2, "born": 1, "split": 0, "first": 0, "last": 1}
+    assert one["beside"]["regions"] == [
+        {"name": "beta wing", "words": ["beta wing", "alpha"], "size": 1, "point": 0}
     ]
-    assert base64.b64decode(one["leaves"]) == b"\0\0"
+    assert base64.b64decode(one["beside"]["region_of"]) == b"\0\xff"
     assert base64.b64decode(one["facets"][0].pop("codes")) == b"\1\0"
     assert one["facets"] == [{"key": "tags", "values": ("x", "y"), "ordered": False}]
     places = np.frombuffer(base64.b64decode(one["beside"]["xy"]), "<i2").reshape(-1, 2)

@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from mcp_server_qdrant.core.maps import Group, Map, Panel, PlacedHit, PlacedQuery, Regions, View
+from mcp_server_qdrant.core.maps import Group, Map, Panel, PlacedHit, PlacedQuery, View
 from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, WIDTH, png
 
 
@@ -15,10 +15,8 @@ def panel(*positions, groups: int = 1) -> Panel:
         Group(f"g{n}", 9, (n,), ("t",), ("s",), made, (0, 0, 0), 0.5, {}, np.zeros(2))
         for n in range(groups)
     )
-    count = len(positions) * groups
-    regions = Regions((), np.zeros(count, np.uint8), None)
     nothing = dict.fromkeys(("basis", "wide", "reduced"))
-    return Panel("model", several, (0.5, 0.3, 0.1), (), regions, (), **nothing)
+    return Panel("model", several, (0.5, 0.3, 0.1), (), (), **nothing, texts=())
 
 
 def pixels(view: View) -> np.ndarray:

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, MapRequest, Panel
+from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection import tsne
-from mcp_server_qdrant.projection.kept import Layout, LayoutCache
 from mcp_server_qdrant.projection.layout import lay_out
-from mcp_server_qdrant.projection.neighbours import beside, carried
+from mcp_server_qdrant.projection.neighbours import beside, neighbours
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.tsne import nearest
-from tests.support import corpus, memory_engine, memory_services, remember
+from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8
 
@@ -41,7 +40,9 @@ def panel(made: np.ndarray) -> Panel:
 def laid() -> Panel:
     """Four places for four corners."""
     corners = np.array([[0, 0], [0, 9], [9, 0], [9, 9]], np.float32)
-    return replace(panel(vectors()), neighbours=corners[np.arange(COUNT) % 4])
+    nothing = np.full(COUNT, 255, np.uint8)
+    places = corners[np.arange(COUNT) % 4]
+    return replace(panel(vectors()), neighbours=Neighbours(places, nothing, ()))
 
 
 def test_the_nearest_are_found_exactly():
@@ -60,16 +61,6 @@ def test_a_further_vector_lies_among_its_like(laid):
     assert beside(panel(vectors()), np.eye(SIZE, dtype=np.float32)) is None
 
 
-def test_a_map_that_changed_little_keeps_its_layout_and_what_is_new_is_put_into_it(laid):
-    more = panel(vectors(COUNT + 3))
-    found = carried([Layout.of(laid)], more)
-
-    assert (found[:COUNT] == laid.neighbours).all()
-    assert found[COUNT:].tolist() == [[0, 0], [0, 9], [9, 0]]
-    assert carried([Layout.of(laid)], panel(vectors(COUNT + 20))) is None
-    assert carried([], more) is None
-
-
 async def test_it_is_made_in_the_background_and_then_there(engine):
     pytest.importorskip("openTSNE")
     async with memory_services(engine=engine) as services:
@@ -77,42 +68,53 @@ async def test_it_is_made_in_the_background_and_then_there(engine):
         request = MapRequest(("notes",), neighbours=True)
         first = await services.projector.view(request)
         assert (first.map.coming, first.map.panels[0].neighbours) == (True, None)
-        (entry,) = services.projector._maps.values()
-        await entry.neighbours
-        later = await services.projector.view(request)
+        assert "ask again in a minute" in first.map.notes[-1]
+        later = await services.projector.view(replace(request, patience=60))
 
         assert later.map.coming is False
-        assert later.map.panels[0].neighbours.shape == (30, 2)
-        assert np.isfinite(later.map.panels[0].neighbours).all()
-        await remember(services, "notes", "one more about copper")
-        await services.projector.view(request)
-        (entry,) = services.projector._maps.values()
-        await entry.neighbours
-        last = await services.projector.view(request)
-        assert last.map.panels[0].neighbours.shape == (31, 2)
-        places = [
-            dict(zip(panel.groups[0].ids, panel.neighbours.tolist(), strict=True))
-            for panel in (later.map.panels[0], last.map.panels[0])
-        ]
-        assert places[0].items() <= places[1].items()
+        assert later.map.panels[0].neighbours.places.shape == (30, 2)
+        assert np.isfinite(later.map.panels[0].neighbours.places).all()
 
 
-async def test_after_a_restart_the_layout_is_there_at_once(tmp_path, monkeypatch):
+async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
     pytest.importorskip("openTSNE")
-    request, seen = MapRequest(("notes",), neighbours=True), []
-    async with memory_engine() as engine:
-        for _ in range(2):
-            async with memory_services(engine=engine) as services:
-                services.projector.disk = LayoutCache(tmp_path, "engine")
-                if not seen:
-                    await remember(services, "notes", *corpus(30))
-                await services.projector.view(request)
-                (entry,) = services.projector._maps.values()
-                await entry.neighbours
-                seen.append((await services.projector.view(request)).map.panels[0].neighbours)
-            monkeypatch.setattr(maps, "neighbours", None)
+    topics = ("wing lift", "compiler grammar", "protein gene", "court ruling")
+    made = panel(vectors(240))
+    texts = tuple(f"Study {n} of a {topics[n % 4]}" for n in range(240))
+    found = await neighbours(replace(made, texts=texts))
 
-    assert (seen[0] == seen[1]).all()
+    assert {one.name for one in found.regions} <= set(topics)
+    assert len(found.regions) >= 3
+    for number, one in enumerate(found.regions):
+        inside = np.flatnonzero(found.region_of == number)
+        assert len(inside) == one.size
+        assert one.point in inside
+        assert (inside % 4 == topics.index(one.name)).mean() >= 0.95
+
+
+async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(engine):
+    pytest.importorskip("openTSNE")
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        request = MapRequest(("notes",), neighbours=True)
+        await services.projector.view(request)
+        (old,) = services.projector._maps.values()
+        await remember(services, "notes", "one more about copper")
+        seen = await services.projector.view(replace(request, patience=60))
+
+        assert old.laying.cancelled()
+        assert len(seen.map.panels[0].neighbours.places) == 31
+
+
+async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(engine, monkeypatch):
+    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        seen = await services.projector.view(MapRequest(("notes",), neighbours=True, patience=60))
+
+        assert seen.map.notes[-1] == "The layout by neighbours failed."
+        assert seen.map.panels[0].count == 30
 
 
 def test_of_many_points_a_sample_is_laid_out_and_the_others_lie_among_their_like(monkeypatch):
@@ -147,5 +149,5 @@ async def test_the_words_of_chosen_points_are_told(engine):
         spots = {("notes", str(zebra)), ("other", str(group.ids[0]))}
         words, points = await services.projector.chosen(MapRequest(("notes",)), spots)
 
-        assert set(words) == {"zebra", "crossing"}
+        assert words == ["zebra crossing"]
         assert points == [("notes", zebra, "zebra crossing")]

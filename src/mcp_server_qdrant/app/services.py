@@ -26,7 +26,6 @@ from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.projection.kept import LayoutCache
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
@@ -158,9 +157,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
     lookup = _lookup(shared, view, catalog)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    engine = _engine_key(settings, view.words)
-    layouts = LayoutCache(settings.cache_path / "maps", engine) if engine else None
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search, layouts)
+    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
     store = Store(
         catalog,

@@ -18,10 +18,10 @@ MOST_DRAWN = 100_000  # on the page
 USUAL_POINTS = 1_000
 # What can be asked for -> what is in it; the second layout is begun where it is asked for.
 PARTS: Mapping[str, Set[str]] = {
-    "all": {"points", "names", "regions", "second"},
-    "points": {"points", "regions", "second"},
+    "all": {"points", "names", "second"},
+    "points": {"points", "second"},
     "names": {"names"},
-    "look": {"points", "regions"},
+    "look": {"points"},
     "layout": {"second"},
     "places": set(),
 }
@@ -34,13 +34,15 @@ class MapRequest:
     """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
 
     `search` is carried out by the pipeline of qdrant-find, and its hits are placed; it says
-    itself which collections it searches. `neighbours` has the second layout made, too.
+    itself which collections it searches. `neighbours` has the second layout made, too, and waits
+    for it for `patience` seconds.
     """
 
     collections: tuple[str, ...] | None = None
     limit: int = USUAL_POINTS
     search: SearchRequest | None = None
     neighbours: bool = False
+    patience: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,36 +64,28 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Points that are alike, by the words that tell them from the others, the best word first.
+    """Points that lie together in the second layout, by the phrases that tell them from all others.
 
-    Of k regions in all, those are shown with `born` <= k < `split`; 0: it is never split. Its
-    points are those of the leaves `first` to `last`, the latter not included.
+    `words` has the best phrase first; the name stands at the point of the number `point`.
     """
 
-    words: tuple[str, ...]
+    name: str
+    words: Sequence[str]
     size: int
-    born: int
-    split: int
-    first: int
-    last: int
-
-    def shown_among(self, count: int) -> bool:
-        """True where it is one of so many."""
-        return self.born <= count and (not self.split or count < self.split)
+    point: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Regions:
-    """The regions of a panel; `leaves` (n,) has each point's, `words` theirs."""
+class Neighbours:
+    """The second layout: the `places` (n, 2) of a panel's points, alike ones near each other.
 
-    found: tuple[Region, ...]
-    leaves: "NDArray[Any]"
-    words: Any = field(repr=False)
+    `region_of` (n,) has each point's region, by its place in `regions`, the largest first; 255:
+    none.
+    """
 
-    def shown(self, count: int) -> list[Region]:
-        """So many of them, which share all points; fewer where there are no more."""
-        most = max((one.born for one in self.found), default=0)
-        return [one for one in self.found if one.shown_among(min(count, most))]
+    places: "NDArray[Any]"
+    region_of: "NDArray[Any]"
+    regions: tuple[Region, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -148,25 +142,30 @@ class Panel:
     """The collections of one embedding model, on the three axes along which they differ most.
 
     `explained` is each axis's share of the variance. `basis` places further vectors
-    (`basis.project`), `wide` has more axes, and `reduced` (n, axes) the points on those; they stay
-    here. `neighbours` (n, 2) is the second layout, where points that are alike lie near each other.
+    (`basis.project`), `wide` has more axes, and `reduced` (n, axes) the points on those; `texts`
+    are how theirs begin. They stay here.
     """
 
     model: str
     groups: tuple[Group, ...]
     explained: tuple[float, ...]
     outliers: tuple[Outlier, ...]
-    regions: Regions
     facets: tuple[Facet, ...]
     basis: Any = field(repr=False)
     wide: Any = field(repr=False)
     reduced: "NDArray[Any]" = field(repr=False)
-    neighbours: "NDArray[Any] | None" = field(repr=False, default=None)
+    texts: tuple[str, ...] = field(repr=False)
+    neighbours: Neighbours | None = field(repr=False, default=None)
 
     @property
     def count(self) -> int:
         """The number of points that are drawn."""
         return sum(len(group.ids) for group in self.groups)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Those of the second layout, where it is there."""
+        return self.neighbours.regions if self.neighbours else ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,11 +6,13 @@ from datetime import date
 from itertools import starmap
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, Sparse
+from mcp_server_qdrant.core.datatypes import Document, Payload, Sparse
+from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import chain, moment
-from mcp_server_qdrant.core.writes import TITLE_FACTOR
+from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.qdrant.payload import stored_payload
 
 HEAD = 120
 PARTS = 256  # between two reports; a text of no more makes none
@@ -56,6 +58,22 @@ async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse
     """One BM25 vector per chunk, made in a thread."""
     texts = [(encoded_text(chunk, TITLE_FACTOR), day_of(chunk)) for chunk in chunks]
     return await asyncio.to_thread(lambda: list(starmap(bm25.encode_document, texts)))
+
+
+async def stored_points(
+    bm25: Bm25Encoder,
+    chunks: Sequence[Document],
+    dense: Sequence[Dense | None],
+    marks: Sequence[Payload],
+) -> list[StoredPoint]:
+    """The points of chunks, each with its dense vector, and its marks in the payload's `doc`."""
+    points = []
+    sparse = await keywords(bm25, chunks)
+    for chunk, vector, words, mark in zip(chunks, dense, sparse, marks, strict=True):
+        payload = stored_payload(chunk)
+        payload["doc"] |= mark
+        points.append(StoredPoint(str(chunk.id), payload, vector, words))
+    return points
 
 
 def day_of(chunk: Document) -> date | None:

@@ -123,8 +123,7 @@ class Revision:
         """
         collection, points = parts[0].collection, self.store.points
         document = parts[0].document or str(parts[0].id)
-        target = await self.store.writable(collection)
-        await self.store.index(collection)
+        target, encoder = await self.store.ready(collection)
         writing = int(self.store.now().timestamp()) if len(parts) > 1 else None
         new = numbered(
             [part._replace(document=document, writing=writing) for part in parts], points.identify
@@ -135,19 +134,8 @@ class Revision:
                 f"{called(collection)} has a text with the id {called(document)} already: nothing "
                 "was changed. Delete that one first, or store this one under another id."
             )
-        encoder = await self.store.encoder(target)
-        written, pending = await self.store.put(
-            new, target, before or there, progress, encoder, exact=True
-        )
-        return Stored(
-            collection=collection,
-            document=document,
-            ids=tuple(point.id for point in written),
-            created_collection=False,
-            updated=before is not None,
-            pending=pending,
-            without_vector=target.note if target.dense is None else None,
-        )
+        _, done = await self.store.put(new, target, before or there, progress, encoder, exact=True)
+        return replace(done, updated=before is not None)
 
     async def _take_back(self, to: str, done: Stored) -> None:
         with suppress(QdrantMcpError):

@@ -30,14 +30,13 @@ from mcp_server_qdrant.ingest.encoding import (
     Progress,
     encoded,
     encoded_text,
-    keywords,
     shortened,
     silent,
+    stored_points,
 )
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import Replacement, numbered
 from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
@@ -159,9 +158,7 @@ class Store:
         corrected: int = 0,
     ) -> Stored:
         made = await self.ensure(collection, create=create)
-        target = await self.writable(collection)
-        await self.index(collection)
-        encoder = await self.encoder(target)
+        target, encoder = await self.ready(collection)
         before = await self.points.first(collection, document)
         if before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
@@ -186,17 +183,12 @@ class Store:
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         chunks = self._chunks(new, collection, document, before, pieces)
-        points, pending = await self.put(
+        points, done = await self.put(
             chunks, target, before, progress, encoder, exact=seen is not None
         )
-        return Stored(
-            collection=collection,
-            document=document,
-            ids=tuple(point.id for point in points),
+        return replace(
+            done,
             created_collection=made,
-            updated=before is not None,
-            pending=pending,
-            without_vector=target.note if target.dense is None else None,
             kept=kept,
             replaced=before.chunks if before else 0,
             near=await self.near.to(chunks[0], target, points[0].dense),
@@ -211,25 +203,39 @@ class Store:
         encoder: Embedder,
         *,
         exact: bool,
-    ) -> tuple[list[StoredPoint], bool]:
+    ) -> tuple[Sequence[StoredPoint], Stored]:
         """Encode the parts of a text and write them in the place of what was `before`.
 
-        Returns the points, and whether they wait for the model. With `exact` nothing is written
-        that somebody else has written since `before` was read: Outdated.
+        With `exact` nothing is written that somebody else has written since `before` was read:
+        Outdated.
         """
         name = target.collection
-        points, pending = await self._encode(target, parts, encoder, progress)
+        texts = [encoded_text(part) for part in parts]
+        dense = await _vectors(target, texts, encoder, progress)
+        pending = target.dense is not None and dense is None
+        mark = {"pending": "dense"} if pending else {}
+        points = await stored_points(
+            self.bm25, parts, dense or [None] * len(parts), [mark] * len(parts)
+        )
         if pending:
             await self.points.expect_pending(name)
         await Replacement(
             self.points, self.catalog, target, parts, points, before, exact=exact
         ).write()
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
-        self.written(name, [encoded_text(part) for part in parts])
+        self.written(name, texts)
         if pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
-        return points, pending
+        return points, Stored(
+            collection=name,
+            document=str(parts[0].document),
+            ids=tuple(point.id for point in points),
+            created_collection=False,
+            updated=before is not None,
+            pending=pending,
+            without_vector=target.note if target.dense is None else None,
+        )
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
@@ -242,12 +248,14 @@ class Store:
             and all(chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks)
         )
 
-    async def encoder(self, target: Target) -> Embedder:
-        """The model of a collection; one that is being loaded is waited for."""
+    async def ready(self, collection: str) -> tuple[Target, Embedder]:
+        """The collection, indexed, and its model; one that is being loaded is waited for."""
+        target = await self.writable(collection)
+        await self.index(collection)
         encoder = self.encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
-        return encoder
+        return target, encoder
 
     async def writable(self, collection: str) -> Target:
         """The collection as it is written to. Raises EngineFailure, RequestError."""
@@ -324,27 +332,19 @@ class Store:
         ]
         return numbered(made, self.points.identify)
 
-    async def _encode(
-        self, target: Target, chunks: Sequence[Document], encoder: Embedder, progress: Progress
-    ) -> tuple[list[StoredPoint], bool]:
-        texts = [encoded_text(chunk) for chunk in chunks]
-        dense: Sequence[Any] = [None] * len(texts)
-        pending = False
-        if target.dense is not None:
-            try:
-                dense = await encoded(encoder, texts, progress)
-            except EncoderUnavailable:
-                if target.dense.vector == "":
-                    raise  # an unnamed vector cannot be left out for now
-                pending = True
-        sparse = await keywords(self.bm25, chunks)
-        points = []
-        for chunk, words, vector in zip(chunks, sparse, dense, strict=True):
-            payload = stored_payload(chunk)
-            if pending:
-                payload["doc"]["pending"] = "dense"
-            points.append(StoredPoint(str(chunk.id), payload, vector, words))
-        return points, pending
+
+async def _vectors(
+    target: Target, texts: Sequence[str], encoder: Embedder, progress: Progress
+) -> list[Any] | None:
+    """A dense vector for each text; None where the collection has none, or the model is away."""
+    if target.dense is None:
+        return None
+    try:
+        return await encoded(encoder, texts, progress)
+    except EncoderUnavailable:
+        if target.dense.vector == "":
+            raise  # an unnamed vector cannot be left out for now
+        return None
 
 
 async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:

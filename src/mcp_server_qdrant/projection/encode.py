@@ -20,15 +20,16 @@ The page and the MCP App read this shape, the page in parts (`PARTS`):
           "snippets": ["...", ...]     how each text begins, 100 characters; absent where the map
                                        has more points than SNIPPETS (ask qdrant-get on a click)
         }],
-        "beside": {"scale": 0.01, "xy": "<base64>"} or null,   the second layout, int16, of all
-                                       points of the panel, where near means alike
-        "leaves": "<base64>",          a byte for each point: the leaf of the regions it is in
-        "regions": [{                  the largest first
-          "words": ["boundary", ...],  what tells it from the others, the best first
-          "size": 130,
-          "born": 4, "split": 9,       shown where there are 4 to 8 regions; 0: and all above
-          "first": 0, "last": 3        its leaves, the last one not included
-        }],
+        "beside": {                    the second layout, where near means alike, or null
+          "scale": 0.01, "xy": "<base64>",   int16, of all points of the panel
+          "region_of": "<base64>",     a byte for each point: its region's place, 255: none
+          "regions": [{                the largest first
+            "name": "boundary layer",
+            "words": ["boundary layer", ...],  phrases that tell it from all others, best first
+            "size": 130,
+            "point": 17                the number of the point at which the name stands
+          }]
+        },
         "facets": [{                   what points can be coloured by
           "key": "tags", "values": ["a", "b"], "ordered": false,
           "codes": "<base64>"          a byte for each point: its place in `values`, or beyond
@@ -125,32 +126,24 @@ def _panel(panel: Panel, axes: int, wanted: Set[str], named: range, *, snippets:
         first += len(group.ids)
     if "second" in wanted:
         encoded["beside"] = _second(panel)
-    if "regions" in wanted:
-        encoded |= _regions(panel)
+    if "points" in wanted:
+        encoded["facets"] = [
+            asdict(one) | {"codes": _base64(one.codes.tobytes())} for one in panel.facets
+        ]
     return encoded
-
-
-def _regions(panel: Panel) -> Json:
-    return {
-        "leaves": _base64(panel.regions.leaves.tobytes()),
-        "regions": [asdict(one) for one in panel.regions.found],
-        "facets": [
-            {
-                "key": one.key,
-                "values": one.values,
-                "ordered": one.ordered,
-                "codes": _base64(one.codes.tobytes()),
-            }
-            for one in panel.facets
-        ],
-    }
 
 
 def _second(panel: Panel) -> Json | None:
     if panel.neighbours is None:
         return None
-    scale = float(abs(panel.neighbours).max()) / STEPS or 1.0
-    return {"scale": scale, "xy": _base64(_steps(panel.neighbours, scale))}
+    places = panel.neighbours.places
+    scale = float(abs(places).max()) / STEPS or 1.0
+    return {
+        "scale": scale,
+        "xy": _base64(_steps(places, scale)),
+        "region_of": _base64(panel.neighbours.region_of.tobytes()),
+        "regions": [asdict(one) for one in panel.regions],
+    }
 
 
 def _names(group: Group, which: slice, *, snippets: bool) -> Json:

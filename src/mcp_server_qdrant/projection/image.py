@@ -12,9 +12,7 @@ WIDTH, HEIGHT, LEGEND, MARGIN = 720, 540, 190, 30  # pixels of one panel
 SCALE = 2  # drawn twice as large and made smaller: smooth edges
 PANELS = 4
 NAMES = 18
-REGIONS = 12
 NEIGHBOURS = "what is alike lies near"
-WORDS = 2  # of a region's name
 TITLE = 60
 DOT, HIT = 4, 8
 PAPER, INK, PALE, MARK = "#ffffff", "#1b1f24", "#6b7280", "#d00000"
@@ -54,7 +52,7 @@ class _Sheet:
         self._positions = (
             np.concatenate([group.positions[:, :2] for group in panel.groups])
             if panel.neighbours is None
-            else panel.neighbours
+            else panel.neighbours.places
         )
 
     def draw(self, view: View) -> None:
@@ -82,29 +80,19 @@ class _Sheet:
         return x, y
 
     def _regions(self) -> None:
-        """The names of the regions, each in its middle, the largest first; none over another."""
-        regions, taken = self._panel.regions, list[tuple[float, float, float, float]]()
-        for one in regions.shown(REGIONS):
-            inside = (regions.leaves >= one.first) & (regions.leaves < one.last)
-            left, top = self._spot(*np.median(self._positions[inside], axis=0).tolist())
-            box = self._canvas.textbbox(
-                (left, top), " ".join(one.words[:WORDS]), font=self._font, anchor="mm"
-            )
+        """The names of the regions, each inside its own, the largest first; none over another."""
+        taken = list[tuple[float, float, float, float]]()
+        for one in self._panel.regions:
+            spot = self._spot(*self._positions[one.point].tolist())
+            box = self._canvas.textbbox(spot, one.name, font=self._font, anchor="mm")
             if any(
-                box[0] < right and box[2] > start and box[1] < low and box[3] > high
-                for start, high, right, low in taken
+                box[0] < right and box[2] > left and box[1] < low and box[3] > high
+                for left, high, right, low in taken
             ):
                 continue
             taken.append(box)
-            self._canvas.text(
-                (left, top),
-                " ".join(one.words[:WORDS]),
-                fill=INK,
-                font=self._font,
-                anchor="mm",
-                stroke_width=3 * SCALE,
-                stroke_fill=PAPER,
-            )
+            outline = {"stroke_width": 3 * SCALE, "stroke_fill": PAPER}
+            self._canvas.text(spot, one.name, INK, self._font, "mm", **outline)
 
     def _frame(self, marked: Sequence[tuple[float, float]]) -> None:
         spots = [*self._positions.tolist(), *map(list, marked)]

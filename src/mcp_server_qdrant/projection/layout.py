@@ -10,9 +10,8 @@ from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.maps import Drawn, Group, Map, Outlier, Panel
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.projection.facets import facets
+from mcp_server_qdrant.projection.names import READ
 from mcp_server_qdrant.projection.pca import AXES, REDUCED, Basis, Vectors, principal, unit
-from mcp_server_qdrant.projection.regions import regions
-from mcp_server_qdrant.projection.words import Words
 
 OUTLIERS = 5
 LEARNT = 20_000  # points from which the axes are learnt, evenly from all groups
@@ -100,7 +99,6 @@ def _panel(model: str, parts: Sequence[_Part]) -> Panel:
     vectors = np.concatenate([part.vectors for part in parts])
     wide = principal(vectors[:: -(-len(vectors) // LEARNT)], REDUCED)
     basis, reduced = wide.first(AXES), wide.project(vectors)
-    texts = [text for part in parts for text in part.points.texts]
     outliers = [outlier for part in parts for outlier in _outliers(part)]
     outliers.sort(key=lambda one: -one.far)
     return Panel(
@@ -108,11 +106,11 @@ def _panel(model: str, parts: Sequence[_Part]) -> Panel:
         groups=tuple(_group(part, parts, basis) for part in parts),
         explained=basis.explained,
         outliers=tuple(outliers[:OUTLIERS]),
-        regions=regions(reduced, Words(texts)),
         facets=facets([fact for part in parts for fact in part.points.facts]),
         basis=basis,
         wide=wide,
         reduced=reduced,
+        texts=tuple(text[:READ] for part in parts for text in part.points.texts),
     )
 
 

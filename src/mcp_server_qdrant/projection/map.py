@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
@@ -19,19 +17,18 @@ from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
-from mcp_server_qdrant.projection.kept import Layout, LayoutCache
 from mcp_server_qdrant.projection.layout import lay_out
+from mcp_server_qdrant.projection.names import names
 from mcp_server_qdrant.projection.neighbours import (
+    COMING,
     FEWEST,
     SOME,
     WANTED,
-    carried,
     installed,
     neighbours,
 )
 from mcp_server_qdrant.projection.pca import shares
 from mcp_server_qdrant.projection.place import place
-from mcp_server_qdrant.projection.regions import telling
 from mcp_server_qdrant.projection.tsne import SAMPLED
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.draw import Drawer
@@ -51,15 +48,28 @@ class _Entry:
     checked: float
     points: int  # at most
     making: "asyncio.Task[Map]"
-    neighbours: "asyncio.Task[None] | None" = None
-    laid: Map | None = None  # with the second layout, or while it is being made
-    layouts: Sequence[Layout] = ()  # the last ones that were made anew
+    laying: "asyncio.Task[Map] | None" = None  # with the second layout
 
     @property
     def failed(self) -> bool:
         """True once there will be no map."""
         made = self.making
         return made.done() and (made.cancelled() or made.exception() is not None)
+
+    def stop(self) -> list["asyncio.Task[Map]"]:
+        """Nobody needs the second layout any more; what has yet to end."""
+        running = [one for one in (self.laying,) if one and not one.done()]
+        for one in running:
+            one.cancel()
+        return running
+
+    async def laid(self, made: Map, patience: float) -> Map:
+        """The map with the second layout, if it is there within so many seconds."""
+        assert self.laying is not None
+        await asyncio.wait({self.laying}, timeout=patience)
+        if not self.laying.done() or self.laying.cancelled():
+            return replace(made, coming=True, notes=(*made.notes, COMING))
+        return self.laying.result()
 
 
 @dataclass(eq=False)
@@ -75,7 +85,6 @@ class Projector:
     drawer: Drawer
     encoders: Registry
     search: Callable[[SearchRequest], Awaitable[SearchPage]]
-    disk: LayoutCache | None = None
     clock: Callable[[], float] = monotonic
     # The last ones, of 100,000 points in all.
     _maps: OrderedDict[State, _Entry] = field(default_factory=OrderedDict, init=False)
@@ -117,8 +126,8 @@ class Projector:
 
     async def close(self) -> None:
         """Stop drawing."""
-        tasks = [one for entry in self._maps.values() for one in (entry.making, entry.neighbours)]
-        running = [one for one in tasks if one and not one.done()]
+        running = [one for entry in self._maps.values() for one in entry.stop()]
+        running += [one.making for one in self._maps.values() if not one.making.done()]
         for one in running:
             one.cancel()
         if running:
@@ -139,9 +148,10 @@ class Projector:
             entry = self._maps.get(key)  # another caller's by now, perhaps
             if entry is None or entry.state != state or _old(entry, now):
                 making = asyncio.ensure_future(self._make(targets, limit))
-                layouts = entry.layouts if entry else ()
                 points = min(limit, sum(target.points for target in targets))
-                entry = _Entry(state, now, now, points, making, layouts=layouts)
+                if entry:
+                    entry.stop()
+                entry = _Entry(state, now, now, points, making)
             entry.checked = now
             self._keep(key, entry)
         self._maps.move_to_end(key)
@@ -150,38 +160,23 @@ class Projector:
         finally:
             if entry.failed and self._maps.get(key) is entry:
                 del self._maps[key]
-        if request.neighbours and entry.neighbours is None:
-            name = who.name if (who := caller()) else ""
-            names = (name, str(limit), *sorted(target.collection for target in targets))
-            self._begin(entry, made, names)
-        return entry.laid or made
+        if request.neighbours and entry.laying is None:
+            entry.laying = asyncio.ensure_future(self._lay(made))
+        return await entry.laid(made, request.patience) if entry.laying else made
 
-    def _begin(self, entry: _Entry, made: Map, names: Sequence[str]) -> None:
-        """Have the second layout made, which `entry` then has; `names` are for the disk."""
+    async def _lay(self, made: Map) -> Map:
+        """The map with the second layout, or with a note why it has none."""
         if not any(panel.count >= FEWEST for panel in made.panels):
-            return
+            return made
         if not installed():
-            entry.laid = replace(made, notes=(*made.notes, WANTED))
-            return
-        entry.laid = replace(made, coming=True)
-        entry.neighbours = asyncio.ensure_future(self._lay(entry, made, names))
-
-    async def _lay(self, entry: _Entry, made: Map, names: Sequence[str]) -> None:
-        """Make the second layout; of a map that has changed little it stays as it was."""
+            return replace(made, notes=(*made.notes, WANTED))
         try:
-            if self.disk and not entry.layouts:
-                entry.layouts = await asyncio.to_thread(self.disk.load, names)
-            panels = await asyncio.to_thread(_carried, entry.layouts, made)
-            if panels is None:
-                async with self._laying:
-                    panels = [await _laid(panel) for panel in made.panels]
-                entry.layouts = await asyncio.to_thread(_layouts, panels)
-                if self.disk:
-                    await asyncio.to_thread(self.disk.save, names, entry.layouts)
-            notes = (SOME,) if any(panel.count > SAMPLED for panel in panels) else ()
-            entry.laid = replace(made, panels=tuple(panels), notes=(*made.notes, *notes))
+            async with self._laying:
+                panels = [await _laid(panel) for panel in made.panels]
         except BackendError as error:
-            entry.laid = replace(made, notes=(*made.notes, str(error)))
+            return replace(made, notes=(*made.notes, str(error)))
+        notes = (SOME,) if any(panel.count > SAMPLED for panel in panels) else ()
+        return replace(made, panels=tuple(panels), notes=(*made.notes, *notes))
 
     def _keep(self, key: State, entry: _Entry) -> None:
         self._maps[key] = entry
@@ -189,6 +184,7 @@ class Projector:
         while len(self._maps) > KEPT or (held > MOST_DRAWN and len(self._maps) > 1):
             _, gone = self._maps.popitem(last=False)
             held -= gone.points
+            gone.stop()
 
     async def _make(self, targets: Sequence[Target], limit: int) -> Map:
         notes = [
@@ -224,21 +220,6 @@ async def _laid(panel: Panel) -> Panel:
     return replace(panel, neighbours=places)
 
 
-def _layouts(panels: Sequence[Panel]) -> list[Layout]:
-    return [Layout.of(panel) for panel in panels if panel.neighbours is not None]
-
-
-def _carried(layouts: Sequence[Layout], made: Map) -> list[Panel] | None:
-    """The panels with these layouts; None where one of them has changed too much."""
-    found = []
-    for panel in made.panels:
-        places = carried(layouts, panel)
-        if places is None and panel.count >= FEWEST:
-            return None
-        found.append(replace(panel, neighbours=places))
-    return found
-
-
 def _chosen(
     found: Map, spots: Collection[tuple[str, str]]
 ) -> tuple[list[str], list[tuple[str, PointId, str]]]:
@@ -253,6 +234,8 @@ def _chosen(
         ]
         inside = [place for place, (name, one, _) in enumerate(rows) if (name, str(one)) in spots]
         if inside and not words:
-            words = telling(np.asarray(inside, np.int32), panel.regions.words)
+            within = frozenset(inside)
+            others = [text for at, text in enumerate(panel.texts) if at not in within]
+            words = names([[panel.texts[at] for at in inside], others])[0]
         points += [rows[place] for place in inside]
     return words, points

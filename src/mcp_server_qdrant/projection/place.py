@@ -116,7 +116,7 @@ def _drawn(panel: Panel, wanted: Mapping[str, Sequence[PointId]]) -> dict[Spot, 
                 second = panel.neighbours
                 found[group.collection, one] = (
                     _floats(group.positions[place]),
-                    None if second is None else _floats(second[first + place]),
+                    None if second is None else _floats(second.places[first + place]),
                 )
         first += len(group.ids)
     return found

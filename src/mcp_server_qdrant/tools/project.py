@@ -26,6 +26,7 @@ from mcp_server_qdrant.tools.services import Open
 
 APP = "ui://qdrant/map.html"
 NEAREST = 3
+PATIENCE = 10.0  # seconds for the regions, which the app asks for again
 PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
 
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
@@ -62,7 +63,9 @@ class ProjectTool:
             search = SearchRequest.model_construct(query=query, collections=collections)
         projector = (await self._services()).projector
         drawn = bool(points) or client_supports_apps(ctx)
-        view = await projector.view(MapRequest(collections, limit, search, neighbours=drawn))
+        patience = 0.0 if drawn else PATIENCE
+        asked = MapRequest(collections, limit, search, neighbours=True, patience=patience)
+        view = await projector.view(asked)
         structured = output(view, dimensions)
         if drawn:
             structured["map"] = await projector.encoded(view, dimensions)
@@ -111,8 +114,8 @@ def _panel(panel: Panel, axes: int) -> dict[str, Any]:
             for group in panel.groups
         ],
         "regions": [
-            {"words": list(one.words), "points": one.size}
-            for one in panel.regions.shown(tool_project_text.REGIONS)
+            {"name": one.name, "words": list(one.words), "points": one.size}
+            for one in panel.regions[: tool_project_text.REGIONS]
         ],
         "outliers": [
             {

@@ -58,11 +58,7 @@ def picture(panel: Panel, axes: int) -> str:
 
 def _regions(panel: Panel) -> list[str]:
     """The panel's regions by their words, with the number of drawn points, on one line."""
-    named = [
-        f"{line(' '.join(one.words[:NAMED]), TITLE)} ({one.size:,})"
-        for one in panel.regions.shown(REGIONS)
-        if one.words
-    ]
+    named = [f"{line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
     return [f"Regions: {'; '.join(named)}."] if named else []
 
 

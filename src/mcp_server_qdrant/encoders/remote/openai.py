@@ -1,244 +1,66 @@
-"""Dense vectors over HTTP, from OpenAI or a compatible service: Ollama, vLLM, LM Studio, TEI."""
+"""Dense vectors from OpenAI or a compatible service: Ollama, vLLM, LM Studio, TEI."""
 
-import asyncio
-import logging
-import math
-import random
-from collections.abc import Iterator, Sequence
-from time import monotonic
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.breaker import Breaker
-from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.options import EmbeddingOptions
-from mcp_server_qdrant.encoders.encoder import Encoder, Vector, counted
-from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
-from mcp_server_qdrant.encoders.remote.openai_answer import BadAnswer, Vectors, vectors
-from mcp_server_qdrant.encoders.text import clean
+from mcp_server_qdrant.encoders.remote.answer import BadAnswer, Vectors, parsed, unit
+from mcp_server_qdrant.encoders.remote.service import ServiceEncoder
 
 SIZES = {  # of OpenAI's own models
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-CONCURRENCY = 4
-TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service takes at once
-
-logger = logging.getLogger(__name__)
 
 
-class OpenAIEncoder(Encoder):
-    """One model of one service. Nothing is asked before the first text; connections are kept.
+class OpenAIEncoder(ServiceEncoder):
+    """Asks for base64, which is smaller, as long as the service knows it."""
 
-    `url` may end in `/embeddings` or lack that; `dimensions` asks the model to shorten its vectors.
-    A request has `tries`, `backoff` seconds before the second and twice that before each other.
-    Raises ConfigError where it is no URL.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        url: str,
-        *,
-        api_key: str | None = None,
-        dimensions: int | None = None,
-        bounds: EmbeddingOptions | None = None,
-        tries: int = 4,
-        backoff: float = 0.5,
-    ) -> None:
-        self.name = model
-        self._dimensions = dimensions
-        self._bounds = bounds or EmbeddingOptions()
-        self._tries, self._backoff = tries, backoff
-        self._endpoint = Endpoint(
-            url,
-            name="The embedding service",
-            setting="EMBEDDING_SERVICE_URL",
-            suffixes=("/embeddings",),
-            api_key=api_key,
-        )
-        self._size = dimensions or SIZES.get(model)
-        self._texts = self._bounds.texts
-        self._packed = True  # asks for base64
-        self._packs = False  # and was understood
-        self._answered = False
-        self._breaker = Breaker(self._bounds.cooldown)
-        self._gate = asyncio.Semaphore(CONCURRENCY)
-
-    @property
-    @override
-    def state(self) -> str:
-        return "failed" if self._breaker.open else "ready"  # failed while it is left alone
-
-    @property
-    @override
-    def reason(self) -> str | None:
-        return self._breaker.reason
+    provider = "openai"
+    suffixes = ("/embeddings",)
+    sizes = SIZES
+    _packed = True  # asks for base64
+    _packs = False  # and was understood
 
     @override
-    def identity(self) -> str:
-        url = self._endpoint.url.copy_with(query=None)  # there may be a key in it
-        return f"openai {url} {self.name} {self._dimensions}"
-
-    @override
-    async def ready(self, timeout: float) -> bool:
-        """True where the service answers; it is asked unless its last answer was a good one."""
-        if self._breaker.open or (self._answered and self.reason is None):
-            return not self._breaker.open
-        try:
-            async with asyncio.timeout(timeout):
-                await self._probed()
-        except (TimeoutError, EncoderUnavailable):
-            return False
-        return True
-
-    @override
-    async def encode_query(self, text: str) -> Vector:
-        self._check()
-        (vector,) = await self._ask([_given(text)], self._bounds.query_seconds)
-        return tuple(vector)
-
-    @override
-    async def encode_documents(self, texts: Sequence[str]) -> Vectors:
-        self._check()
-        cleaned = [_given(text) for text in texts]
-        tasks = [asyncio.ensure_future(self._batch(batch)) for batch in self._batches(cleaned)]
-        try:
-            made = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        return [vector for batch in made for vector in batch]
-
-    @override
-    async def size(self) -> int:
-        """The dimensions: as set, as known of OpenAI's models, else learnt from the service."""
-        return self._size or await self._probed()
-
-    @override
-    async def known_size(self) -> int | None:
-        return self._size
-
-    @override
-    def token_limit(self) -> int:
-        return counted(self._bounds.text_tokens, self._bounds.token_bytes)
-
-    @override
-    async def close(self) -> None:
-        await self._endpoint.close()
-
-    async def _probed(self) -> int:
-        (vector,) = await self.encode_documents(["dimensions"])
-        return len(vector)
-
-    async def _batch(self, texts: list[str]) -> Vectors:
-        """The vectors of texts that go together; halved where the service takes fewer at once."""
-        if len(texts) <= self._texts:
-            try:
-                async with self._gate:
-                    return await self._ask(texts, self._bounds.seconds)
-            except _TooMuch:
-                pass
-        middle = -(-len(texts) // 2)
-        made = await self._batch(texts[:middle]) + await self._batch(texts[middle:])
-        self._texts = min(self._texts, middle)
-        return made
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """The texts in their order, in requests within the bounds."""
-        batch: list[str] = []
-        tokens = 0
-        for text in texts:
-            more = math.ceil(len(text.encode()) / self._bounds.token_bytes)
-            if batch and (len(batch) >= self._texts or tokens + more > self._bounds.tokens):
-                yield batch
-                batch, tokens = [], 0
-            batch.append(text)
-            tokens += more
-        if batch:
-            yield batch
-
-    async def _ask(self, texts: list[str], seconds: float) -> Vectors:
-        """One request in so many seconds, tried again where that may help."""
-        end = monotonic() + seconds
-        attempt = 1
-        while True:
-            try:
-                found = await self._once(texts, end - monotonic())
-            except (HttpFault, BadAnswer) as fault:
-                pause = self._pause(fault, attempt)
-                if attempt >= self._tries or not fault.passing or monotonic() + pause >= end:
-                    raise self._failure(fault) from fault
-                logger.info("%s Trying again in %.1f s.", fault, pause)
-            else:
-                self._breaker.succeeded()
-                return found
-            await asyncio.sleep(pause)
-            attempt += 1
-
-    async def _once(self, texts: list[str], seconds: float) -> Vectors:
-        packed = self._packed
-        body: dict[str, Any] = {"model": self.name, "input": texts}
-        if packed:
-            body["encoding_format"] = "base64"
+    def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
+        asked: dict[str, Any] = {"model": self.name, "input": texts}
+        if self._packed:
+            asked["encoding_format"] = "base64"
         if self._dimensions:
-            body["dimensions"] = self._dimensions
-        try:
-            answer = await self._endpoint.post(body, seconds)
-        except HttpFault as fault:
-            if fault.kind == "large" and len(texts) > 1:
-                raise _TooMuch from fault
-            raise
-        if answer.status in TOO_MUCH and packed and not self._packs:
-            self._packed = False  # not every service knows this field
-            return await self._once(texts, seconds)
-        if answer.status in TOO_MUCH and len(texts) > 1:
-            raise _TooMuch
-        if not answer.ok:
-            raise BadAnswer(
-                f"The embedding service did not take the request (HTTP {answer.status}): are "
-                "EMBEDDING_MODEL, and dimensions and text_tokens in EMBEDDING_OPTIONS, right?"
-            )
-        if len(texts) > 1:  # some milliseconds for each
-            found = await asyncio.to_thread(vectors, answer.body, len(texts))
-        else:
-            found = vectors(answer.body, len(texts))
-        self._learn(len(found[0]))
-        self._packs |= packed
+            asked["dimensions"] = self._dimensions
+        return asked
+
+    @override
+    def answer(self, asked: Mapping[str, Any], body: bytes) -> Vectors:
+        found = vectors(body)
+        self._packs |= "encoding_format" in asked
         return found
 
-    def _learn(self, size: int) -> None:
-        if self._size is not None and size != self._size:
-            raise BadAnswer(
-                f"The embedding service's vectors have {size} dimensions where {self._size} were "
-                "expected: is EMBEDDING_MODEL, or dimensions in EMBEDDING_OPTIONS, right?"
-            )
-        self._size = size
-        self._answered = True
-
-    def _pause(self, fault: HttpFault | BadAnswer, attempt: int) -> float:
-        """Seconds until the next try: as the service asks, else more each time, spread."""
-        if fault.retry_after is not None:
-            return fault.retry_after
-        return self._backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
-
-    def _check(self) -> None:
-        if self._breaker.open:
-            raise EncoderUnavailable(self._breaker.reason or "")
-
-    def _failure(self, fault: HttpFault | BadAnswer) -> EncoderUnavailable:
-        """Count the failure; one that will not pass opens the circuit at once."""
-        if isinstance(fault, HttpFault):
-            self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
-        return EncoderUnavailable(str(fault))
+    @override
+    def refused(self, asked: Mapping[str, Any]) -> bool:
+        if "encoding_format" not in asked or self._packs:
+            return False
+        self._packed = False  # not every service knows this field
+        return True
 
 
-def _given(text: str) -> str:
-    """The text as it is sent: services refuse an empty one."""
-    return clean(text) or " "
+def vectors(answer: bytes) -> Vectors:
+    """The unit vectors of `{"data": [{"index", "embedding"}]}`, by index. Raises BadAnswer."""
+    rows = parsed(answer).get("data")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadAnswer("The embedding service's answer holds no vectors.")
+    return [unit(row.get("embedding")) for row in _ordered(rows)]
 
 
-class _TooMuch(Exception):
-    """The service does not take so many texts at once."""
+def _ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By index; as they come where none has one."""
+    places = [row.get("index") for row in rows]
+    if all(place is None for place in places):
+        return list(rows)
+    by_place = {place: row for place, row in zip(places, rows, strict=True) if type(place) is int}
+    if set(by_place) != set(range(len(rows))):
+        raise BadAnswer("The embedding service's vectors cannot be told apart by their index.")
+    return [by_place[place] for place in range(len(rows))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import time
 from uuid import uuid4
 
-from mcp_server_qdrant.core.datatypes import Payload, Target
+from mcp_server_qdrant.core.datatypes import Document, Target
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineTimeout,
@@ -21,9 +21,8 @@ from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.encoding import keywords
+from mcp_server_qdrant.ingest.encoding import stored_points
 from mcp_server_qdrant.ingest.files.prepare import Job, Piece
-from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.points import Points
 
 WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
@@ -139,12 +138,9 @@ class Flow:
         dense: Sequence[Dense | None] = [None] * len(items)
         if self.encode is not None:
             dense = await self.encode([piece.text for _, piece in items])
-        chunks = [piece.chunk for _, piece in items]
-        sparse = await keywords(self.bm25, chunks)
-        return [
-            StoredPoint(str(piece.chunk.id), _payload(job, piece), vector, words)
-            for (job, piece), vector, words in zip(items, dense, sparse, strict=True)
-        ]
+        chunks = [_marked(job, piece.chunk) for job, piece in items]
+        marks = [{"file": job.state} for job, _ in items]
+        return await stored_points(self.bm25, chunks, dense, marks)
 
     async def _write(self, points: Sequence[StoredPoint]) -> None:
         await retried(
@@ -154,13 +150,9 @@ class Flow:
         )
 
 
-def _payload(job: Job, piece: Piece) -> Payload:
-    chunk = piece.chunk
-    if chunk.chunks > 1 or job.old:
-        chunk = chunk._replace(writing=int(time()))
-    payload = stored_payload(chunk)
-    payload["doc"]["file"] = job.state
-    return payload
+def _marked(job: Job, chunk: Document) -> Document:
+    """The chunk, marked as being written where it is not all of a new text."""
+    return chunk._replace(writing=int(time())) if chunk.chunks > 1 or job.old else chunk
 
 
 async def _slices(jobs: AsyncIterator[Job]) -> AsyncIterator[Items]:

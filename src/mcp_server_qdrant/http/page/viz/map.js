@@ -3,10 +3,9 @@
 import { call } from "./api.js";
 import { segmented } from "./controls.js";
 import { $, announce, clip, fixed, h, percent, plural, sized } from "./dom.js";
-import { decode, laid, name, signature } from "./mapdata.js";
+import { decode, layOut, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
-import { largest } from "./regions.js";
 
 const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
@@ -123,7 +122,7 @@ export class MapCard {
       const answer = await call("map", { ...this.asked, parts: "layout" }).catch(() => null);
       if (this.map !== map) return;
       if (!answer || answer.coming) return this.await(map);
-      answer.panels.forEach((panel, place) => (map.panels[place].second = laid(panel.beside, map.panels[place].count)));
+      answer.panels.forEach((panel, place) => layOut(map.panels[place], panel));
       this.notes = answer.notes;
       for (const plot of this.plots) {
         plot.lay();
@@ -132,6 +131,7 @@ export class MapCard {
       announce("The map has moved: what is alike now lies near.");
       if (this.searched) this.place(this.searched);
       this.showLayouts();
+      this.showRegions();
       this.showVariance();
     }, LAID);
   }
@@ -196,14 +196,14 @@ export class MapCard {
   /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
   showRegions() {
     const buttons = this.plots.flatMap((plot) =>
-      largest(plot.panel, LISTED).map((region) => {
+      plot.panel.regions.slice(0, LISTED).map((region) => {
         const points = plot.within(region);
         return h("button", {
           type: "button", class: "use", dir: "auto",
           onfocus: () => plot.light(points, region),
           onblur: () => this.region.hidden && plot.light(null),
           onclick: () => this.showChosen(plot, points, region.words, region),
-        }, region.words.slice(0, 2).join(" "), h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`));
+        }, region.name, h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`));
       }),
     );
     this.regions.replaceChildren(...buttons.map((one) => h("li", {}, one)));

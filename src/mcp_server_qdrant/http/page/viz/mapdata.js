@@ -34,25 +34,27 @@ function panel(given) {
     count,
     xyz,
     groupOf,
-    leaves: bytes(given.leaves),
-    regions: given.regions,
     facets: given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) })),
-    second: laid(given.beside, count),
+    second: null,
+    regions: [],
     ids: [],
     titles: [],
     snippets: [],
     collectionOf: (point) => given.groups[groupOf[point]].collection,
     idOf: (point) => made.ids[point] ?? "",
   };
+  layOut(made, given);
   if (given.groups[0]?.ids) name(made, given);
   return made;
 }
 
-/** The second layout: x and y of each point, or null. */
-export function laid(beside, count) {
-  if (!beside) return null;
+/** Gives a panel its second layout, if there is one: x and y of each point, the regions, each point's region. */
+export function layOut(panel, { beside }) {
+  if (!beside) return;
   const view = new DataView(bytes(beside.xy).buffer);
-  return Float32Array.from({ length: count * 2 }, (_, n) => view.getInt16(n * 2, true) * beside.scale);
+  panel.second = Float32Array.from({ length: panel.count * 2 }, (_, n) => view.getInt16(n * 2, true) * beside.scale);
+  panel.regions = beside.regions;
+  panel.regionOf = bytes(beside.region_of);
 }
 
 /** Gives the next points of a panel their ids and titles, which may travel behind them. */

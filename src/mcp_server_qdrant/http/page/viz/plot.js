@@ -5,7 +5,7 @@
 
 import { encloses, gestures, zoomed } from "./gestures.js";
 import { channels, hex, hue, Raster } from "./raster.js";
-import { inside, middles, placed } from "./regions.js";
+import { placed } from "./regions.js";
 
 const WHOLE = { k: 1, x: 0, y: 0 };
 const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
@@ -36,7 +36,6 @@ export class Plot {
     this.loop = null; // the line that is being drawn
     this.labels = [];
     this.widths = {}; // of names
-    this.middles = {};
     this.on = on;
     this.hits = []; // { rank, at, collection, id, title, snippet }
     this.query = null;
@@ -77,7 +76,6 @@ export class Plot {
   /** Takes over the layout by neighbours, once it is there: centred, and of the same size. */
   lay() {
     const { second } = this.panel;
-    this.middles = {};
     if (!second) return;
     const ends = [0, 1].map((axis) => extent(second, axis, 2, this.panel.count));
     this.from = ends.map(([low, high]) => (low + high) / 2);
@@ -112,7 +110,9 @@ export class Plot {
 
   /** The points of a region. */
   within(region) {
-    return this.all((point) => inside(this.panel, region, point));
+    const { regions, regionOf } = this.panel;
+    const number = regions.indexOf(region);
+    return this.all((point) => regionOf[point] === number);
   }
 
   /** Those of some points that lie in their middle, as it is seen now. */
@@ -379,7 +379,7 @@ export class Plot {
     return { scale, sy, cy, sp, cp, depth, round };
   }
 
-  /** Where a hit, a query or the middle of a region lies now, between the two layouts. */
+  /** Where a hit or a query lies now, between the two layouts. */
   spot({ at, beside }) {
     if (!this.mix || !this.beside || !beside) return at;
     const over = [0, 1].map((n) => (beside[n] - this.from[n]) * this.stretch + this.centre[n]);
@@ -431,7 +431,7 @@ export class Plot {
     this.paintRest(camera);
     if (this.mix < 1) this.paintAxes(camera);
     this.pins = this.pinned(camera);
-    this.paintRegions(camera);
+    this.paintRegions();
     this.paintHits(camera);
     this.paintLine();
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
@@ -514,25 +514,20 @@ export class Plot {
     context.drawImage(picture, 0, 0, width, height);
   }
 
-  /** The names of as many regions as the zoom has room for, none over another. */
-  paintRegions(camera) {
-    const { context, panel, mix } = this;
-    this.labels = [];
-    if (!panel.regions?.length) return;
-    const which = mix > 0.5 ? "beside" : "at";
-    this.middles[which] ??= middles(panel, which);
-    const wanted = Math.round(7 * Math.max(1, this.transform.k) ** 1.3);
+  /** The names of as many regions as there is room for: of the layout in which they lie together. */
+  paintRegions() {
+    const { context } = this;
+    const regions = this.mix > 0.5 ? this.panel.regions : [];
     context.font = `600 12px ${this.font}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.lineJoin = "round";
     context.lineWidth = 4;
-    const spots = this.middles[which].map((spot) => this.screen(this.spot(spot), camera));
     const measure = (text) => (this.widths[text] ??= context.measureText(text).width);
     const { shown, star } = this.pins;
     const taken = shown.map(({ pin: [x, y] }) => [x - 9, y - 9, x + 9, y + 9]);
     if (star) taken.push([star[0] - 36, star[1] - 11, star[0] + 36, star[1] + 32]);
-    this.labels = placed(panel, wanted, spots, measure, taken, this);
+    this.labels = placed(regions, this.place, measure, taken, this);
     for (const { region, text, x, y } of this.labels) {
       context.strokeStyle = this.surface;
       context.fillStyle = region === this.focus ? this.accent : this.ink;

@@ -1,4 +1,4 @@
-"""The answer of an embeddings endpoint, read into unit vectors."""
+"""What embedding services answer, read into unit vectors."""
 
 import base64
 import binascii
@@ -22,41 +22,22 @@ class BadAnswer(Exception):
         super().__init__(sentence)
 
 
-def vectors(answer: bytes, count: int) -> Vectors:
-    """One unit vector for each of `count` texts, in their order, all of one size.
-
-    `{"data": [{"index", "embedding"}]}`, where an embedding is a list of numbers or the base64 of
-    little-endian float32. Values are rounded to float32, as engines keep them. Raises BadAnswer.
-    """
+def parsed(answer: bytes) -> dict[str, Any]:
+    """The object that an answer is. Raises BadAnswer."""
     try:
         whole = json.loads(answer)
     except (ValueError, RecursionError) as error:
         raise BadAnswer("The embedding service's answer is not JSON.", passing=True) from error
-    rows = whole.get("data") if isinstance(whole, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(whole, dict):
         raise BadAnswer("The embedding service's answer holds no vectors.")
-    if len(rows) != count:
-        raise BadAnswer(
-            f"The embedding service answered with {len(rows)} vectors for {count} texts."
-        )
-    found = [_unit(row.get("embedding")) for row in _ordered(rows)]
-    if len({len(vector) for vector in found}) > 1:
-        raise BadAnswer("The embedding service's vectors are not all of the same size.")
-    return found
+    return whole
 
 
-def _ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By index; as they come where none has one."""
-    places = [row.get("index") for row in rows]
-    if all(place is None for place in places):
-        return list(rows)
-    by_place = {place: row for place, row in zip(places, rows, strict=True) if type(place) is int}
-    if set(by_place) != set(range(len(rows))):
-        raise BadAnswer("The embedding service's vectors cannot be told apart by their index.")
-    return [by_place[place] for place in range(len(rows))]
+def unit(raw: Any) -> list[float]:
+    """A list of numbers, or the base64 of little-endian float32, as a unit vector.
 
-
-def _unit(raw: Any) -> list[float]:
+    Values are rounded to float32, as engines keep them. Raises BadAnswer.
+    """
     values = _floats(raw)
     length = math.sqrt(math.fsum(value * value for value in values))
     if not math.isfinite(length):

@@ -1,0 +1,79 @@
+"""A new provider is its request and its answer; all else is the same for each."""
+
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.options import EmbeddingOptions
+from mcp_server_qdrant.encoders.remote.answer import parsed, unit
+from mcp_server_qdrant.encoders.remote.service import ServiceEncoder
+from tests.embedding_stub import Stub, as_json, served
+
+
+class Other(ServiceEncoder):
+    """A provider that tells queries from documents, and answers with bare vectors."""
+
+    provider = "other"
+    suffixes = ("/v2/embed",)
+
+    def request(self, texts, *, query):
+        return {"texts": texts, "for": "search_query" if query else "search_document"}
+
+    def answer(self, asked, body):
+        return [unit(one) for one in parsed(body)["embeddings"]]
+
+
+def opened(stub: Stub, **bounds: Any) -> Other:
+    options = EmbeddingOptions(seconds=5, query_seconds=5, **bounds)
+    return Other("embed-v4", stub.url, bounds=options, backoff=0.001)
+
+
+def bare(most: int = 100):
+    """Answers with as many vectors as texts, up to so many at once."""
+
+    def answer(body: dict[str, Any]):
+        count = len(body["texts"])
+        if count > most:
+            return as_json({"message": "too many texts"}, 400)
+        return as_json({"embeddings": [[3.0, 4.0]] * count})
+
+    return answer
+
+
+async def test_texts_go_in_batches_and_in_halves_where_the_service_takes_fewer():
+    with served() as stub:
+        stub.replies = [bare(most=3)] * 99
+        encoder = opened(stub, texts=8)
+        made = await encoder.encode_documents([f"text {n}" for n in range(20)])
+        await encoder.close()
+
+    assert len(made) == 20
+    assert made[0] == pytest.approx([0.6, 0.8])
+    assert {len(body["texts"]) for body in stub.bodies} >= {8, 4, 2}
+
+
+async def test_a_query_is_asked_for_as_such():
+    with served() as stub:
+        stub.replies = [bare()] * 2
+        encoder = opened(stub)
+        await encoder.encode_query("what?")
+        await encoder.encode_documents(["that"])
+        await encoder.close()
+
+    assert [body["for"] for body in stub.bodies] == ["search_query", "search_document"]
+    assert stub.requests[0][0].endswith("/v2/embed")
+    assert encoder.identity().startswith("other ")
+
+
+@pytest.mark.parametrize(
+    ("vectors", "sentence"),
+    [([[1.0]], "1 vectors for 2 texts"), ([[1.0], [1.0, 2.0]], "not all of the same size")],
+)
+async def test_what_is_not_a_vector_for_each_text_is_refused(vectors, sentence):
+    with served() as stub:
+        stub.replies = [as_json({"embeddings": vectors})]
+        encoder = opened(stub)
+        with pytest.raises(EncoderUnavailable, match=sentence):
+            await encoder.encode_documents(["one", "two"])
+        await encoder.close()

@@ -1,0 +1,91 @@
+"""Names of groups of texts: phrases that tell a group from every other, as they stand there."""
+
+import pytest
+
+from mcp_server_qdrant.projection.names import called, names
+
+WINGS = [f"The lift of a boundary layer, study {n}" for n in range(9)]
+PARSERS = [f"The grammar is parsed, report {n}" for n in range(9)]
+
+
+def test_each_group_is_named_by_the_phrases_that_it_alone_has():
+    wings, parsers = names([WINGS, PARSERS])
+
+    assert wings[0] == "boundary layer"
+    assert "grammar" in parsers
+    assert not set(wings) & set(parsers)
+
+
+def test_a_phrase_stands_so_in_the_texts_and_never_goes_across_a_stop_word():
+    (found, _) = names([["the flow in a layer of the boundary"] * 5, PARSERS])
+
+    assert set(found) == {"flow", "layer", "boundary"}
+
+
+def test_what_another_group_has_half_as_often_tells_nothing():
+    both = [f"{text} grammar" for text in WINGS[:5]] + WINGS[5:]
+
+    assert "grammar" not in names([PARSERS, both])[0]
+    assert names([WINGS, WINGS]) == [[], []]
+
+
+def test_what_few_texts_of_a_group_have_is_not_its_name():
+    some = [f"word {letter * 5}" for letter in "abcdefghijklmnopqrst"]
+
+    assert names([some, WINGS])[0] == ["word"]
+
+
+def test_the_title_that_the_parts_of_a_document_repeat_counts_once():
+    parts = [f"Country sourdough\nflour and {letter * 4}" for letter in "abcdefghijk"]
+
+    assert names([parts, WINGS])[0] == ["flour"]
+
+
+def test_forms_of_a_word_are_one_in_its_most_frequent_form():
+    (found, _) = names([["wings", "the wing", "wings of Icarus"], PARSERS])
+
+    assert found == ["wings"]
+
+
+def test_stop_words_are_those_of_each_texts_language():
+    german = ["Der Speicher und die Festplatte sind voll, weil niemand aufgeräumt hat"] * 5
+    found = {word for one in names([german, WINGS])[0] for word in one.lower().split()}
+
+    assert {"speicher", "festplatte"} <= found
+    assert not {"der", "und", "die", "sind", "weil"} & found
+
+
+def test_texts_without_spaces_have_phrases_without_particles():
+    (found, _) = names([["北京大学的学生", "他们在北京大学", "北京大学是大学"], PARSERS])
+
+    assert found[0] == "北京大学"
+    assert not any("的" in one or "他们" in one for one in found)
+
+
+@pytest.mark.parametrize(
+    "text", ["notes.md apple", "speaker: apple", "https://example.com/x apple", "OBJECTIVE Apple"]
+)
+def test_fields_suffixes_and_addresses_are_no_words_of_a_text(text):
+    found = " ".join(names([[text] * 5, WINGS])[0]).lower()
+
+    assert "apple" in found
+    assert not [one for one in ("md", "speaker", "example", "objective") if one in found.split()]
+
+
+@pytest.mark.parametrize(
+    ("phrases", "name"),
+    [
+        (["boundary layer", "flow"], "boundary layer"),
+        (["flow", "boundary layer", "lift"], "flow, boundary layer"),
+        (["北京大学", "学生"], "北京大学"),
+        ([], ""),
+    ],
+)
+def test_a_group_is_called_by_its_best_phrase_or_two_words(phrases, name):
+    assert called(phrases) == name
+
+
+def test_no_texts_and_one_group_have_names_too():
+    assert names([]) == []
+    assert names([[], PARSERS])[0] == []
+    assert names([["zebra crossing"]]) == [["zebra crossing"]]
