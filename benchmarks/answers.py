@@ -80,7 +80,7 @@ def write(folder: Path) -> dict[str, str]:
 def ingest(contestant: servers.Contestant, folder: Path) -> None:
     """Each folder into a collection of its name."""
     for part in sorted(folder.iterdir()):
-        command = [*contestant.command, "ingest", str(part), "--collection", part.name]
+        command = [*contestant.command, "ingest", str(part), "--collection", part.name, "--create"]
         environment = contestant.environment()
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         print(part.name, *done.stdout.splitlines()[-1:], file=sys.stderr, flush=True)

@@ -104,7 +104,6 @@ async def measured(
             await find(*opened[engine], SearchRequest(query="all", collections=("*",)), None)
             for name in names:
                 await opened[engine][0].client.scroll(name, limit=1)  # Edge opens it
-            await opened[engine][0].pipeline.understanding.sketches.settled()
         await idle()
         texts = iter(corpus.queries((queries + WARM) * len(counts) * len(ways), seed=37))
         for number in range(-WARM, queries):

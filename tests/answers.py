@@ -12,12 +12,13 @@ KINDS = {
     "result": rf"\d+\. (?:\[\d\.\d\d\] )?{HEAD}",
     "head": HEAD,
     "note": r"Note: .*",
+    "passage": rf"\+ (?::\d+/\d+|{NAME[1:-1]})(?: · .*)?",
     "listed": rf"- {NAME}: .*",
     "example": rf"- id {NAME} · .*",
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
     "far": rf"Far out: {NAME} \(id {NAME}\), [\d.]+ deviations · .*",
-    "said": r"(?:also in|superseded by|why|metadata|tags|source|created|whole text|Corrected"
-    r"|Reranked|Not reranked|Not found): .*",
+    "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|whole text"
+    r"|Corrected|Reranked|Not reranked|Not found): .*",
     "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
     r"|\(\d+ more\)|No map:|There is no collection).*",
     "blank": "",

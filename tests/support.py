@@ -180,14 +180,14 @@ async def nearest(
     if isinstance(vector, models.SparseVector):
         vector = (vector.indices, vector.values)
     legs = [(using, vector, plain(where), 1.0, True)]
-    asked = "candidates", [(collection, legs)], 60, limit, True
-    ((well, value),) = await client.hybrid(*asked)
+    ((well, value),) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
     if not well:
         raise error_in(value)
-    ids, _, (scores,), payloads, _ = value
+    ids, _, (scores,), *_ = value
+    ((_, payloads),) = await client.hybrid("payloads", [(collection, ids)])
     return [
-        models.ScoredPoint.model_construct(id=point, score=score, payload=payload)
-        for point, score, payload in zip(ids, scores, payloads, strict=True)
+        models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
+        for point, score in zip(ids, scores, strict=True)
     ]
 
 

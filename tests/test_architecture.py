@@ -65,8 +65,8 @@ NARROWER: dict[str, tuple[str, ...]] = {
 }
 # Files that only these may import. Steps meet in the table of ranking.py alone.
 SHARED_BY_SEARCH = (
-    *("algorithm", "engine", "lift", "passage", "query", "sentences", "texts"),
-    *("words/cache", "words/lexicon", "words/postings", "words/probes", "words/vocabulary"),
+    *("algorithm", "engine", "lift", "query", "quotes", "sentences", "texts"),
+    *("words/cache", "words/lexicon", "words/probes", "words/vocabulary"),
 )
 LOOKING = ("search/pipeline.py", "search/understand.py", "search/elsewhere.py")
 ONLY_BY = {
@@ -74,12 +74,19 @@ ONLY_BY = {
     "search/pipeline.py": ("app/*", "tools/services.py"),
     **dict.fromkeys((f"search/{name}.py" for name in SHARED_BY_SEARCH), ("search/*", "app/*")),
     "search/steps/tags.py": ("search/ranking.py", "search/words/tags.py"),
+    "search/steps/group.py": ("search/ranking.py", "search/steps/retire.py"),
+    "search/steps/retire.py": ("search/ranking.py", "search/successors.py"),
+    "search/ranking.py": (*LOOKING, "search/retrieve.py"),
+    "search/successors.py": ("search/retrieve.py",),
+    "search/worth.py": ("search/present.py",),
     "search/steps/calibrate.py": ("search/ranking.py", "search/explain.py"),
     "search/steps/*": ("search/ranking.py",),
-    "search/sketches/*": (*LOOKING, "search/sketches/*", "app/services.py"),
     "search/doubt.py": ("search/present.py", "search/elsewhere.py", "app/check.py"),
     "search/explain.py": ("search/present.py",),
-    "search/payloads.py": ("search/pipeline.py", "search/listing.py"),
+    "search/payloads.py": (
+        *("search/pipeline.py", "search/listing.py"),
+        *("search/retrieve.py", "search/successors.py"),
+    ),
     "search/rerank.py": ("search/pipeline.py", "app/models.py"),
     "search/*": (*LOOKING, "app/services.py"),
 }
@@ -428,8 +435,8 @@ PLANTS = [  # file, its text, what is told of it
         "1: imports search/steps/boost.py, which is for search/ranking.py",
     ),
     ("http/new.py", f"import {PACKAGE}.core.logs", "1: imports core/logs.py, which is for cli/*"),
-    ("ingest/new.py", f"from {PACKAGE}.search import passage", "1: ingest imports search"),
-    ("encoders/new.py", f"import {PACKAGE}.search.passage", "1: encoders imports search"),
+    ("ingest/new.py", f"from {PACKAGE}.search import quotes", "1: ingest imports search"),
+    ("encoders/new.py", f"import {PACKAGE}.search.quotes", "1: encoders imports search"),
     ("tools/new.py", f"from {PACKAGE}.search.pipeline import P", "1: tools imports search"),
     ("tools/new.py", f"import {PACKAGE}.app.server", "1: tools imports app"),
     (

@@ -134,7 +134,7 @@ def test_the_demo_shows_labelled_queries_on_one_two_and_all_collections():
 
 def test_a_right_answer_has_the_expected_text_first_and_no_collection_failed():
     is_right = runpy.run_path(str(DEMO / "run.py"))["is_right"]
-    found = Result(Document("a", "homelab", "Text.", title="UPS"), 0.5, 0.5, "Text.")
+    found = Result(Document("a", "homelab", "Text.", title="UPS"), 0.5, 0.5)
 
     def answer(*states: str) -> CallToolResult:
         statuses = [Status(f"c{n}", state, "late") for n, state in enumerate(states)]

@@ -97,7 +97,7 @@ class Search:
         terms = tuple(self.services.store.bm25.tokens(query))
         sparse = Sparse(terms, (1.0,) * len(terms))
         (legs,) = await self.services.pipeline.engine.search(
-            [(target, LegQuery(list(dense), sparse))], depth=30, condition=None, with_payload=True
+            [(target, LegQuery(list(dense), sparse))], depth=30, condition=None
         )
         return [(c.payload["doc"]["id"], c.rrf) for c in legs[0]]
 

@@ -172,7 +172,7 @@ async def test_what_a_collection_is_about_is_made_of_own_texts(house):
     await remember(red, "notes", "copper bridge", "copper garden")
     for services in (red, blue):
         await services.described(["notes"])
-        await services.pipeline.understanding.sketches.settled()
+        await services.lexicon.settled()
     (ours,), (theirs,) = await red.described(["notes"]), await blue.described(["notes"])
 
     assert ours.description == "copper, bridge, garden"
@@ -431,7 +431,7 @@ async def test_of_hits_that_the_check_does_not_allow_no_relevance_is_told(checke
 
     assert not page.results
     assert not any("the best has" in note for note in page.notes)
-    assert page.least is None
+    assert page.more == 0
 
 
 async def test_nothing_is_said_of_texts_elsewhere_that_the_check_was_not_asked_about(checked):

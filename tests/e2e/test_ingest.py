@@ -50,7 +50,7 @@ def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_pat
     assert "  ~ notes/parcel.md\n  - notes/key.md\n" in dry.stdout
     assert second.stdout.startswith("notes: 0 new, 1 changed, 1 removed, 0 unchanged, 1 not read;")
     assert [one["text"] for one in found["structuredContent"]["results"]] == [
-        "# Parcel The parcel has come."
+        "The parcel has come."
     ]
 
 

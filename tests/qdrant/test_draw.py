@@ -3,13 +3,12 @@
 import random
 import uuid
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant import draw
 from mcp_server_qdrant.qdrant.draw import Drawer
@@ -143,21 +142,6 @@ async def test_points_without_the_vector_are_counted_and_left_out(client):
     assert drawn.ids == (0, 1, 2, 3)
     assert drawn.without == 1
     assert await Drawer(client, FIELDS).vectors(few, [3, 7, 99]) == {3: vector(3)}
-
-
-async def test_the_terms_of_small_collections_are_drawn_and_a_text_index_has_none(client):
-    found = await fill(client, [1, 2])
-    sparse = models.PointVectors(
-        id=1, vector={"bm25": models.SparseVector(indices=[7], values=[2])}
-    )
-    await client.update_vectors("notes", [sparse])
-    legs = SparseLeg("bm25", idf=True), SparseLeg("document", idf=True, average=9.0)
-    both = [
-        await Drawer(client, FIELDS).draw(replace(found, sparse=leg), 5, terms=True) for leg in legs
-    ]
-
-    assert [drawn.ids for drawn in both] == [(1, 2), (1, 2)]
-    assert [drawn.weighed for drawn in both] == [[([7], [2.0], 0)], []]
 
 
 async def test_an_empty_collection_gives_nothing(client):

@@ -82,6 +82,13 @@ class Server:
 
     def _points(self, request):
         query = request.query
+        if isinstance(query, models.RrfQuery):
+            rrf: dict[int, float] = {}
+            for leg in request.prefetch:
+                for rank, point in enumerate(self._points(leg)):
+                    rrf[point.id] = rrf.get(point.id, 0.0) + 1 / (query.rrf.k + rank)
+            best = sorted(rrf, key=rrf.__getitem__, reverse=True)[: request.limit]
+            return [SimpleNamespace(id=n, score=rrf[n], payload={}) for n in best]
         if isinstance(query, models.TextQuery):
             params = query.text.scoring.bm25
             scoring = edge.Bm25Params(params.k, params.b)
@@ -98,7 +105,7 @@ class Server:
 
 async def searched(queries, target, depth, **more):
     query = LegQuery([1.0, 0.0], QUERY, **more)
-    options = {"depth": depth, "condition": None, "with_payload": False}
+    options = {"depth": depth, "condition": None}
     ((candidates, cosines, words, _),) = await queries.search([(target, query)], **options)
     return [c.id for c in candidates], cosines, words
 

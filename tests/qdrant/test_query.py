@@ -9,6 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, UnknownCollection
+from mcp_server_qdrant.core.notation import PARTIAL, part_id, point_id
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 
@@ -62,7 +63,7 @@ async def filled(
 
 
 async def search(engine, target, query, **options):
-    asked = {"depth": 5, "condition": None, "with_payload": True} | options
+    asked = {"depth": 5, "condition": None} | options
     (legs,) = await Queries(engine).search([(target, query)], **asked)
     return legs
 
@@ -109,7 +110,8 @@ async def test_the_dense_leg_alone(named):
         target = await filled(engine, named=named, sparse=False)
         found = await candidates(engine, target, LegQuery(QUERY, None))
 
-    assert [(c.id, c.rrf) for c in found] == [(n, 1 / (60 + n)) for n in range(5)]
+    assert [c.id for c in found] == list(range(5))
+    assert [c.rrf for c in found] == pytest.approx([1 / (60 + n) for n in range(5)])
     assert found[3].payload == {"n": 3, "odd": True}
 
 
@@ -140,15 +142,66 @@ async def test_the_filter_holds_for_every_leg(query):
     assert {c.id for c in found} == {1, 3, 5, 7}
 
 
-async def test_payloads_can_be_left_for_later():
+async def test_candidates_come_with_the_fields_that_a_search_reads():
     async with memory_engine() as engine:
         target = await filled(engine)
-        found = await candidates(engine, target, BOTH, with_payload=False)
-        wanted = [c.id for c in found[:2]] + [999]
-        (payloads,) = await Queries(engine).payloads([(target, wanted)])
+        queries = Queries(engine, paths=["n"])
+        (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
+        (payloads,) = await queries.payloads([(target, [*(c.id for c in found), 999])])
 
-    assert all(c.payload is None for c in found)
-    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found[:2]}
+    assert [c.payload for c in found] == [{"n": c.id, PARTIAL: True} for c in found]
+    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
+
+
+class Recorded(Engine):
+    """An engine whose requests are kept."""
+
+    def __init__(self, client):
+        super().__init__(client)
+        self.batches = []
+
+    async def query_batch_points(self, collection, requests):
+        self.batches.append(list(requests))
+        return await self.client.query_batch_points(collection, requests)
+
+
+async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_id():
+    """One query of dense, sparse and tags, then exact scores of what it gave."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        recorded = Recorded(engine.client)
+        query = replace(BOTH, tags=(("tags", "T"),), weights=(1.2, 0.8, 1.5))
+        ((found, *_),) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
+
+    (fusion,), scores = recorded.batches
+    assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60, weights=[1.2, 0.8, 1.5]))
+    assert [(one.using, one.limit) for one in fusion.prefetch] == [("v", 5), ("bm25", 5), ("v", 5)]
+    assert fusion.prefetch[2].filter is not None
+    assert fusion.with_payload
+    assert [one.using for one in scores] == ["v", "bm25"]
+    assert all(one.filter.must[0].has_id == [c.id for c in found] for one in scores)
+    assert all(one.params.exact for one in scores)
+
+
+async def test_parts_of_a_replaced_version_are_told_by_the_first_part():
+    first = point_id("c", "d", 0)
+    old, now = part_id(first, "a", 1), part_id(first, "b", 1)
+
+    def doc(version, chunk):
+        return {"doc": {"id": "d", "chunk": chunk, "chunks": 2, "version": version}}
+
+    async with memory_engine() as engine:
+        points = {first: doc("b", 0), old: doc("a", 1), now: doc("b", 1)}
+        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+        await foreign(engine, "c", points, vectors={"v": params}, values=lambda _: {"v": at(1)})
+        target = Target("c", 3, DenseLeg("v", 2, "cosine", "m"), None, 3)
+        found = await candidates(engine, target, LegQuery(QUERY, None))
+
+    assert {c.id: c.payload["doc"].get("current") for c in found} == {
+        first: None,
+        old: False,
+        now: True,
+    }
 
 
 async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
@@ -163,34 +216,6 @@ async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
     idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
     assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 1, 19)}, abs=1e-6)
     assert sparse == pytest.approx({1: 0.1 * idf, 19: 1.9 * idf}, abs=1e-6)
-
-
-@pytest.mark.parametrize("depth", [21, 40])
-async def test_legs_that_gave_all_that_they_have_are_not_asked_again(depth):
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        await engine.upsert("c", [models.PointStruct(id=50, vector={}, payload={})])
-        engine.calls.clear()
-        found, dense, sparse, _ = await search(engine, target, BOTH, depth=depth)
-
-    assert engine.calls == [("query_batch_points", "c")]
-    assert {candidate.id for candidate in found} == set(dense) == set(range(COUNT))
-    assert set(sparse) == set(range(1, COUNT, 2))
-
-
-async def test_a_collection_of_little_more_than_is_sought_is_asked_once_and_answers_alike():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        engine.calls.clear()
-        once = await search(engine, target, BOTH, depth=12)
-        calls = list(engine.calls)
-        twice = await search(engine, replace(target, points=1_000), BOTH, depth=12)
-
-    assert calls == [("query_batch_points", "c")]
-    assert len(engine.calls) == 3
-    assert once[0] == twice[0]
-    for leg, exact in zip(once[1:3], twice[1:3], strict=True):
-        assert leg == pytest.approx(exact)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +358,7 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
             must=[models.FieldCondition(key="odd", match=models.MatchValue(value=False))]
         )
         queries = Queries(engine)
-        options = {"depth": 3, "condition": None, "with_payload": False}
+        options = {"depth": 3, "condition": None}
         ((tagged, *_),) = await queries.search([(target, query)], **options)
         ((without, *_),) = await queries.search([(target, plain)], **options)
         ((filtered, *_),) = await queries.search([(target, query)], **options | {"condition": only})
@@ -342,7 +367,6 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
     assert leg == "both" or far not in [candidate.id for candidate in without]
     assert far not in [candidate.id for candidate in filtered]
     assert all(candidate.payload for candidate in tagged)  # who carries a tag is told by it
-    assert not any(candidate.payload for candidate in without)
 
 
 async def test_the_tag_leg_weighs_what_it_is_told():
@@ -366,11 +390,13 @@ async def test_quantised_vectors_are_looked_at_twice_as_many_and_scored_by_the_w
             return [SimpleNamespace(points=[]) for _ in requests]
 
     target = Target("c", 10_000, DenseLeg("v", 2, "cosine", "m"), None, 0)
-    options = {"depth": 5, "condition": None, "with_payload": False}
+    options = {"depth": 5, "condition": None}
     await Queries(Server()).search([(target, LegQuery(QUERY, None))], **options)
 
     [(rescore, oversampling)] = [
-        (one.params.quantization.rescore, one.params.quantization.oversampling) for one in asked
+        (leg.params.quantization.rescore, leg.params.quantization.oversampling)
+        for one in asked
+        for leg in one.prefetch
     ]
     assert (rescore, oversampling) == (True, 2.0)
 

@@ -220,7 +220,7 @@ async def test_chunks_of_few_documents_do_not_hide_the_others():
 
 
 @pytest.mark.parametrize("failure", [EngineFailure("gone"), EngineTimeout("late")])
-async def test_a_failure_of_the_second_deeper_look_does_not_lose_the_first(failure):
+async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         text = " ".join(f"Zeppelin harbour line {n}. " * 4 for n in range(600))
         await remember(services, "ships", text)

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.core.notation import short_id
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, cohere, served
 from tests.support import (
     find,
     first_point,
-    memory_engine,
     memory_server,
     memory_services,
     remember,
@@ -236,29 +234,6 @@ async def test_a_page_full_of_copies_is_filled_up(limit):
     assert len(page.results) == limit
     assert len(set(texts(page))) == limit
     assert {len(r.also) for r in page.results} == {7}
-
-
-async def test_filling_up_ends_where_a_collection_fails_meanwhile():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        for name in "abcdefgh":
-            await remember(services, name, *graded(20))
-        await services.catalog.resolve(None)
-        fetch, fetched = services.pipeline.engine.payloads, []
-
-        async def payloads(asked, fields=None):
-            ((target, _),) = asked
-            fetched.append(target.collection)
-            if target.collection == "a":
-                raise EngineFailure("gone")
-            return await fetch(asked, fields)
-
-        services.pipeline.engine.payloads = payloads
-        page = await find(services, "alpha number", "*", limit=10)
-
-    assert fetched.count("a") == 1
-    assert states(page)["a"] == "failed"
-    assert page.results
-    assert all(r.document.collection != "a" for r in page.results)
 
 
 async def test_the_newest_copy_is_the_one_that_is_shown():

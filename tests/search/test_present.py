@@ -8,7 +8,7 @@ from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Status, Terms
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.search.present import notes, present
-from mcp_server_qdrant.search.query import Plan, Query, Ranked, Retrieved, Rules
+from mcp_server_qdrant.search.query import Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.texts import Texts
 
 OK = [Status("a", "ok")]
@@ -19,26 +19,27 @@ def hit(point, relevance=0.5, collection="a") -> Hit:
     return Hit(collection, point, relevance, relevance, 0.01, relevance, None, payload)
 
 
-def page(hits, *, limit=10, statuses=OK, **request):
+def page(hits, *, limit=10, shown=None, statuses=OK, **request):
     texts = Texts(
         lambda collection, point, payload: read(collection, point, payload, ("document",)),
         title_of,
         lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
     query = Query(
-        request=SearchRequest(query="q", **request),
+        request=SearchRequest(query="q", limit=limit, **request),
         rules=Rules(((0, 0.5),)),
         targets=(),
-        limit=limit,
+        limit=shown or limit,
         alpha=0.5,
         likeness=0.0,
         terms=Terms(query="q", idf={9: 1.0}, sparse={}),
         vectors=QueryVectors({}, {}),
-        plan=Plan.of(1, 5.0, None),
+        depth=60,
+        pool=60,
         now=datetime.now(UTC),
         left=lambda: 5.0,
     )
-    return present(Ranked(hits, Retrieved({}, {})), query, statuses, texts)
+    return present(Ranked(hits), Retrieved(hits, {}, {}), query, statuses, texts)
 
 
 def test_results_keep_the_order_of_the_hits_and_their_numbers():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.passage import WHOLE, Part, Words, passage
+from mcp_server_qdrant.search.quotes import Words, quote
 from mcp_server_qdrant.search.steps.calibrate import calibrate, relevance
 from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
 
@@ -116,14 +116,12 @@ def test_calibrating_orders_everything_and_loses_nothing(parts):
 
 
 @few
-@given(st.text(alphabet="ab \n.!?。备份-", max_size=600), st.integers(1, 60))
-def test_a_passage_is_made_of_the_text_and_fits(text, length):
+@given(st.text(alphabet="ab \n.!?#|`=-。备份", max_size=600), st.integers(1, 60))
+def test_a_quote_is_one_stretch_of_the_text_and_fits(text, length):
     def tokens(piece):
         return [1] if "b" in piece or "备" in piece else []
 
-    cut = passage([Part(text)], Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length).text
-    place = 0
-    for piece in cut.replace("…", " ").split():
-        place = text.index(piece, place) + len(piece)
+    shown = quote(text, (), Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length).text
 
-    assert len(cut) <= max(WHOLE, length + 2)
+    assert "".join(shown.split()) in "".join(text.split())
+    assert len(shown) <= length

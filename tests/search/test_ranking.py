@@ -2,13 +2,11 @@
 
 import ast
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.search import ranking
-from mcp_server_qdrant.search.ranking import STEPS, worth_reading
+from mcp_server_qdrant.search.ranking import STEPS
 
 ROOT = Path(__file__).parent.parent.parent
 SEARCH = ROOT / "src" / "mcp_server_qdrant" / "search"
@@ -26,7 +24,7 @@ def test_every_step_is_one_file_and_one_row():
 def test_rows_of_a_stage_stand_together_in_the_order_of_the_stages():
     stages = list(dict.fromkeys(step.stage for step in STEPS))
 
-    assert stages == ["candidates", "texts", "page", "reread"]
+    assert stages == ["candidates", "texts", "reread"]
     assert [step.stage for step in STEPS] == sorted(
         (step.stage for step in STEPS), key=stages.index
     )
@@ -44,7 +42,12 @@ def test_a_step_touches_five_files_at_most(name):
         for path in SEARCH.rglob("*.py")
         if f"from {dotted}import" in path.read_text("utf-8")
     ]
-    shared = {"calibrate": ["explain.py"], "tags": ["words/tags.py"]}
+    shared = {
+        "calibrate": ["explain.py"],
+        "tags": ["words/tags.py"],
+        "group": ["steps/retire.py"],
+        "retire": ["successors.py"],
+    }
 
     assert sorted(users) == sorted(["ranking.py", *shared.get(name, [])])
     assert (ROOT / "tests" / "search" / "steps" / f"test_{name}.py").exists()
@@ -69,6 +72,7 @@ def test_a_step_is_pure(name):
     assert not imported & {"asyncio", "time", "os", "random"}
     ours = {module for module in imported if module.startswith("mcp_server_qdrant")}
     allowed = {"core.bm25", "core.datatypes", "core.exact", "core.notation", "search.lift"}
+    allowed |= {"search.steps.group"}
     assert ours <= {f"mcp_server_qdrant.{module}" for module in allowed}
     assert not any(
         isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.Global) for node in ast.walk(tree)
@@ -82,30 +86,8 @@ def test_the_steps_of_a_stage_are_applied_in_the_order_of_the_table(monkeypatch)
     def step(file, stage):
         return ranking.Step(file, stage, lambda hits, *_: [*hits, applied.append(file)])
 
-    table = [step("a", "texts"), step("b", "page"), step("c", "texts")]
+    table = [step("a", "texts"), step("b", "reread"), step("c", "texts")]
     monkeypatch.setattr(ranking, "STEPS", tuple(table))
 
     assert ranking.rank("texts", [], None, None) == [None, None]
     assert applied == ["a", "c"]
-
-
-SCORED = [Hit("a", n, score, score, 0.0, None, None) for n, score in enumerate((9, 8, 7, 6, 5, 4))]
-
-
-@pytest.mark.parametrize(
-    ("limit", "likeness", "age", "gain", "worth"),
-    [
-        (2, 0.0, 1.0, "", 2),  # 7 is less than the 8 on the page
-        (3, 0.0, 1.0, "", 3),
-        (3, 0.2, 1.0, "", 4),  # spelling can make 7.2 of the 6
-        (3, 0.0, 0.5, "", 3),  # all are as old, and so are the others
-        (3, 0.0, 1.0, "neighbours", 5),  # as many as one collection gives
-        (4, 0.0, 1.0, "", 6),  # the page is not full
-    ],
-)
-def test_candidates_are_read_that_could_still_be_on_the_page(limit, likeness, age, gain, worth):
-    query = SimpleNamespace(limit=limit, likeness=likeness, plan=SimpleNamespace(depth=5))
-    documents = [hit._replace(gains=((gain, 0.1),)) for hit in SCORED[:3]]
-    hits = [hit.rescored("recency", age) for hit in documents]
-
-    assert worth_reading(SCORED, documents, hits, query) == worth

@@ -3,19 +3,21 @@
 import asyncio
 import math
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate
-from mcp_server_qdrant.search.query import Plan, Retrieved
+from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
 from mcp_server_qdrant.search.retrieve import retrieve
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -45,9 +47,24 @@ class Fixture:
     vectors: QueryVectors
     terms: Terms
 
-    async def retrieve(self, **plan) -> Retrieved:
-        whole = replace(Plan.of(len(self.targets), 5.0, None), **plan)
-        return await retrieve(Queries(self.engine), self.targets, self.vectors, self.terms, whole)
+    async def retrieve(self, deadline: float = 5.0) -> Retrieved:
+        depth, pool = depth_of(len(self.targets), 10)
+        query = Query(
+            request=SearchRequest(query=self.terms.query),
+            rules=Rules(((0, 0.5),)),
+            targets=self.targets,
+            limit=10,
+            alpha=0.5,
+            likeness=0.0,
+            terms=self.terms,
+            vectors=self.vectors,
+            depth=depth,
+            pool=pool,
+            now=datetime.now(UTC),
+            left=lambda: deadline,
+        )
+        pipeline = self.services.pipeline
+        return await retrieve(Queries(self.engine), query, pipeline.texts)
 
 
 @asynccontextmanager
@@ -132,9 +149,9 @@ async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_
         fixture.engine.hanging = set(FIVE)
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        retrieved = await fixture.retrieve(deadline=0.2)
+        retrieved = await fixture.retrieve(deadline=1.0)
 
-        assert loop.time() - begun < 0.6
+        assert loop.time() - begun < 2 * 1.0
 
     assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
 
@@ -245,35 +262,38 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
     assert by_collection(retrieved)["south"][0] == "degraded"
 
 
-async def test_payloads_are_fetched_for_the_best_hits_only_and_once():
+async def test_payloads_come_with_the_candidates_of_a_server():
+    async with filled(*FIVE) as fixture:
+        fixture.engine.calls.clear()
+        retrieved = await fixture.retrieve()
+
+    trips = [name for call, name in fixture.engine.calls if call == "query_batch_points"]
+    assert sorted(trips) == sorted([*FIVE, *FIVE])
+    assert all(hit.payload["document"].endswith(hit.collection) for hit in retrieved.hits)
+
+
+def bare(name, point):
+    return Hit(name, point, 0.5, 0.5, 0.0, None, None)
+
+
+async def test_lacking_payloads_are_read_in_one_trip_for_each_collection():
     async with filled(*FIVE) as fixture:
         found = (await fixture.retrieve()).found
-        candidates = [(one.target.collection, c) for one in found.values() for c in one.candidates]
-
-        assert all(c.payload is None for _, c in candidates)
-
-        hits = [Hit(name, c.id, 0.5, 0.5, c.rrf, None, None) for name, c in candidates[::7]]
-        known = {}
+        hits = [bare(name, c.id) for name, one in found.items() for c in one.candidates[:3]]
         fixture.engine.calls.clear()
-        await hydrate(Queries(fixture.engine), found, hits[:2], known, 5.0)
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, known, 5.0)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
 
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
-    assert all(hit.payload["document"].endswith(hit.collection) for hit in kept)
-    several = [("query_batch_points", hit.collection) for hit in hits]
-    assert fixture.engine.calls == [*dict.fromkeys(several[:2]), *dict.fromkeys(several[2:])]
+    assert sorted(name for _, name in fixture.engine.calls) == sorted(FIVE)
 
 
 async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_said():
     async with filled(*FIVE) as fixture:
         found = (await fixture.retrieve()).found
-        hits = [
-            Hit(one.target.collection, one.candidates[0].id, 0.5, 0.5, 0.0, None, None)
-            for one in found.values()
-        ]
+        hits = [bare(name, one.candidates[0].id) for name, one in found.items()]
         fixture.engine.broken["east"] = EngineFailure("gone")
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, {}, 5.0)
+        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
 
     assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
     assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
@@ -282,18 +302,15 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
 async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     async with filled("north") as fixture:
         found = (await fixture.retrieve()).found
-        gone = Hit("north", 4711, 0.5, 0.5, 0.0, None, None)
-        kept, statuses = await hydrate(Queries(fixture.engine), found, [gone], {}, 5.0)
+        gone = await hydrate(Queries(fixture.engine), found, [bare("north", 4711)], 5.0)
 
-    assert (kept, statuses) == ([], [])
+    assert gone == ([], [])
 
 
-def test_the_candidates_do_not_depend_on_the_limit_and_are_shared_by_many_collections():
-    plans = [Plan.of(count, 5.0, None) for count in (1, 2, 3, 8, 16, 64)]
-
-    assert [plan.depth for plan in plans] == [110, 110, 110, 42, 21, 12]
-    assert {plan.pool for plan in plans} == {30}
-    assert plans[-1].deeper(None).depth == 48
+def test_candidates_are_the_same_up_to_a_limit_of_20_and_fewer_of_many_collections():
+    assert [depth_of(n, 20) for n in (1, 3, 8, 64)] == [(60, 60), (60, 60), (23, 60), (10, 60)]
+    assert depth_of(1, 1) == depth_of(1, 20)
+    assert [depth_of(1, limit) for limit in (21, 100)] == [(120, 120), (300, 300)]
 
 
 async def test_a_query_without_legs_asks_nothing():

@@ -56,6 +56,7 @@ async def test_arguments_are_snake_case_and_limited():
     assert set(tools["qdrant-find"]) == {
         "query",
         "collections",
+        "within",
         "limit",
         "mode",
         "since",

@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Correction,
     Document,
+    Passage,
     Reranked,
     Result,
     SearchPage,
@@ -99,12 +100,16 @@ whys = st.builds(
     gains=st.just((("tags", 0.1),)),
     tags=st.lists(texts, max_size=2).map(tuple),
 )
+passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max_size=3).map(tuple)
 results = st.builds(
     Result,
-    *(documents, st.just(0.5), st.just(0.5), texts, st.none() | whys),
+    *(documents, st.just(0.5), st.just(0.5), passages, st.none() | whys),
     also=st.lists(st.tuples(names, points), max_size=4).map(tuple),
 )
 FORGERY = Document(7, "notes", FORGED[0], FORGED[0], FORGED[0], {FORGED[0]: FORGED[0]})
+
+
+FORGED_PASSAGE = Passage(FORGED[0], FORGERY, FORGED[0])
 
 
 def known(found: Document) -> tuple[str, str]:
@@ -114,7 +119,7 @@ def known(found: Document) -> tuple[str, str]:
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
 @given(st.lists(results, max_size=3), st.lists(texts, max_size=2), st.none() | texts)
-@example([Result(FORGERY, 0.5, 0.5, FORGED[0])], [FORGED[0]], FORGED[0])
+@example([Result(FORGERY, 0.5, 0.5, (FORGED_PASSAGE,) * 2)], [FORGED[0]], FORGED[0])
 def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
     page = SearchPage(
         "q",
@@ -210,12 +215,13 @@ async def test_no_stored_text_passes_for_an_answer_of_the_server():
         ):
             lines = answers.read(said(await client.call_tool(f"qdrant-{tool}", asked)))
             assert Counter(line.kind for line in lines if line.names) == kinds
-            assert "note" not in {line.kind for line in lines}
+            assert not [line for line in lines if line.kind == "note" and "vault" in line.text]
 
 
 def test_a_result_takes_few_words_more():
     """Each line of a stored text costs two characters, a result one line."""
-    one = Result(Document(7, "notes", "whole", "Shed"), 0.5, 0.5, "The key hangs inside.")
+    shed = Document(7, "notes", "whole", "Shed")
+    one = Result(shed, 0.5, 0.5, (Passage("The key hangs inside.", shed),))
 
     assert tool_text.page(SearchPage("q", [one], ()), "minimal") == (
         "1. [0.50] notes (id 7) · Shed\n> The key hangs inside."
@@ -249,7 +255,7 @@ def test_metadata_that_was_not_read_is_told_too():
 
 
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
-    results = [Result(noted(n, 90), 0.5, 0.5, "") for n in (1, 2)]
+    results = [Result(noted(n, 90), 0.5, 0.5) for n in (1, 2)]
     page = tool_page.slim(SearchPage("q", results, (), ["A note."]), 100)
 
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
@@ -274,7 +280,7 @@ def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
 )
 def test_a_day_that_all_results_have_is_said_once(days, said):
     found = [
-        Result(Document(number, "a", "text", updated_at=day), None, 0.0, "")
+        Result(Document(number, "a", "text", updated_at=day), None, 0.0)
         for number, day in enumerate(days, 1)
     ]
 
@@ -317,6 +323,6 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
         version="v",
         head=whole,
     )
-    line = tool_text.result(1, Result(part, 0.5, 0.5, ""), "minimal")
+    line = tool_text.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
-    assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}"
+    assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"

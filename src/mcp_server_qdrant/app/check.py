@@ -74,7 +74,7 @@ class CheckedPipeline(Pipeline):
         try:
             allowed = await self._check.allowed(self._tenant, [*hits, *also])
         except CheckUnavailable as error:
-            return replace(page, results=(), notes=(str(error),), more=0, least=None)
+            return replace(page, results=(), notes=(str(error),), more=0, weak=False)
         kept = [
             replace(hit, also=tuple((c, p) for c, p in hit.also if (c, p, None) in allowed))
             for hit in page.results
@@ -83,7 +83,7 @@ class CheckedPipeline(Pipeline):
         notes = page.notes
         if len(kept) < len(page.results):  # the best may be among those that are left out
             notes = [note for note in notes if not note.startswith(WEAK)]
-        return replace(page, results=kept, notes=notes, least=None)
+        return replace(page, results=kept, notes=notes)
 
     @override
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:

@@ -4,7 +4,6 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,8 +38,6 @@ from mcp_server_qdrant.qdrant.sample import Sampler
 from mcp_server_qdrant.qdrant.tags import TagFacets
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
-from mcp_server_qdrant.search.sketches.disk import SketchCache
-from mcp_server_qdrant.search.sketches.keeper import Probe, Sketches
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.cache import WordCache
@@ -51,9 +48,6 @@ from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
-
-
-SKETCH_SECONDS = 600.0  # until a sketch is drawn anew: others may write to a server
 
 
 @dataclass(eq=False, slots=True)
@@ -89,8 +83,7 @@ class Services:
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
-        tasks = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
-        parts = (*tasks, self.pipeline.understanding.sketches.tasks)
+        parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
@@ -103,7 +96,8 @@ class Services:
             return infos
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
-        words = await self.pipeline.understanding.sketches.about(targets)
+        tokens = self.shared.bm25.tokens
+        words = await self.lexicon.about(targets, lambda word: bool(tokens(word)))
         return [
             replace(info, description=info.description or words.get(info.name)) for info in infos
         ]
@@ -114,7 +108,6 @@ class Services:
         await self.projector.close()
         await self.pipeline.understanding.tags.close()
         await self.lexicon.close()
-        await self.pipeline.understanding.sketches.close()
         await self.catalog.close()
 
     async def close(self) -> None:
@@ -162,7 +155,8 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     lexicon = Lexicon(Sampler(view.reader, fields).texts, _word_cache(settings, view.words))
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    pipeline = _pipeline(shared, view, catalog, facets, lexicon)
+    lookup = _lookup(shared, view, catalog)
+    pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
     projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
     store = Store(
@@ -188,7 +182,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         sync=Sync(store, files),
         deletion=deletion,
         revision=Revision(store, deletion),
-        lookup=_lookup(shared, view, catalog),
+        lookup=lookup,
         lexicon=lexicon,
         facets=facets,
         projector=projector,
@@ -242,7 +236,6 @@ def _written(
     projector.changed(collection)
     pipeline.understanding.terms.probes.changed(collection)
     pipeline.understanding.tags.changed(collection)
-    pipeline.understanding.sketches.changed(collection)
     lexicon.stored(collection, texts)
 
 
@@ -251,22 +244,12 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     projector.changed(collection)
     pipeline.understanding.terms.probes.forget(collection)
     pipeline.understanding.tags.changed(collection)
-    pipeline.understanding.sketches.changed(collection)
 
 
 def _word_cache(settings: Settings, whose: str) -> WordCache | None:
     """Where vocabularies are kept; those of a trial engine are nowhere."""
     engine = _engine_key(settings, whose)
     return WordCache(settings.cache_path / "words", engine) if engine else None
-
-
-def _sketches(shared: Shared, view: View, probe: Probe) -> Sketches:
-    settings, engine = shared.settings, _engine_key(shared.settings, view.words)
-    drawer = Drawer(view.reader, settings.qdrant_content_fields)
-    disk = SketchCache(settings.cache_path / "words", engine) if engine else None
-    # The embedded engine has no writers but those that share the disk.
-    age = SKETCH_SECONDS if settings.qdrant_url else math.inf
-    return Sketches(partial(drawer.draw, terms=True), probe, shared.bm25.tokens, disk, age)
 
 
 def _engine_key(settings: Settings, whose: str) -> str | None:
@@ -277,7 +260,12 @@ def _engine_key(settings: Settings, whose: str) -> str | None:
 
 
 def _pipeline(
-    shared: Shared, view: View, catalog: Catalog, facets: TagFacets, lexicon: Lexicon
+    shared: Shared,
+    view: View,
+    catalog: Catalog,
+    lookup: Lookup,
+    facets: TagFacets,
+    lexicon: Lexicon,
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
     queries = shared.queries(view, view.reader)
@@ -288,12 +276,12 @@ def _pipeline(
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
+        locate=lookup.one,
         prepare=queries.prepare,
         encode=encoders.encode_query,
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
-        sketches=_sketches(shared, view, queries.probe),
         limits=settings.search_limits,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
@@ -308,7 +296,7 @@ def _pipeline(
     return make(
         understanding,
         queries,
-        Texts(document, title_of, bm25.reader),
+        Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
         Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,

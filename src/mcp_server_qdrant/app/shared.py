@@ -133,13 +133,12 @@ class Shared:
 
     def queries(self, view: View, client: Any) -> Queries:
         """The searches through the reader or the writer of a view."""
-        if not isinstance(self.client, EdgeClient):
-            return Queries(client, view.hidden, self.dates)
         settings = self.settings
         tenant = (settings.tenant_field, settings.tenant_shared_field)
         more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
         read = paths(settings.qdrant_content_fields, *map(str, more))
-        return EdgeQueries(client, view.hidden, self.dates, read)
+        make = EdgeQueries if isinstance(self.client, EdgeClient) else Queries
+        return make(client, view.hidden, self.dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

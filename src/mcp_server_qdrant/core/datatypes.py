@@ -202,7 +202,8 @@ class Hit(NamedTuple):
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
     added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
     stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies;
-    `parts`: what else was found of its document.
+    `parts`: what else was found of its document, best first; `supersedes`: the id of the text in
+    whose place it stands.
     """
 
     collection: str
@@ -219,6 +220,7 @@ class Hit(NamedTuple):
     reranked: float | None = None
     also: tuple[tuple[str, PointId], ...] = ()
     parts: tuple["Hit", ...] = ()
+    supersedes: str | None = None
 
     def rescored(self, step: str, factor: float) -> "Hit":
         """A copy whose score is multiplied by `factor`, with the step recorded."""
@@ -330,19 +332,36 @@ class Document(NamedTuple):
         return self.version == head.version and self.chunk < head.chunks
 
 
+class Passage(NamedTuple):
+    """A contiguous quote of one part of a text, and the section that it stands in."""
+
+    text: str
+    part: Document
+    section: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of the answer: a document, how relevant it is, and the passage that says so.
+    """One text of the answer, how relevant it is, and the passages that say so, best first.
 
-    A list of the newest texts has no relevance.
+    `document` is the part of the first passage; `left` other parts of the text fit and are not
+    shown. `supersedes` is the id of the text in whose place it stands. A list of the newest texts
+    has no relevance.
     """
 
     document: Document
     relevance: float | None
     score: float
-    passage: str
+    passages: tuple[Passage, ...] = ()
     why: Why | None = None
     also: tuple[tuple[str, PointId], ...] = ()
+    left: int = 0
+    supersedes: str | None = None
+
+    @property
+    def passage(self) -> str:
+        """The best passage; empty where none is shown."""
+        return self.passages[0].text if self.passages else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,8 +381,8 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `rerank` is None where it was not asked for. `more` further results were found, of at least the
-    relevance `least`.
+    `rerank` is None where it was not asked for. `more` further results were found; `weak`: even the
+    best is hardly a match.
     """
 
     query: str
@@ -373,7 +392,7 @@ class SearchPage:
     rerank: Reranked | None = None
     corrections: Sequence[Correction] = ()
     more: int = 0
-    least: float | None = None
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from mcp_server_qdrant.core.fields import (
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
 MAX_FUZZY_BOOST = 0.2
+LINES = 2  # results without a passage at the end of a page
 # What each leg of a hybrid search counts; together at most 1.
 LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
@@ -102,6 +103,9 @@ class Tuning(Preferences):
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
     semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
     keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
+    group_size: Annotated[int | None, Field(ge=1, le=10, description="most passages of a text")] = (
+        None
+    )
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
 
 
@@ -121,6 +125,7 @@ class SearchRequest(Tuning):
             "Default: the default collection, or all"
         ),
     ] = None
+    within: Annotated[Word | None, Field(description="Id: passages of that text")] = None
     limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
     mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
     since: Annotated[

@@ -5,7 +5,7 @@ Arrays are numpy's, float32; nothing here imports numpy. No vector of the engine
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import PointId, SearchPage
 from mcp_server_qdrant.core.find import SearchRequest
@@ -45,21 +45,12 @@ class MapRequest:
     patience: float = 0.0
 
 
-class Weighed(NamedTuple):
-    """A point's terms and their weights; its place among those that were drawn, if it is one."""
-
-    terms: Sequence[int]
-    weights: Sequence[float]
-    place: int | None
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Drawn:
     """Points read from a collection: `vectors` (n, d) as stored, the rest beside them.
 
     `texts` are how the texts begin, longer than `snippets`; `facts` short values of the payload by
-    key. `without` counts those that were drawn and have no such vector. `weighed` are the sparse
-    vectors, where all points were read for them.
+    key. `without` counts those that were drawn and have no such vector.
     """
 
     ids: tuple[PointId, ...]
@@ -69,7 +60,6 @@ class Drawn:
     facts: tuple[Mapping[str, Sequence[str]], ...]
     vectors: "NDArray[Any]" = field(repr=False)
     without: int = 0
-    weighed: Sequence[Weighed] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,6 @@ class SearchLimits(Group):
     """Limits of a find."""
 
     seconds: Positive = Field(8.0, description="after which it answers with what it has")
-    collections: int = Field(
-        64, ge=1, description="of more, only those that can have the best results are asked"
-    )
 
 
 class RerankLimits(Group):

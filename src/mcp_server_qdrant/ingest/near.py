@@ -1,6 +1,6 @@
 """The memory that a new text nearly repeats."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz
@@ -43,20 +43,25 @@ class Near:
             return None
         asked = target, LegQuery(dense, None)
         try:
-            (answer,) = await self.queries.search(
-                [asked], depth=LOOKED_AT, condition=None, with_payload=True
-            )
+            (answer,) = await self.queries.search([asked], depth=LOOKED_AT, condition=None)
         except QdrantMcpError:
             return None
         if isinstance(answer, QdrantMcpError):
             return None
         candidates, cosines, *_ = answer
-        for candidate in candidates:
-            cosine = cosines.get(candidate.id, 0.0)
-            known = self.read(target.collection, candidate.id, candidate.payload)
-            if cosine >= COSINE and _another(known, new) and _alike(known.text, new.text):
-                return known, cosine
+        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+        payloads = await self._payloads(target, near)
+        for point in near:
+            known = self.read(target.collection, point, payloads.get(point))
+            if _another(known, new) and _alike(known.text, new.text):
+                return known, cosines[point]
         return None
+
+    async def _payloads(
+        self, target: Target, points: Sequence[PointId]
+    ) -> Mapping[PointId, Payload]:
+        (answer,) = await self.queries.payloads([(target, points)]) if points else ({},)
+        return {} if isinstance(answer, QdrantMcpError) else answer
 
 
 def _another(known: Document, new: Document) -> bool:

@@ -13,11 +13,10 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, SparseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, Weighed
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
+from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.notation import uuid_number, uuid_text
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
@@ -45,24 +44,17 @@ class Drawer:
         self._fields = tuple(content_fields)
         self._shown = Beginnings(include=[*content_fields, *SHOWN], longest=LONGEST)
 
-    async def draw(self, target: Target, count: int, *, terms: bool = False) -> Drawn:
-        """`count` points of the target, which has a dense leg, or all where it holds no more.
-
-        With `terms`, the sparse vectors of all are read too.
-        """
+    async def draw(self, target: Target, count: int) -> Drawn:
+        """`count` points of the target, which has a dense leg, or all where it holds no more."""
         assert target.dense is not None
-        leg = target.sparse if terms and target.points <= count else None
-        if leg is not None and leg.average is not None:
-            leg = None  # a text index, whose points have no such vector
         if target.points <= count:
-            whole = self._whole(target.dense, leg)
-            found = pages(self._client, target.collection, PAGE, **whole)
+            found = pages(self._client, target.collection, PAGE, **self._whole(target.dense))
         elif target.points <= READABLE:
             found = self._chosen(target, target.dense, count)
         else:
             shown = self._whole(target.dense)
             found = scattered(self._client, target.collection, count, BLOCK, **shown)
-        drawing = _Drawing(target.collection, target.dense, self._fields, leg)
+        drawing = _Drawing(target.collection, target.dense, self._fields)
         async with aclosing(found):
             async for records in found:
                 drawing.add(records, count)
@@ -80,12 +72,11 @@ class Drawer:
         found: list[Any] = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    def _whole(self, leg: DenseLeg, sparse: SparseLeg | None = None) -> dict[str, Any]:
+    def _whole(self, leg: DenseLeg) -> dict[str, Any]:
         """The arguments that ask for a point's vectors and what is shown of its payload."""
-        wanted = [leg.vector, sparse.vector] if sparse else [leg.vector]
         return {
             "with_payload": self._shown,
-            "with_vectors": wanted if leg.vector else True,
+            "with_vectors": [leg.vector] if leg.vector else True,
         }
 
     async def _chosen(self, target: Target, leg: DenseLeg, count: int) -> AsyncGenerator[list[Any]]:
@@ -161,13 +152,10 @@ class _Drawing:
         collection: str,
         leg: DenseLeg,
         content_fields: Sequence[str],
-        sparse: SparseLeg | None,
     ) -> None:
         self._collection = collection
         self._leg = leg
         self._fields = content_fields
-        self._sparse = sparse
-        self._weighed: list[Weighed] = []
         self.ids: list[PointId] = []
         self._texts: list[tuple[str, str, str]] = []
         self._facts: list[Mapping[str, Sequence[str]]] = []
@@ -183,10 +171,6 @@ class _Drawing:
             document = read(self._collection, record.id, record.payload, self._fields)
             vector = vector_of(record, self._leg)
             whole = document.writing is None or not document.chunk
-            drawn = vector is not None and whole
-            if self._sparse is not None and (held := sparse_of(record, self._sparse)):
-                place = len(self.ids) if drawn else None
-                self._weighed.append(Weighed(held.indices, held.values, place))
             if vector is None and whole:
                 self._without += 1
             if vector is None or not whole:
@@ -208,7 +192,6 @@ class _Drawing:
             facts=tuple(self._facts),
             vectors=np.concatenate(self._vectors),
             without=self._without,
-            weighed=self._weighed,
         )
 
 
@@ -220,12 +203,6 @@ def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
     if not isinstance(held, list) or len(held) != leg.size:
         return None
     return held
-
-
-def sparse_of(record: Any, leg: SparseLeg) -> models.SparseVector | None:
-    """A record's vector on the leg; None where it has none."""
-    held = record.vector.get(leg.vector) if isinstance(record.vector, dict) else None
-    return held if isinstance(held, models.SparseVector) else None
 
 
 def _texts(document: Document) -> tuple[str, str, str]:

@@ -113,8 +113,24 @@ class Lookup:
         await self._catalog.check_exists(collection)
         return [collection]
 
+    async def one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
+        """A part of the text of this id, in the collection if a single one is named.
+
+        Raises RequestError where it is nowhere, or in several, BackendError like `located`.
+        """
+        named = collections[0] if collections and len(collections) == 1 else None
+        known = named if named in await self._catalog.names() else None
+        found, _ = await self.located([wanted], known, refusal="")
+        if not found:
+            raise RequestError(f"No text has the id {wanted!r}: within takes an id of a result.")
+        return found[0]
+
     async def located(
-        self, ids: Sequence[str], collection: str | None = None
+        self,
+        ids: Sequence[str],
+        collection: str | None = None,
+        *,
+        refusal: str = "Nothing was changed: ",
     ) -> tuple[list[Document], tuple[str, ...]]:
         """The documents of these ids, each one part of it, and the ids that are nowhere.
 
@@ -126,9 +142,7 @@ class Lookup:
             await self._places(collection), lambda name: self.named(name, wanted)
         )
         for name, error in failed.items():
-            raise BackendError(
-                f"Nothing was changed: {called(name)} could not be looked in: {error}"
-            )
+            raise BackendError(f"{refusal}{called(name)} could not be looked in: {error}")
         found: list[Document] = []
         missing: list[str] = []
         for one in wanted:
@@ -136,8 +150,7 @@ class Lookup:
             if len(places) > 1:
                 names = " and in ".join(called(document.collection) for document in places)
                 raise RequestError(
-                    f"Nothing was changed: the id {one!r} is in {names}. Name the collection that "
-                    "is meant."
+                    f"{refusal}the id {one!r} is in {names}. Name the collection that is meant."
                 )
             found += places
             missing += [] if places else [one]

@@ -20,7 +20,7 @@ CHUNK_KEY = "doc.chunk"
 VERSION_KEY = "doc.version"
 WRITING_KEY = "doc.writing"
 VERSION = "version"  # in `doc`
-CURRENT = "current"  # in `doc` of a further part as the embedded engine answers it
+CURRENT = "current"  # in `doc` of a further part as a search answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 TAG_KEYS = ("tags", "metadata.tags")
@@ -136,6 +136,25 @@ def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
         return not _number(doc, "writing", 0)
     chunk, chunks = _number(doc, "chunk", 0, MOST_PARTS), _number(first, "chunks", 1, MOST_PARTS)
     return doc.get(VERSION) == first.get(VERSION) and chunk < chunks
+
+
+def parts_in(
+    collection: str, payloads: Mapping[PointId, Payload | None]
+) -> list[tuple[dict[str, Any], int]]:
+    """The `doc` of each further part of a text, and the id of the first part as a number."""
+    docs = ((point, (payload or {}).get("doc")) for point, payload in payloads.items())
+    firsts = ((doc, first_number(collection, point, doc)) for point, doc in docs if doc)
+    return [(doc, first) for doc, first in firsts if first is not None]
+
+
+def judge(
+    parts: Sequence[tuple[dict[str, Any], int]], firsts: Mapping[PointId, Payload | None]
+) -> None:
+    """Mark further parts as of the present version or replaced, by what the first ones say."""
+    for doc, number in parts:
+        first = (firsts.get(uuid_text(number)) or {}).get("doc")
+        if first or VERSION in doc:
+            doc[CURRENT] = is_current(doc, first)
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:

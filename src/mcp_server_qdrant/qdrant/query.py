@@ -1,8 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -13,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
     DenseLeg,
+    Document,
     LegQuery,
     Legs,
     Payload,
@@ -23,10 +23,11 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.qdrant.filters import both, dated, parse
+from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
+from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.inference import inference_errors, native
 from mcp_server_qdrant.qdrant.memo import Memo
-from mcp_server_qdrant.qdrant.payload import VERSION_KEY
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 from mcp_server_qdrant.qdrant.tenant.guard import check
 
 
@@ -48,6 +49,7 @@ _RESCORED = models.SearchParams(
     quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
     acorn=models.AcornSearchParams(enable=True),
 )
+OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
 # Few points need no index.
 _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
 
@@ -60,18 +62,31 @@ class Queries:
     """
 
     def __init__(
-        self, client: AsyncQdrantBase, hidden: Sequence[str] = (), dates: Sequence[str] = DATES
+        self,
+        client: AsyncQdrantBase,
+        hidden: Sequence[str] = (),
+        dates: Sequence[str] = DATES,
+        paths: Sequence[str] | None = None,
     ) -> None:
+        """`paths` are the fields of a payload that a search reads; None: all."""
         self._client = client
+        self._paths = paths
+        self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
         self._hidden = tuple(hidden)
         self._dates = tuple(dates)
-        self._requests: Memo[models.QueryRequest] = Memo()  # collections share them
+        self._prefetches: Memo[models.Prefetch] = Memo()  # collections share them
+        self._probes: Memo[models.QueryRequest] = Memo()
 
-    def prepare(self, raw: Mapping[str, Any] | None) -> models.Filter | None:
-        """A caller's filter, checked once per search. Raises InvalidFilter."""
+    def prepare(
+        self, raw: Mapping[str, Any] | None, within: Document | None = None
+    ) -> models.Filter | None:
+        """A caller's filter, checked once per search, and that a point is of a text.
+
+        Raises InvalidFilter.
+        """
         parsed = parse(raw)
         check(parsed, self._hidden)
-        return parsed
+        return both(of_text(within), parsed) if within else parsed
 
     def without(
         self, condition: models.Filter | None, versions: Collection[str]
@@ -93,7 +108,6 @@ class Queries:
         *,
         depth: int,
         condition: models.Filter | None,
-        with_payload: bool,
         period: Period | None = None,
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id.
@@ -104,84 +118,74 @@ class Queries:
         for target, query in asked:
             narrowed = dated(condition, period, target.dates or self._dates)
             try:
-                answers.append(
-                    await self._search(target, query, depth, narrowed, with_payload=with_payload)
-                )
+                answers.append(await self._search(target, query, depth, narrowed))
             except QdrantMcpError:
                 with inference_errors(query.dense):
                     raise
         return answers
 
     async def _search(
-        self,
-        target: Target,
-        query: LegQuery,
-        depth: int,
-        condition: models.Filter | None,
-        *,
-        with_payload: bool,
+        self, target: Target, query: LegQuery, depth: int, condition: models.Filter | None
     ) -> Legs:
-        """The `depth` best points by RRF over the legs, which are asked for in one trip."""
+        """The `depth` best points by the server's RRF over the legs, and their scores on each."""
         legs = _legs(target, query)
-        with_payload |= bool(query.tags)  # who carries a tag counts at once: its payload tells it
-        # Little more than that is asked for at once: no second trip for the scores of the others.
-        limit = target.points + 1 if depth <= target.points <= 2 * depth else depth
-        requests = [
-            self._asking(leg.query, leg.using, condition, limit, with_payload) for leg in legs
-        ]
+        prefetches = [self._prefetch(leg, condition, depth) for leg in legs]
         if query.tags:
-            tagged = carrying(query.tags, condition)
-            first = legs[0]
-            requests.append(_request(first.query, first.using, tagged, depth, with_payload=True))
-        found = await self._points(target, requests)
-        scores = [{point.id: point.score for point in points} for points in found]
-        best = fused(scores, weights(target, query), depth)
-        del scores[len(legs) :]
-        await self._complete(target, legs, scores, list(best), limit)
-        if with_payload:
-            payloads = {point.id: point.payload for points in found for point in points}
-            candidates = [Candidate(point, rrf, payloads[point]) for point, rrf in best.items()]
-        else:
-            candidates = list(map(Candidate, best, best.values()))
-        scores = [{point: leg[point] for point in best if point in leg} for leg in scores]
+            prefetches.append(self._prefetch(legs[0], carrying(query.tags, condition), depth))
+        rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
+        (found,) = await self._points(
+            target,
+            [
+                models.QueryRequest.model_construct(
+                    prefetch=prefetches,
+                    query=models.RrfQuery(rrf=rrf),
+                    limit=depth + OVER,
+                    with_payload=self._shown,
+                )
+            ],
+        )
+        best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
+        candidates = [Candidate(p.id, p.score, self._partly(p.payload)) for p in best]
+        scores = await self._scores(target, legs, candidates)
         return candidates, *by_leg(target, query, scores), None
 
-    def _asking(self, vector: Any, *others: Any) -> models.QueryRequest:
-        """A request of a leg; collections share that of a dense vector, and all but the vector."""
-        if isinstance(vector, list):
-            return self._requests.of((vector, *others), _request)
-        return self._requests.of((None, *others), _request).model_copy(update={"query": vector})
+    def _partly(self, payload: Payload | None) -> Payload:
+        """A payload of which only some fields were read, marked as such."""
+        return payload or {} if self._paths is None else {**(payload or {}), PARTIAL: True}
 
-    async def _complete(
-        self,
-        target: Target,
-        legs: Sequence[Leg],
-        scores: Sequence[dict[PointId, float]],
-        points: Sequence[PointId],
-        limit: int,
-    ) -> None:
-        """Add the exact scores of the points that a leg may know and did not give, in one trip.
+    def _prefetch(self, leg: Leg, where: models.Filter | None, depth: int) -> models.Prefetch:
+        """The best points of a leg; collections share what is made of a dense vector."""
+        parts = (leg.query, leg.using, where, depth)
+        if isinstance(leg.query, list):
+            return self._prefetches.of(parts, _prefetching)
+        return _prefetching(*parts)
 
-        One that gave fewer than `limit` has no more. A point without the vector, or sharing no term
-        with the query, has no score.
+    async def _scores(
+        self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
+    ) -> list[dict[PointId, float]]:
+        """The exact scores of the candidates on each leg, by id, in one trip.
+
+        A point without the vector, or sharing no term with the query, has none. With them come the
+        first parts of texts, which tell whether a further part is of the present version.
         """
+        points = [candidate.id for candidate in candidates]
+        scores: list[dict[PointId, float]] = [{} for _ in legs]
+        if not points:
+            return scores
         asked, lacking = [], []
         for leg, known in zip(legs, scores, strict=True):
-            complete = len(known) < limit
-            if leg.words:
-                complete = not known
-                known.clear()
-            others = [point for point in points if point not in known]
-            if complete or not others:
-                continue
-            only = models.Filter(must=[models.HasIdCondition(has_id=others)])
             for query, weight in leg.words or [(leg.query, 1.0)]:
-                asked.append(_request(query, leg.using, only, len(others), params=_EXACT))
+                asked.append(_request(query, leg.using, _only(points), len(points)))
                 lacking.append((known, weight))
-        found = await self._points(target, asked) if asked else []
-        for (known, weight), exact in zip(lacking, found, strict=True):
+        parts = parts_in(target.collection, {c.id: c.payload for c in candidates})
+        heads = _heads(parts)
+        found = await self._points(target, [*asked, *heads])
+        for (known, weight), exact in zip(lacking, found, strict=False):
             for point in exact:
                 known[point.id] = known.get(point.id, 0.0) + weight * point.score
+        if heads:
+            judge(parts, {point.id: point.payload for point in found[-1]})
+        return scores
 
     async def _points(self, target: Target, requests: Sequence[Any]) -> list[list[Any]]:
         """The points that answer each of the requests, best first."""
@@ -203,7 +207,7 @@ class Queries:
         assert leg is not None
         by_index = isinstance(terms, Mapping)
         probes = [terms[term] for term in terms] if isinstance(terms, Mapping) else terms
-        requests = [self._requests.of((probe, leg.vector), _probing) for probe in probes]
+        requests = [self._probes.of((probe, leg.vector), _probing) for probe in probes]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
@@ -215,24 +219,17 @@ class Queries:
     async def payloads(
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
-        fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points by id, whole or these fields of them."""
-        return [await self._payloads(target, ids, fields) for target, ids in asked]
+        """For each target the payloads of the named points by id."""
+        return [await self.whole(target, ids) for target, ids in asked]
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points of which only a part was read; a server reads no parts."""
-        return await self._payloads(target, ids, None)
-
-    async def _payloads(
-        self, target: Target, ids: Sequence[PointId], fields: Sequence[str] | None
-    ) -> dict[PointId, Payload]:
+        """The whole payloads of points of which only a part was read."""
         found: dict[PointId, Payload] = {}
-        shown = list(fields) if fields else True
         lacking = list(ids)
         while lacking:
             request = models.QueryRequest.model_construct(
-                filter=_only(lacking), limit=len(lacking), with_payload=shown
+                filter=_only(lacking), limit=len(lacking), with_payload=True
             )
             (points,) = await self._points(target, [request])
             found |= {point.id: point.payload or {} for point in points}
@@ -243,22 +240,38 @@ class Queries:
 
 
 def _request(
-    vector: Any,
-    using: str | None,
-    where: models.Filter | None,
-    limit: int,
-    with_payload: bool = False,  # noqa: FBT001, FBT002  as the parts of a memo come
-    params: models.SearchParams = _RESCORED,
+    vector: Any, using: str | None, where: models.Filter, limit: int
 ) -> models.QueryRequest:
-    """A request as it is: validation would copy the vector."""
+    """A request as it is, for exact scores: validation would copy the vector."""
     return models.QueryRequest.model_construct(
-        query=vector,
-        using=using,
-        filter=where,
-        limit=limit,
-        params=params,
-        with_payload=with_payload,
+        query=vector, using=using, filter=where, limit=limit, params=_EXACT, with_payload=False
     )
+
+
+def _prefetching(
+    vector: Any, using: str | None, where: models.Filter | None, limit: int
+) -> models.Prefetch:
+    return models.Prefetch.model_construct(
+        query=vector, using=using, filter=where, limit=limit, params=_RESCORED
+    )
+
+
+def _heads(parts: Sequence[tuple[Any, int]]) -> list[models.QueryRequest]:
+    """The request for the first parts of texts, by their number."""
+    firsts = [uuid_text(first) for first in sorted({first for _, first in parts})]
+    if not firsts:
+        return []
+    request = models.QueryRequest.model_construct(
+        filter=_only(firsts), limit=len(firsts), with_payload=["doc.version", "doc.chunks"]
+    )
+    return [request]
+
+
+def of_text(text: Document) -> models.Filter:
+    """The points that a text consists of."""
+    if text.document is None:
+        return _only([text.id])
+    return models.Filter(must=[equal(DOCUMENT_KEY, text.document)])
 
 
 def _probing(term: int | str, using: str) -> models.QueryRequest:
@@ -277,28 +290,6 @@ def _only(points: Sequence[PointId]) -> models.Filter:
     """These points and no others."""
     these = models.HasIdCondition.model_construct(has_id=[*points])
     return models.Filter.model_construct(must=[these])
-
-
-def fused(
-    legs: Sequence[Iterable[PointId]], weights: Sequence[float] | None, limit: int
-) -> dict[PointId, float]:
-    """The best `limit` points, each of the best `limit` of a leg, with their RRF.
-
-    It is 1 / ((rank + 1) / w + k - 1), ties by id. As Qdrant fuses, which leaves ties to chance and
-    would search each leg twice: its scores are wanted too.
-    """
-    rrf: dict[PointId, float] = {}
-    for leg, weight in zip(legs, weights or [1.0] * len(legs), strict=True):
-        for point, share in zip(leg, _shares(weight, limit), strict=False):
-            rrf[point] = rrf.get(point, 0.0) + share
-    by_id = sorted(rrf, key=str)
-    best = sorted(by_id, key=rrf.__getitem__, reverse=True)[:limit]
-    return {point: rrf[point] for point in best}
-
-
-@lru_cache(64)
-def _shares(weight: float, count: int) -> tuple[float, ...]:
-    return tuple([1 / ((rank + 1) / weight + RRF_K - 1) for rank in range(count)])
 
 
 def _legs(target: Target, query: LegQuery) -> list[Leg]:

@@ -1,6 +1,7 @@
 """Limits of the strict mode of collections: searches stay within those that lose no result."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from qdrant_client import models
 
@@ -33,7 +34,12 @@ class Strict:
         most = limits.max_query_limit if limits else None
         if most is None:
             return wanted
-        return [
-            request.model_copy(update={"limit": min(request.limit or most, most)})
-            for request in wanted
-        ]
+        return [_clipped(request, most) for request in wanted]
+
+
+def _clipped(request: Any, most: int) -> Any:
+    """A request, or a prefetch of one, for at most so many points."""
+    update: dict[str, Any] = {"limit": min(request.limit or most, most)}
+    if request.prefetch:
+        update["prefetch"] = [_clipped(one, most) for one in request.prefetch]
+    return request.model_copy(update=update)

@@ -27,9 +27,10 @@ from mcp_server_qdrant.qdrant.query import Queries, by_leg, carrying, weights
 
 Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
 
-# So many at most: the answers to one are read while the engine works on the next, and a
-# collection that hangs takes few others along.
+# Of many collections so many trips: the answers to one are read while the engine works on the
+# next, and a collection that hangs takes few others along.
 TRIPS = 4
+TOGETHER = 16  # collections that one trip asks in any case
 HEAVY_AT_ONCE = 4  # payloads
 
 
@@ -44,13 +45,12 @@ class EdgeQueries(Queries):
         paths: Sequence[str] | None = None,
     ) -> None:
         """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, hidden, dates)
+        super().__init__(client, hidden, dates, paths)
         self._edge = client  # an EdgeClient, or a tenant's view of one
-        self._paths = paths
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together."""
-        size = max(1, -(-len(targets) // TRIPS))
+        size = max(TOGETHER, -(-len(targets) // TRIPS))
         return [targets[start : start + size] for start in range(0, len(targets), size)]
 
     async def search(
@@ -59,7 +59,6 @@ class EdgeQueries(Queries):
         *,
         depth: int,
         condition: models.Filter | None,
-        with_payload: bool,
         period: Period | None = None,
     ) -> list[Legs | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id."""
@@ -75,7 +74,7 @@ class EdgeQueries(Queries):
             dates = (target.dates or self._dates) if period else ()
             tagged = where(dates, query.tags) if query.tags else None
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        sought = RRF_K, depth, with_payload, self._paths
+        sought = RRF_K, depth, self._paths
         answers = await self._edge.hybrid("candidates", legs, *sought)
         return [
             _found(target, query, value) if well else error_in(value)
@@ -102,17 +101,16 @@ class EdgeQueries(Queries):
     async def payloads(
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
-        fields: Sequence[str] | None = None,
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads by id, or these fields of them; of heavy ones a part."""
-        named = [(target.collection, ids, fields) for target, ids in asked]
+        """For each target the payloads by id; of heavy ones a part."""
+        named = [(target.collection, ids) for target, ids in asked]
         return await self._each("payloads", named, self._paths)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
         """The whole payloads, a few at a time: the event loop goes on between them."""
         found: dict[PointId, Payload] = {}
         for start in range(0, len(ids), HEAVY_AT_ONCE):
-            some = (target.collection, ids[start : start + HEAVY_AT_ONCE], None)
+            some = (target.collection, ids[start : start + HEAVY_AT_ONCE])
             (answer,) = await self._each("payloads", [some], None)
             if isinstance(answer, QdrantMcpError):
                 raise answer

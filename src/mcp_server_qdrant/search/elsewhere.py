@@ -17,14 +17,13 @@ from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
-from mcp_server_qdrant.search.retrieve import retrieve
-from mcp_server_qdrant.search.sketches.sketch import counted
-from mcp_server_qdrant.search.sketches.waves import FIRST, waves
+from mcp_server_qdrant.search.retrieve import candidates_of
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
 
 SECONDS = 0.5
 AHEAD = 0.1  # of the page's best
+MOST = 64  # collections: so many can be asked in that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Elsewhere:
         seconds = min(SECONDS, query.left())
         with suppress(QdrantMcpError, TimeoutError):
             async with asyncio.timeout(seconds):
-                hits = await self._look(query, seconds)
+                hits = await self._look(query)
         found = max(hits, key=lambda hit: hit.relevance, default=None)
         least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
         if found is None or found.relevance < least or weak(found, query.alpha):
@@ -60,21 +59,19 @@ class Elsewhere:
             f"Search it with collections={wanted}."
         ]
 
-    async def _look(self, query: Query, seconds: float) -> list[Hit]:
-        """The best candidates of the other collections; of many, of those that are likely."""
+    async def _look(self, query: Query) -> list[Hit]:
+        """The best candidates of the other collections; of many, of the largest ones."""
         text, searched = query.request.query, {target.collection for target in query.targets}
         understanding = self.understanding
-        resolved = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
-        targets = narrowed(resolved, query.request.algorithm)
-        sketches = await understanding.sketches.of(resolved) if len(targets) > FIRST else {}
+        others = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
+        largest = sorted(others, key=lambda target: -target.points)[:MOST]
+        targets = narrowed(largest, query.request.algorithm)
         terms, vectors = await asyncio.gather(
-            understanding.terms.of(text, targets, counted=counted(targets, sketches)),
+            understanding.terms.of(text, targets),
             embed(text, targets, understanding.encode),
         )
-        plan = replace(query.plan, depth=SHALLOW, deadline=seconds, tags={})
-        query = replace(query, targets=targets, terms=terms, vectors=vectors, plan=plan)
-        query = replace(query, sketches=sketches)
-        if len(targets) > FIRST:
-            targets = [*waves(query).first[-FIRST:]]
-        retrieved = await retrieve(self.engine, targets, vectors, terms, plan)
-        return candidates(retrieved.found.values(), query, self.texts)
+        query = replace(
+            query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={}
+        )
+        found, _ = await candidates_of(self.engine, query)
+        return candidates(found.values(), query, self.texts)

@@ -5,7 +5,16 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.core.bm25 import Probed
-from mcp_server_qdrant.core.datatypes import LegQuery, Legs, Payload, PointId, State, Status, Target
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    LegQuery,
+    Legs,
+    Payload,
+    PointId,
+    State,
+    Status,
+    Target,
+)
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
@@ -19,8 +28,11 @@ class Engine(Protocol):
     All raise our errors; one in an answer concerns that collection only.
     """
 
-    def prepare(self, raw: Mapping[str, Any] | None) -> Any:
-        """A caller's filter as the engine wants it. Raises InvalidFilter."""
+    def prepare(self, raw: Mapping[str, Any] | None, within: Document | None = None) -> Any:
+        """A caller's filter as the engine wants it, and that a point is of a text.
+
+        Raises InvalidFilter.
+        """
 
     def without(self, condition: Any, versions: Collection[str]) -> Any:
         """The condition, and that a point is of none of these versions."""
@@ -34,7 +46,6 @@ class Engine(Protocol):
         *,
         depth: int,
         condition: Any,
-        with_payload: bool,
         period: Period | None = None,
     ) -> Sequence[Legs | QdrantMcpError]:
         """The candidates of each target, with dates of the period."""
@@ -47,11 +58,11 @@ class Engine(Protocol):
     async def payloads(
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
-        fields: Sequence[str] | None = None,
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the points by id, or these fields of them.
+        """For each target the payloads of the points by id.
 
-        Of heavy payloads a part, which is marked (`PARTIAL`).
+        Of heavy payloads a part, which is marked (`PARTIAL`); a further part of a text says whether
+        it belongs to the present version (`doc.current`).
         """
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:

@@ -21,7 +21,7 @@ def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
     alpha = query.alpha
     if meaning is None or words is None:
         alpha = 0.0 if meaning is None else 1.0
-    legs = LEGS if hit.collection in query.plan.tags else LEGS[:2]
+    legs = LEGS if hit.collection in query.tags else LEGS[:2]
     return Why(
         meaning,
         words,
@@ -31,7 +31,7 @@ def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
         hit.factors,
         hit.reranked,
         ranks=ranks,
-        weights=tuple(zip(legs, query.plan.fusion(hit.collection) or (), strict=False)),
+        weights=tuple(zip(legs, query.fusion(hit.collection) or (), strict=False)),
         gains=hit.gains,
         tags=hit.tags,
     )

@@ -1,4 +1,4 @@
-"""The read path: understand -> retrieve and rank -> reread -> present."""
+"""The read path: understand -> retrieve -> rank -> reread -> complete -> present."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -7,14 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    Hit,
-    SearchPage,
-    State,
-    Status,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Document, Hit, SearchPage, State, Status, Target
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
@@ -23,20 +16,17 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.elsewhere import Elsewhere
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Lister, Newest
-from mcp_server_qdrant.search.passage import Words
-from mcp_server_qdrant.search.payloads import completed, current, hydrate, payloads_of
+from mcp_server_qdrant.search.payloads import completed
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, Plan, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.ranking import candidates, least, rank, unfinished, worth_reading
+from mcp_server_qdrant.search.query import LAST_SECONDS, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.quotes import Words
+from mcp_server_qdrant.search.ranking import rank
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import retrieve
-from mcp_server_qdrant.search.sketches.waves import waves
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
 
-ROUNDS = 2  # in which collections may be asked for more candidates
-MOST_ROUNDS = 8  # while parts of replaced texts are left out, which hide others
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
 
@@ -71,18 +61,16 @@ class Pipeline:
         """
         if not request.query.strip():
             return await self._list(request)
-        query = await self.understanding.of(request)  # targets, terms and global idf, vectors, tags
-        ranked = await self._retrieve_and_rank(query)  # asks on while the page could still change
-        ranked = await self._reread(ranked, query)  # by the reranker, or by spelling
-        ranked = await self._complete(ranked, query)  # payloads that are shown in full
-        if request.query_filter and not ranked.hits:
-            await self._doubt(request.query_filter, query.targets, query.left())
-        statuses = self._settle([*ranked.retrieved.statuses.values(), *ranked.late])
-        page = present(ranked, query, statuses, self.texts)  # passages and notes
-        answer = worth(page, ranked, query)
-        self.recorder.answered(answer, corrected=bool(page.corrections))
-        better = [] if answer == "found" else await self.elsewhere(query, ranked.best)
-        return replace(page, notes=[*page.notes, *better])
+        query = await self.understanding.of(request)
+        found = await self._retrieve(query)
+        ranked = self._rank(found, query)
+        if self._short(found, ranked, query):
+            query = query.deeper(self._without_replaced(found, query))
+            found = found.updated(await self._retrieve(query))
+            ranked = self._rank(found, query)
+        ranked = await self._reread(ranked, query)
+        ranked = await self._complete(ranked, found, query)
+        return await self._present(ranked, found, query)
 
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
         """The sentence on another collection that has far better than `best`."""
@@ -102,80 +90,35 @@ class Pipeline:
         found = replace(found, statuses=self._settle(found.statuses))
         return listing_page(found, request, targets, period)
 
-    async def _retrieve_and_rank(self, query: Query) -> Ranked:
-        """The hits of the best candidates.
-
-        Again, and deeper, of the collections that could have better ones: what they did not give
-        might rank with the page, or parts of theirs were left out.
-        """
-        retrieved = await self._retrieve_likely(query)
-        ranked = await self._rank(retrieved, query)
-        others = [t for t in query.targets if t.collection not in retrieved.statuses]
-        if others and len(ranked.hits) < query.limit:  # candidates were parts or copies
-            retrieved = retrieved.joined(await self._retrieve(others, query))
-            ranked = await self._rank(retrieved, query)
-        for number in range(MOST_ROUNDS):
-            versions = {part.version for part in ranked.replaced if part.version}
-            short = len(ranked.hits) < query.limit  # once deeper is enough to fill a page
-            enough = number >= (1 if short else ROUNDS) and not versions
-            if not ranked.more or query.left() <= 0 or enough:
-                break
-            condition = self.engine.without(query.plan.condition, versions)
-            plan = query.plan.deeper(condition) if number < ROUNDS else query.plan.under(condition)
-            query = replace(query, plan=plan)
-            retrieved = retrieved.updated(await self._retrieve(ranked.more, query))
-            ranked = await self._rank(retrieved, query)
-        return ranked
-
-    async def _retrieve_likely(self, query: Query) -> Retrieved:
-        """The candidates of all targets; of many, of those that can have the best results."""
-        if len(query.targets) <= self.understanding.limits.collections:
-            return await self._retrieve(query.targets, query)
-        wave = await asyncio.to_thread(waves, query)
-        retrieved = await self._retrieve(wave.first, query)
-        while wave.others and query.left() > 0:
-            scored = candidates(retrieved.found.values(), query, self.texts)
-            wave = wave.following(scored, *least(scored, query))
-            if not wave.first:
-                break
-            retrieved = retrieved.joined(await self._retrieve(wave.first, query))
-        return retrieved
-
-    async def _retrieve(self, targets: Sequence[Target], query: Query) -> Retrieved:
+    async def _retrieve(self, query: Query) -> Retrieved:
+        """The candidates of all collections, the texts of the best of them read."""
         with self.recorder.phase("retrieve"):
-            return await retrieve(self.engine, targets, query.vectors, query.terms, query.timely())
+            found = await retrieve(self.engine, query, self.texts)
+        if found.replaced:
+            self.leftovers(found.replaced)
+        return found
 
-    async def _rank(self, retrieved: Retrieved, query: Query) -> Ranked:
-        """The hits of a page or more; of the candidates all are read that could be among them."""
+    def _rank(self, found: Retrieved, query: Query) -> Ranked:
+        """The hits, best first: one per text, or one per passage within a text."""
         with self.recorder.phase("rank"):
-            found, plan = retrieved.found, query.timely()
-            scored = candidates(found.values(), query, self.texts)
-            size = plan.pool
-            while True:
-                pool = await self._pool(scored[:size], retrieved, plan)
-                documents = rank("texts", pool.hits, query, self.texts)
-                hits = rank("page", documents, query, self.texts)
-                worth = worth_reading(scored, documents, hits, query)
-                if pool.late or size >= worth:
-                    break
-                size = worth if len(hits) >= query.limit else size * 2
-            shown = {(hit.collection, hit.id) for hit in hits}
-            # With the scores from before the steps of the page, which the candidates have too.
-            comparable = [hit for hit in documents if (hit.collection, hit.id) in shown]
-            more = unfinished(found, scored, comparable, query)
-            names = {part.collection for part in pool.replaced} - {t.collection for t in more}
-            more += [found[name].target for name in sorted(names)]
-        if pool.replaced:
-            self.leftovers(pool.replaced)
-        return replace(pool, hits=hits, more=more)
+            return Ranked(rank("texts", list(found.hits), query, self.texts))
 
-    async def _pool(self, hits: Sequence[Hit], retrieved: Retrieved, plan: Plan) -> Ranked:
-        """The hits with their payloads, without parts of texts that were replaced."""
-        found, deadline = retrieved.found, plan.deadline
-        pool, late = await hydrate(self.engine, found, hits, retrieved.payloads, deadline)
-        firsts = partial(payloads_of, self.engine, found, deadline=deadline, fields=["doc"])
-        pool, replaced, failed = await current(pool, self.texts.document, firsts)
-        return Ranked(pool, retrieved, [*late, *failed], replaced=replaced)
+    def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
+        """True where a page lacks results that were asked for, and there may be more.
+
+        Candidates may have been parts of one text, copies, or of replaced texts.
+        """
+        asked = query.request.limit is not None or bool(found.replaced)
+        full = any(len(part.candidates) >= query.depth for part in found.found.values())
+        there, wanted = len(ranked.hits), query.limit
+        if query.request.within:
+            there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
+        return asked and (full or found.cut) and there < wanted and query.left() > 0
+
+    def _without_replaced(self, found: Retrieved, query: Query) -> Any:
+        """The condition of a search that leaves the replaced versions out."""
+        versions = {part.version for part in found.replaced if part.version}
+        return self.engine.without(query.condition, versions)
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
@@ -190,15 +133,24 @@ class Pipeline:
         hits = rank("reread", hits, query, self.texts)
         return replace(ranked, hits=hits, best=best, reranked=reranked)
 
-    async def _complete(self, ranked: Ranked, query: Query) -> Ranked:
-        """The hits, with the whole payloads of those of which more is shown than a passage."""
+    async def _complete(self, ranked: Ranked, found: Retrieved, query: Query) -> Ranked:
+        """The hits, with the whole payloads of those of which more is shown than passages."""
         full = query.request.mode == "full"
         shown = ranked.hits[: query.limit]
         needy = [hit for hit in shown if full or self.texts.document(hit).textless]
-        seconds = max(query.left(), LAST_SECONDS)
-        found = ranked.retrieved.found
-        hits = await completed(self.engine, found, ranked.hits, needy, seconds)
+        hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
         return replace(ranked, hits=hits)
+
+    async def _present(self, ranked: Ranked, found: Retrieved, query: Query) -> SearchPage:
+        """The page, with what is to be said of it."""
+        if query.request.query_filter and not ranked.hits:
+            await self._doubt(query.request.query_filter, query.targets, query.left())
+        statuses = self._settle([*found.statuses.values(), *found.late])
+        page = present(ranked, found, query, statuses, self.texts)
+        answer = worth(page)
+        self.recorder.answered(answer, corrected=bool(page.corrections))
+        better = [] if answer == "found" else await self.elsewhere(query, ranked.best)
+        return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(
         self, where: Mapping[str, Any], targets: Sequence[Target], left: float

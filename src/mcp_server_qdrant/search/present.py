@@ -2,81 +2,130 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_server_qdrant.core.datatypes import Document, Hit, Result, SearchPage, Status, Target
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    Hit,
+    Passage,
+    PointId,
+    Result,
+    SearchPage,
+    Status,
+    Target,
+    Why,
+)
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, line, some
 from mcp_server_qdrant.core.telemetry import Answer
-from mcp_server_qdrant.search.doubt import doubt
-from mcp_server_qdrant.search.explain import ranks_of, why
-from mcp_server_qdrant.search.passage import WHOLE, Words
-from mcp_server_qdrant.search.query import Listing, Query, Ranked
+from mcp_server_qdrant.core.tokens import tokens
+from mcp_server_qdrant.search.doubt import absent, doubt, lost, unfound
+from mcp_server_qdrant.search.explain import Ranks, ranks_of, why
+from mcp_server_qdrant.search.query import Listing, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.worth import by_worth
 
-ROOM = 520  # characters of the best hit's passage
-LATER, LEAST = 100, 50  # of another's with title and section, and of the passage alone at least
+ROOM = 600  # tokens of a page
+NOTES = 24  # of them for the notes
+EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
+HEAD = 10  # tokens of a heading beside the names in it
+LINE = 20  # about the tokens of a result without a quote
+BEGINNING = 300  # characters of a text in a list of the newest
+NAMED = 60  # characters of a name in a heading
+SIZE, LEAST = 700, 160  # characters of a quote at most, and so many or none
+TOKEN = 3.4  # characters of one
+NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
 
 
-def present(ranked: Ranked, query: Query, statuses: Sequence[Status], texts: Texts) -> SearchPage:
+def present(
+    ranked: Ranked, found: Retrieved, query: Query, statuses: Sequence[Status], texts: Texts
+) -> SearchPage:
     """The page of the best hits, as many as the query's limit."""
-    request, full = query.request, query.request.mode == "full"
-    ranks = ranks_of(ranked.retrieved.found.values()) if request.explain else {}
-    words = Words(query.terms, texts.reader)
-    shown = ranked.hits[: query.limit]
-    results = []
-    for number, hit in enumerate(shown):
-        places = ranks.get((hit.collection, hit.id), ())
-        document, shown_text = texts.document(hit), ""
-        if not full:
-            room = _room(document) if number else ROOM
-            shown_text, section = texts.passage(words, hit, room)
-            document = document._replace(section=section)
-        results.append(
-            Result(
-                document=document,
-                relevance=hit.relevance,
-                score=hit.score,
-                passage=shown_text,
-                why=why(hit, query, places) if request.explain else None,
-                also=hit.also,
-            )
+    request, shown = query.request, ranked.hits[: query.limit]
+    full = request.mode == "full"
+    quoted = [()] * len(shown) if full else _quoted(shown, query, texts)
+    ranks = ranks_of(found.found.values()) if request.explain else {}
+    results = [
+        Result(
+            document=_shown(hit, passages, texts),
+            relevance=hit.relevance,
+            score=hit.score,
+            passages=passages,
+            why=_why(hit, query, ranks) if request.explain else None,
+            also=hit.also,
+            left=_left(hit, passages),
+            supersedes=hit.supersedes,
         )
+        for hit, passages in zip(shown, quoted, strict=True)
+    ]
+    lacking = absent(ranked.hits, query, texts) if results else []
+    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query, texts)) if results else []
     silent = [
         one.target.collection
-        for one in ranked.retrieved.found.values()
-        if query.plan.period and not one.candidates and not one.target.dates
+        for one in found.found.values()
+        if query.period and not one.candidates and not one.target.dates
     ]
     return SearchPage(
         query=request.query,
         results=results,
         statuses=statuses,
         notes=[
-            *(doubt(ranked.best, query.alpha) if results else ()),
+            *unfound(lacking),
+            *weakly,
             *notes(results, request, statuses, ranked.best),
             *unread(query.terms.unread),
             *undated(silent),
-            *fewer(len(ranked.retrieved.statuses), len(query.targets)),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
-        more=len(ranked.hits[query.limit :]),
-        least=min((hit.relevance for hit in ranked.hits[query.limit :]), default=None),
+        more=len(ranked.hits) - len(shown),
+        weak=bool(weakly),
     )
 
 
-def _room(document: Document) -> int:
-    """The characters of the passage of a hit that is not the best; a short text is whole."""
-    if document.chunks == 1 and len(document.text) <= WHOLE:
-        return WHOLE
-    return max(LATER - len(document.heading or ""), LEAST)
+def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passage, ...]]:
+    """The passages of each hit that have room on the page, by their worth."""
+    words = Words(query.terms, texts.reader)
+    asked = query.request.limit or 0
+    room = max(ROOM, EACH * asked) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
+    chosen: dict[int, list[Passage]] = {}
+    for place, number in by_worth(hits, query.passages):
+        passages = chosen.get(place, [])
+        if room < LEAST / TOKEN or len(passages) < number:
+            continue
+        part = (hits[place], *hits[place].parts)[number]
+        document = texts.document(part)
+        named = "" if number else f"{document.document or document.collection} {document.title}"
+        quote = texts.quote(words, part, int(min(SIZE, room * TOKEN)))
+        head = f"{named[:NAMED]} {(quote.section or '')[:NAMED]}"
+        passages.append(Passage(quote.text, document, quote.section))
+        chosen[place] = passages
+        room -= HEAD + tokens(head) + tokens(quote.text)
+    return [tuple(chosen.get(place, ())) for place in range(len(hits))]
 
 
-def worth(page: SearchPage, ranked: Ranked, query: Query) -> Answer:
+def _shown(hit: Hit, passages: Sequence[Passage], texts: Texts) -> Document:
+    """The document of a hit, under the section of its best passage."""
+    document = texts.document(hit)
+    return document._replace(section=passages[0].section) if passages else document
+
+
+def _why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> Why:
+    return why(hit, query, ranks.get((hit.collection, hit.id), ()))
+
+
+def _left(hit: Hit, passages: Sequence[Passage]) -> int:
+    """The number of parts of a text that fit nearly as well and are not shown."""
+    fitting = sum(part.relevance >= NEARLY * hit.relevance for part in hit.parts)
+    return max(fitting + 1 - max(len(passages), 1), 0)
+
+
+def worth(page: SearchPage) -> Answer:
     """Whether a page has matches, weak ones only, or none."""
     if not page.results:
         return "empty"
-    return "weak" if doubt(ranked.best, query.alpha) else "found"
+    return "weak" if page.weak else "found"
 
 
 def listing_page(
@@ -85,7 +134,7 @@ def listing_page(
     """The page of these texts, with their number and how to see older ones."""
     full = request.mode == "full"
     results = [
-        Result(one, relevance=None, score=0.0, passage="" if full else line(one.text, WHOLE))
+        Result(one, relevance=None, score=0.0, passages=() if full else (_beginning(one),))
         for one in found.documents
     ]
     silent = [t.collection for t in targets if period and not t.dates and not _count(found, t)]
@@ -99,6 +148,10 @@ def listing_page(
             *undated(silent),
         ],
     )
+
+
+def _beginning(document: Document) -> Passage:
+    return Passage(line(document.text, BEGINNING), document, document.section)
 
 
 def _count(found: Listing, target: Target) -> int:
@@ -155,11 +208,6 @@ def undated(silent: Sequence[str]) -> list[str]:
     """The sentence on collections where no text has a date of the period, maybe none at all."""
     sentence = f"{names(silent)}: no text of that time; those without a date are left out."
     return [sentence] if silent else []
-
-
-def fewer(asked: int, there: int) -> list[str]:
-    """The sentence on collections that were not asked, as they hardly have better results."""
-    return [f"Asked {asked:,} of {there:,} collections."] if asked < there else []
 
 
 def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:

@@ -9,26 +9,27 @@ from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
     Hit,
-    Payload,
-    PointId,
     QueryVectors,
     Reranked,
     Status,
     TagMatch,
     Target,
     Terms,
+    by_score,
 )
 from mcp_server_qdrant.core.dates import Listed, Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.algorithm import Steps
 
-# The same whatever the limit, so that a small one shows the first results of a large one.
-CANDIDATES = 330  # of all collections together
-DEPTH = 110  # of one collection at most
-SHALLOW = 12  # and at least
-POOL = 30  # hits that are read at first
-DEEPER = 4
+# Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
+# large one. Of many collections each gives fewer.
+CANDIDATES = 180  # of all collections together
+DEPTH = 60  # of one collection at most
+SHALLOW = 10  # and at least
+POOL = 60  # the best of all: their texts are ranked
+REACH = 20  # the limit up to which that is enough
+DEEPER = 4  # times as many where a page is short
 LAST_SECONDS = 1.0
 
 
@@ -46,62 +47,16 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The extent of a search: how many candidates are fetched, how, and until when.
-
-    `depth` candidates of each collection; the payloads of the `pool` best of all are read, and of
-    more where these could rank with the page. `deadline` in seconds for all collections together.
-    `tags` are those that the query names, by collection; `weights` (dense, sparse) those of the
-    fusion; `period` that of the dates.
-    """
-
-    depth: int
-    pool: int
-    deadline: float
-    condition: Any = None
-    tags: Mapping[str, TagMatch] = field(default_factory=dict)
-    weights: tuple[float, float] | None = None
-    period: Period | None = None
-
-    @classmethod
-    def of(cls, collections: int, deadline: float, condition: Any) -> "Plan":
-        """The plan for a search over so many collections.
-
-        Few candidates of each are enough to begin with: those that may have more to give are asked
-        again (`ranking.unfinished`).
-        """
-        depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
-        return cls(depth, POOL, deadline, condition)
-
-    def fusion(self, collection: str) -> tuple[float, float, float] | None:
-        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
-        match = self.tags.get(collection)
-        boost = match.boost if match else 1.0
-        if self.weights is None and boost == 1.0:
-            return None
-        return (*(self.weights or (1.0, 1.0)), boost)
-
-    def within(self, seconds: float) -> "Plan":
-        """The plan with the time that is left; a second at least, to show what was found."""
-        return replace(self, deadline=max(seconds, LAST_SECONDS))
-
-    def deeper(self, condition: Any) -> "Plan":
-        """The plan with more candidates, under that condition."""
-        return replace(self, depth=self.depth * DEEPER, condition=condition)
-
-    def under(self, condition: Any) -> "Plan":
-        """The plan with as many candidates, under that condition."""
-        return replace(self, condition=condition)
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
-    """A request as understood.
+    """A request as understood: all that a search depends on.
 
     `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
     share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
     the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
-    is written; `sketches` what is known of the collections, where there are many.
+    is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
+    are those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
+    `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
+    Of one text at most so many `passages` are shown.
     """
 
     request: SearchRequest
@@ -112,51 +67,75 @@ class Query:
     likeness: float
     terms: Terms
     vectors: QueryVectors
-    plan: Plan
+    depth: int
+    pool: int
     now: datetime
     left: Callable[[], float]
+    condition: Any = None
+    period: Period | None = None
     exact: Exact = field(default_factory=Exact)
-    sketches: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, TagMatch] = field(default_factory=dict)
+    weights: tuple[float, float] | None = None
+    passages: int = 6
 
-    def timely(self) -> Plan:
-        """The plan within the time that is left."""
-        return self.plan.within(self.left())
+    def fusion(self, collection: str) -> tuple[float, float, float] | None:
+        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
+        match = self.tags.get(collection)
+        boost = match.boost if match else 1.0
+        if self.weights is None and boost == 1.0:
+            return None
+        return (*(self.weights or (1.0, 1.0)), boost)
+
+    def seconds(self) -> float:
+        """The time that is left; a second at least, to show what was found."""
+        return max(self.left(), LAST_SECONDS)
+
+    def deeper(self, condition: Any) -> "Query":
+        """The same with more candidates, under that condition."""
+        return replace(
+            self, depth=self.depth * DEEPER, pool=self.pool * DEEPER, condition=condition
+        )
+
+
+def depth_of(collections: int, limit: int) -> tuple[int, int]:
+    """The candidates of each of so many collections, and how many of all are ranked as texts."""
+    times = max(-(-limit // REACH), 1)
+    depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
+    return depth * times, POOL * times
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Candidates and status of each collection, by its name; and the payloads read so far."""
+    """The best candidates with their payloads, and what each collection gave.
 
+    `late` are the statuses of collections that failed while payloads were fetched, `replaced` the
+    parts that were left out, as their text was replaced; `cut`: there were more candidates.
+    """
+
+    hits: Sequence[Hit]
     found: Mapping[str, Found]
     statuses: Mapping[str, Status]
-    payloads: dict[tuple[str, PointId], Payload] = field(default_factory=dict)
+    late: Sequence[Status] = ()
+    replaced: Sequence[Document] = ()
+    cut: bool = False
 
-    def joined(self, other: "Retrieved") -> "Retrieved":
-        """With the answers of other collections."""
-        statuses = {**self.statuses, **other.statuses}
-        return Retrieved({**self.found, **other.found}, statuses, self.payloads)
-
-    def updated(self, other: "Retrieved") -> "Retrieved":
-        """With the answers of those that were asked again; a failure then loses nothing."""
-        again = {name: other.statuses[name] for name in other.found}
-        found = {**self.found, **other.found}
-        return Retrieved(found, {**self.statuses, **again}, self.payloads)
+    def updated(self, deeper: "Retrieved") -> "Retrieved":
+        """What a deeper look found; collections that failed in it keep what they gave before."""
+        kept = [hit for hit in self.hits if hit.collection not in deeper.found]
+        statuses = {name: deeper.statuses[name] for name in deeper.found}
+        return replace(
+            deeper,
+            hits=by_score([*deeper.hits, *kept]),
+            found={**self.found, **deeper.found},
+            statuses={**self.statuses, **statuses},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Hits in their order, and where they come from.
-
-    `late` are the statuses of collections that failed while payloads were fetched; `more` the
-    targets that may have better hits; `replaced` the parts left out, as their text was replaced.
-    `best` is the most relevant hit before a threshold.
-    """
+    """Hits in their order. `best` is the most relevant one before a threshold."""
 
     hits: list[Hit]
-    retrieved: Retrieved
-    late: Sequence[Status] = ()
-    more: Sequence[Target] = ()
-    replaced: Sequence[Document] = ()
     best: Hit | None = None
     reranked: Reranked | None = None
 

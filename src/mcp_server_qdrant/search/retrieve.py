@@ -17,35 +17,50 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
 from mcp_server_qdrant.core.models import Dense, Inferred
 from mcp_server_qdrant.search.engine import Engine, ask, failed
-from mcp_server_qdrant.search.query import Plan, Retrieved
+from mcp_server_qdrant.search.payloads import current, hydrate
+from mcp_server_qdrant.search.query import Query, Retrieved
+from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.successors import with_successors
+from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
 
 
-async def retrieve(
-    engine: Engine, targets: Sequence[Target], vectors: QueryVectors, terms: Terms, plan: Plan
-) -> Retrieved:
-    """Search all targets at once; a target that fails or is late becomes a status, not an error."""
-    queries = {target.collection: _query(target, vectors, terms, plan) for target in targets}
-    askable = [t for t in targets if (q := queries[t.collection]).dense or q.sparse]
-    statuses = {t.collection: _status(t, queries[t.collection], vectors, terms) for t in targets}
+async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
+    """The best candidates of all targets with their texts; a target that fails is a status."""
+    found, statuses = await candidates_of(engine, query)
+    scored = candidates(found.values(), query, texts)
+    hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
+    hits, replaced = current(hits, texts.document)
+    hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
+    cut = len(scored) > query.pool
+    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
+
+
+async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found], dict[str, Status]]:
+    """The candidates of each target, by its name, and its status; all are searched at once."""
+    vectors, terms = query.vectors, query.terms
+    queries = {target.collection: _query(target, query) for target in query.targets}
+    askable = [t for t in query.targets if (q := queries[t.collection]).dense or q.sparse]
+    statuses = {
+        t.collection: _status(t, queries[t.collection], vectors, terms) for t in query.targets
+    }
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def search(group: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
         async with gate:
             return await engine.search(
                 [(target, queries[target.collection]) for target in group],
-                depth=plan.depth,
-                condition=plan.condition,
-                with_payload=False,
-                period=plan.period,
+                depth=query.depth,
+                condition=query.condition,
+                period=query.period,
             )
 
     found: dict[str, Found] = {}
-    answers = await ask(engine, askable, search, plan.deadline)
+    answers = await ask(engine, askable, search, query.seconds())
     keywords = _without_inference(answers, queries, statuses)
     if keywords:
-        answers += await ask(engine, keywords, search, plan.deadline)
+        answers += await ask(engine, keywords, search, query.seconds())
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
             statuses[target.collection] = failed(target.collection, answer)
@@ -54,17 +69,17 @@ async def retrieve(
         *_, damage = answer
         if damage:
             statuses[target.collection] = _damaged(statuses[target.collection], damage)
-    return Retrieved(found, statuses)
+    return found, statuses
 
 
-def _query(target: Target, vectors: QueryVectors, terms: Terms, plan: Plan) -> LegQuery:
-    named = plan.tags.get(target.collection)
-    dense = vectors.dense.get(target.dense.model) if target.dense else None
+def _query(target: Target, query: Query) -> LegQuery:
+    named = query.tags.get(target.collection)
+    dense = query.vectors.dense.get(target.dense.model) if target.dense else None
     return LegQuery(
         dense=None if _misfit(target, dense) else dense,
-        sparse=terms.sparse.get(target.collection),
+        sparse=query.terms.sparse.get(target.collection),
         tags=named.values if named else (),
-        weights=plan.fusion(target.collection),
+        weights=query.fusion(target.collection),
     )
 
 

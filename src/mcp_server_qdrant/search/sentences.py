@@ -47,7 +47,7 @@ def sentences(text: str, longest: int) -> list[Sentence]:
     heading: int | None = None  # where the headings begin that no sentence has yet
     anchor: int | None = None  # leads to the lines of code or of a table below it
     above = ""
-    for start, end, kind in _blocks(text[:longest]):
+    for start, end, kind in blocks(text[:longest]):
         if kind == "heading":
             heading = start if heading is None else heading
             continue
@@ -63,8 +63,11 @@ def sentences(text: str, longest: int) -> list[Sentence]:
     return found
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and kind of each paragraph of prose, and of each other line."""
+def blocks(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and kind of each paragraph of prose, and of each other line.
+
+    Kinds are prose, heading, row and code; rules and fences are left out.
+    """
     fenced, open_since, wrapped, indent = False, -1, False, 0
     for match in _LINE.finditer(text):
         start, end, line = match.start(), match.end(), match.group()

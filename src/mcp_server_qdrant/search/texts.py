@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection
 
 from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId
-from mcp_server_qdrant.search.passage import Excerpt, Part, Tokens, Words, passage
+from mcp_server_qdrant.core.notation import Identify, point_id
+from mcp_server_qdrant.search.quotes import Quote, Tokens, Words, quote
 
 KEPT = 512  # documents: several steps of a search use the same ones
 
@@ -11,7 +12,8 @@ KEPT = 512  # documents: several steps of a search use the same ones
 class Texts:
     """Gives the document and title behind a hit whose payload was fetched.
 
-    `read` makes a document of a payload, `reader` what gives the BM25 terms of texts like one.
+    `read` makes a document of a payload, `reader` what gives the BM25 terms of texts like one;
+    `identify` tells where the first part of a text is.
     """
 
     def __init__(
@@ -19,10 +21,12 @@ class Texts:
         read: Callable[[str, PointId, Payload | None], Document],
         title: Callable[[Payload | None], str | None],
         reader: Callable[[str], Tokens],
+        identify: Identify = point_id,
     ) -> None:
         self.reader = reader
         self._read = read
         self._title = title
+        self._identify = identify
         self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
 
     def tokens(self, text: str) -> Collection[int]:
@@ -40,20 +44,19 @@ class Texts:
             self._known[key] = hit.payload, document
         return document
 
+    def first_of(self, collection: str, text: str) -> PointId:
+        """The first part of the text of this id."""
+        return self._identify(collection, text, 0)
+
     def title(self, hit: Hit) -> str | None:
         """The title of a hit, in a fraction of the time of its document."""
         return self._title(hit.payload)
 
-    def passage(self, words: Words, hit: Hit, room: int) -> Excerpt:
-        """The sentences of the document's found parts that answer best."""
-        return passage([self._part(part) for part in (hit, *hit.parts)], words, room)
-
-    def _part(self, hit: Hit) -> Part:
+    def quote(self, words: Words, hit: Hit, room: int) -> Quote:
+        """What is shown of one part, in at most `room` characters."""
         document = self.document(hit)
-        start, end = document.start, document.end
-        placed = start is not None and end == start + len(document.text)
         sections = ((0, document.section or ""), *document.sections)
-        return Part(document.text, hit.relevance, start if placed else None, sections)
+        return quote(document.text, sections, words, room, document.title)
 
     def written(self, hit: Hit) -> str:
         """All that is written in a hit: title, section, source and text."""
@@ -65,5 +68,5 @@ class Texts:
         document = self.document(hit)
         text = document.text
         if len(text) > length:
-            text = passage([Part(text)], words, length, enough=1.0).text
+            text = quote(text, (), words, length).text
         return f"{document.title}\n{text}" if document.title else text

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import QueryVectors, TagMatch, Target, Terms
+from mcp_server_qdrant.core.datatypes import Document, QueryVectors, TagMatch, Target, Terms
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.options import SearchLimits
@@ -14,18 +14,12 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.period import period_of
-from mcp_server_qdrant.search.query import Plan, Query, Rules
-from mcp_server_qdrant.search.sketches.keeper import SAMPLE, Sketches
-from mcp_server_qdrant.search.sketches.sketch import counted
-from mcp_server_qdrant.search.words.postings import Postings
+from mcp_server_qdrant.search.query import Query, Rules, depth_of
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
-from mcp_server_qdrant.search.words.terms import NOTHING, TermWeights
+from mcp_server_qdrant.search.words.terms import TermWeights
 
-# Hits that are read where something must be found as it is written, or others are preferred for
-# more than their score.
-THOROUGH = 120
-SEVERAL = 8  # collections up to which all are asked for their words
+PASSAGES, WITHIN = 6, 20  # of one text at most; and where it alone is searched
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 
 
@@ -38,17 +32,18 @@ def this_hour() -> datetime:
 class Understanding:
     """Turns requests into queries.
 
-    `resolve` gives the targets of a search, `prepare` a filter as the engine wants it. A request
+    `resolve` gives the targets of a search, `locate` the text of an id in some collections,
+    `prepare` a filter as the engine wants it. A request
     without a limit has `results` of each collection; a reranker reads `pool` hits.
     """
 
     resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
-    prepare: Callable[[Mapping[str, Any] | None], Any]
+    locate: Callable[[str, Sequence[str] | None], Awaitable[Document]]
+    prepare: Callable[[Mapping[str, Any] | None, Document | None], Any]
     encode: Encode
     terms: TermWeights
     speller: Speller
     tags: TagIndex
-    sketches: Sketches
     limits: SearchLimits
     results: int
     preferences: Preferences
@@ -66,53 +61,53 @@ class Understanding:
         left, now = _countdown(self.limits.seconds), self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.of(request.query)
-        condition = self.prepare(request.query_filter)
+        text = await self.locate(request.within, request.collections) if request.within else None
+        condition = self.prepare(request.query_filter, text)
+        searched = (text.collection,) if text else request.collections
         preferred = request.over(self.preferences)
         # The query is encoded while the names of collections are asked for.
         with begun(request.query, self._models, self.encode) as encode:
-            resolved = await self.resolve(request.collections)
+            resolved = await self.resolve(searched)
             targets = narrowed(resolved, request.algorithm)
             alpha = self._alpha(request, targets, share)
             tagged = targets if alpha < 1 else ()
-            sketches = await self.sketches.of(self._sketched(resolved))
             terms, vectors, tags = await self._words_and_vectors(
-                preferred, resolved, targets, tagged, encode, counted(resolved, sketches)
+                preferred, resolved, targets, tagged, encode
             )
         self._models = [*vectors.dense]
-        plan = Plan.of(len(targets), self.limits.seconds, condition)
-        least = self.pool if preferred.rerank else 0
+        limit = self.shown(request, targets)
+        passages = request.group_size or PASSAGES
+        if text is not None:
+            passages = request.limit or WITHIN
+        depth, pool = depth_of(len(targets), max(limit, passages))
+        # What must be found as it is written, or differ, may stand further down.
         thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
         return Query(
             request=preferred,
             rules=self.rules,
             targets=targets,
-            limit=self.shown(request, targets),
+            limit=limit,
             alpha=alpha,
             likeness=preferred.fuzzy_boost if _boosted(request) else 0.0,
             terms=terms,
             vectors=vectors,
-            plan=replace(
-                plan,
-                pool=max(plan.pool, least, THOROUGH if thorough else 0),
-                tags=tags,
-                weights=fusion_weights(share),
-                period=period,
-            ),
+            depth=depth,
+            pool=max(2 * pool, self.pool) if thorough else pool,
             now=now,
             left=left,
+            condition=condition,
+            period=period,
             exact=exact,
-            sketches=sketches,
+            tags=tags,
+            weights=fusion_weights(share),
+            passages=passages,
         )
 
     def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
         """The number of results of a request over these collections."""
+        if request.within:
+            return 1
         return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
-
-    def _sketched(self, targets: Sequence[Target]) -> Sequence[Target]:
-        """The targets that a sketch tells something of: of many all, of several the small ones."""
-        if len(targets) > self.limits.collections:
-            return targets
-        return [t for t in targets if t.points <= SAMPLE] if len(targets) > SEVERAL else ()
 
     def _alpha(
         self, request: SearchRequest, targets: Sequence[Target], share: float | None
@@ -130,7 +125,6 @@ class Understanding:
         targets: Sequence[Target],
         tagged: Sequence[Target],
         encode: Encode,
-        counted: Mapping[str, Postings],
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
         """The query for each leg; where a word is misspelled, corrected and encoded again.
 
@@ -144,14 +138,14 @@ class Understanding:
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed, counted=counted),
+            self._probe(text, probed),
             self._embed(text, targets, encode),
             self.tags.of(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
             text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
-            better = await self._probe(text, probed, counted=counted) if corrections else terms
+            better = await self._probe(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
@@ -172,10 +166,9 @@ class Understanding:
         text: str,
         targets: Sequence[Target],
         variants: Variants | None = None,
-        counted: Mapping[str, Postings] = NOTHING,
     ) -> Terms:
         with self.recorder.phase("probe"):
-            return await self.terms.of(text, targets, variants, counted)
+            return await self.terms.of(text, targets, variants)
 
     async def _embed(self, text: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
         with self.recorder.phase("embed"):

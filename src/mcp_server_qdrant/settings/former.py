@@ -41,7 +41,7 @@ FORMER = {
     "EMBEDDING_CACHE_DISK": "EMBEDDING_OPTIONS disk",
     "EMBEDDING_THREADS": "EMBEDDING_OPTIONS threads",
     "QDRANT_SEARCH_TIMEOUT": "SEARCH_LIMITS seconds",
-    "SEARCH_MAX_COLLECTIONS": "SEARCH_LIMITS collections",
+    "SEARCH_MAX_COLLECTIONS": "",
     "RERANK_POOL": "RERANK_LIMITS pool",
     "RERANK_TIMEOUT": "RERANK_LIMITS seconds",
     "RERANK_COOLDOWN": "RERANK_LIMITS cooldown",
@@ -57,7 +57,8 @@ FORMER = {
     "AUTH_LEEWAY": "",
     "TENANT_CHECK_TIMEOUT": "",
 }
-DROPPED = {"QDRANT_CLUSTER": ("grpc", "grpc_port")}  # parts of variables, which do nothing
+# Parts of variables, which do nothing.
+DROPPED = {"QDRANT_CLUSTER": ("grpc", "grpc_port"), "SEARCH_LIMITS": ("collections",)}
 
 
 def former(given: Mapping[str, str]) -> Iterator[str]:

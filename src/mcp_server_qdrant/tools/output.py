@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Result, SearchPage, Why
+from mcp_server_qdrant.core.datatypes import (
+    CollectionInfo,
+    Document,
+    Passage,
+    Result,
+    SearchPage,
+    Why,
+)
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import text as tool_text
 
@@ -58,11 +65,20 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
         "text": one.document.text if full else one.passage or None,
         "title": one.document.heading,
         "part": _part(one.document),
+        "passages": [_passage(passage) for passage in one.passages[1:]] or None,
+        "more_passages": one.left or None,
+        "supersedes": one.supersedes,
         "why": _why(one.why) if one.why else None,
         "superseded_by": one.document.superseded_by,
         "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
     }
     return _present(found)
+
+
+def _passage(one: Passage) -> dict[str, Any]:
+    part = one.part
+    shown = {"id": str(part.id), "part": _part(part), "section": one.section, "text": one.text}
+    return _present(shown)
 
 
 def _part(document: Document) -> str | None:

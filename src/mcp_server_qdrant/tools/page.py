@@ -1,71 +1,33 @@
-"""Answers of limited length: the best results with their passage, the others on a line each."""
+"""Answers of limited length: of texts, of metadata, of lists."""
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, SearchPage
-from mcp_server_qdrant.core.find import MAX_LIMIT
-from mcp_server_qdrant.core.notation import called, every, some
+from mcp_server_qdrant.core.find import LINES, MAX_LIMIT
+from mcp_server_qdrant.core.notation import amount, called, every, some
+from mcp_server_qdrant.core.tokens import tokens
 from mcp_server_qdrant.tools import text as tool_text
-from mcp_server_qdrant.tools.output import find_output
 
-ROOM = 560  # tokens of a page as counted here: models count up to 600
-DATA = 3  # times as much for the page as structured content, with its keys and whole ids
-LIST_ROOM = 740  # of a list of collections
-PASSAGES = 5
-LAST_NOTE = 30  # tokens of the sentence on what is not shown
-_PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")
-_IDEOGRAPHS = "\u2e80"  # from here on, most characters are words
+LIST_ROOM = 740  # tokens of a list of collections
 
 
-def tokens(text: str) -> int:
-    """About how many tokens a language model reads it as; seldom fewer than it does."""
-    return sum(-(-len(piece) // _letters(piece[0])) for piece in _PIECE.findall(text))
-
-
-def _letters(first: str) -> int:
-    """The letters of a token in a word that begins so."""
-    if first.isascii():
-        return 6 if first.isalpha() else 3
-    return 1 if first >= _IDEOGRAPHS else 3
-
-
-def fitted(page: SearchPage, room: int = ROOM) -> SearchPage:
-    """The first results with passages, then as many without as fit into `room` tokens."""
-    room -= LAST_NOTE + tokens(tool_text.page(replace(page, results=()), "minimal"))
-    results = []
-    for number, one in enumerate(page.results, 1):
-        shorter = replace(one, passage="")
-        for shown in [one, shorter][number > PASSAGES :]:
-            cost = tokens(tool_text.result(number, shown, "minimal")) + 1
-            if cost <= room or number == 1:
-                results.append(shown)
-                room -= cost
-                break
-        else:
-            break
-    while len(results) > 1 and _data(replace(page, results=results)) > DATA * (ROOM - LAST_NOTE):
-        results.pop()
-    left_out = [one.relevance for one in page.results[len(results) :]]
-    least = min(filter(None, [*left_out, page.least]), default=None)
-    return replace(page, results=results, more=page.more + len(left_out), least=least)
-
-
-def _data(page: SearchPage) -> int:
-    """The tokens of a page as structured content."""
-    return tokens(json.dumps(find_output(page, "minimal"), ensure_ascii=False))
+def fitted(page: SearchPage) -> SearchPage:
+    """The results with passages, and a few more on a line each."""
+    last = max((n for n, one in enumerate(page.results, 1) if one.passages), default=0)
+    shown = page.results[: last + LINES]
+    return replace(page, results=shown, more=page.more + len(page.results) - len(shown))
 
 
 def concluded(page: SearchPage) -> SearchPage:
-    """The page with a note on the results that are not shown."""
-    if not page.more:
-        return page
-    least = "" if page.least is None else f" with relevance {page.least:.2f} or better"
-    how = ": raise limit" if len(page.results) < MAX_LIMIT else ""
-    said = f"{page.more} more{least}{how}."
-    return replace(page, notes=[*page.notes, said])
+    """The page with notes on the passages and the results that are not shown."""
+    said = []
+    if deep := next((n for n, one in enumerate(page.results, 1) if one.left), 0):
+        parts = amount(page.results[deep - 1].left, "more passage")
+        said.append(f"{parts} in result {deep}: give its id as within.")
+    if page.more and not page.weak and len(page.results) < MAX_LIMIT:
+        said.append(f"{amount(page.more, 'more result')}: raise limit.")
+    return replace(page, notes=[*page.notes, *said])
 
 
 def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:

@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Document,
     Mode,
+    Passage,
     PointId,
     Reranked,
     Result,
@@ -79,19 +80,46 @@ def reranked(outcome: Reranked) -> str:
 
 
 def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
-    """One result: relevance, collection, id, title, passage (or the whole text)."""
+    """One result: relevance, collection, id, title, its passages (or the whole text)."""
     document = one.document
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    place = heading(document) if mode == "full" else brief(document, dated=dated)
+    short = document if one.passages or one.relevance is None else _unnamed(document)
+    place = heading(document) if mode == "full" else brief(short, dated=dated)
     lines = [f"{number}. {relevance}{place}"]
-    lines += quoted(document.text if mode == "full" else one.passage)
     if mode == "full":
-        lines += details(document)
+        lines += [*quoted(document.text), *details(document)]
+    else:
+        lines += passages(one.passages)
+    if one.supersedes:
+        lines.append(f"supersedes: id {called(one.supersedes)}")
     if document.superseded_by:
         lines.append(superseded(document.superseded_by))
     if one.also:
         lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance or 0.0)] if one.why else [])])
+
+
+def _unnamed(document: Document) -> Document:
+    """A text that only its id shall name, where that is its own."""
+    known = _numbered(document) or document.document == document_id(document)
+    return document._replace(title=None, section=None) if known else document
+
+
+def passages(shown: Sequence[Passage]) -> list[str]:
+    """The passages of a text; each further one under its own id and section."""
+    lines = quoted(shown[0].text) if shown else []
+    section = shown[0].section if shown else None
+    for one in shown[1:]:
+        named = one.section if one.section != section else None
+        lines.append(f"+ {_part_of(one.part)}{_titled(named, SHORT_LINE)}")
+        lines += quoted(one.text)
+        section = one.section
+    return lines
+
+
+def _part_of(part: Document) -> str:
+    """A part of the text above by its number, else by its id."""
+    return f":{part.chunk + 1}/{part.chunks}" if _numbered(part) else called(shown_id(part))
 
 
 def superseded(by: str) -> str:
@@ -148,7 +176,10 @@ def brief(document: Document, *, dated: bool) -> str:
 
 
 def _shown(document: Document, about: str = "") -> str:
-    shown = f"{called(document.collection)} (id {called(shown_id(document))}{about})"
+    own = shown_id(document)
+    shown = f"{called(document.collection)} (id {called(own)}{about})"
+    if own.startswith(f"{document.collection}/"):  # the name is not said twice
+        shown = f"{called(own)}{about and f' ({about[2:]})'}"
     return shown if _numbered(document) else f"{shown}{part(document)}"
 
 
@@ -205,8 +236,13 @@ def source(document: Document) -> str:
 
 
 def day(document: Document) -> str | None:
-    """The day that the text is of, as it or its caller says; else that of its last update."""
+    """The day that the text is of, as it or its caller says; else that of its last update.
+
+    None for a file that says none: the time of the file is not that of its text.
+    """
     own = moment(document.created_at) if document.dated else None
+    if own is None and document.file is not None:
+        return None
     when = own or moment(document.updated_at) or moment(document.created_at)
     return when.date().isoformat() if when else None
 

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
-from mcp_server_qdrant.search.words.spelling import CORRECTED_WORDS, EXPANDED_WORDS, Speller, prose
+from mcp_server_qdrant.search.words.spelling import (
+    CORRECTED_WORDS,
+    EXPANDED_WORDS,
+    Speller,
+    is_slip,
+    prose,
+)
 from mcp_server_qdrant.search.words.vocabulary import Variant, Vocabulary
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
@@ -239,3 +245,18 @@ def test_each_plain_word_stands_where_it_is_said_to(query):
         before, after = query[:start], query[start + len(word) :]
         assert not (before and (before[-1].isalnum() or before[-1] in "_/."))
         assert not (after and (after[0].isalnum() or after[0] in "_/"))
+
+
+@pytest.mark.parametrize(
+    ("word", "near", "slip"),
+    [
+        ("screibe", "schreibe", True),
+        ("verfügabr", "verfügbar", False),
+        ("einstelung", "einstellung", True),
+        ("speichert", "speicher", False),
+        ("abstellen", "erstellen", False),
+        ("bestellen", "gestellen", False),
+    ],
+)
+def test_another_ending_or_prefix_is_no_slip(word, near, slip):
+    assert is_slip(word, near) == slip

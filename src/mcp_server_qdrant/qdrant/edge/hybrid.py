@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query, plain_id
 from mcp_server_qdrant.qdrant.edge.payload import lightened
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
 from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
-from mcp_server_qdrant.qdrant.payload import CURRENT, VERSION, first_number, is_current
+from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Answer = tuple[bool, Any]
 # Vector name, query vector, filter, weight in RRF, and whether scores are wanted.
@@ -51,15 +51,14 @@ class Hybrid:
         questions: Sequence[tuple[str, Sequence[Leg]]],
         k: int,
         limit: int,
-        with_payload: bool,  # noqa: FBT001
         paths: Sequence[str] | None = None,
     ) -> Steps[list[Answer]]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
         best first, and a sentence about lost points. A score is None where the point lacks the
-        vector. A leg without scores is one over tags: the payload shows who carries them, so it is
-        read then in any case.
+        vector. A leg without scores is one over tags: payloads show who carries them, and are read
+        for it.
         """
         filters = _Filters(guard)
 
@@ -72,7 +71,7 @@ class Hybrid:
                 requests.append(EngineLeg(scoring, narrow, weight, scored, *params, words))
             ids, rrf, scores = fused(view.engine, requests, k, limit)
             payloads = None
-            if with_payload or not all(scored for *_, scored in legs):
+            if not all(scored for *_, scored in legs):
                 found = yield from _payloads(view, ids, paths)
                 yield from _judge(view, found, guard)
                 payloads = [found.get(point) for point in ids]
@@ -114,18 +113,15 @@ class Hybrid:
     def payloads(
         self,
         guard: Guard,
-        questions: Sequence[tuple[str, Sequence[Any], Sequence[str] | None]],
+        questions: Sequence[tuple[str, Sequence[Any]]],
         paths: Sequence[str] | None = None,
     ) -> Steps[list[Answer]]:
-        """The payloads of those points that exist by id, or these fields of them.
+        """The payloads of those points that exist by id; of heavy ones the values at `paths`."""
 
-        Of heavy payloads the values at `paths`.
-        """
-
-        def answer(view: View, ids: Sequence[Any], fields: Sequence[str] | None) -> Steps[Any]:
+        def answer(view: View, ids: Sequence[Any]) -> Steps[Any]:
             check_ids(ids)
             allowed = yield from _allowed(view, ids, guard)
-            found = yield from _payloads(view, allowed, paths, fields)
+            found = yield from _payloads(view, allowed, paths)
             yield from _judge(view, found, guard)
             return found
 
@@ -349,11 +345,7 @@ def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]
 
     Reading the first part here saves the search a trip; it is remembered until the next write.
     """
-    parts: list[tuple[dict[str, Any], int]] = []
-    for point, payload in payloads.items():
-        doc: Any = payload and payload.get("doc")
-        if doc and (first := first_number(view.name, point, doc)) is not None:
-            parts.append((doc, first))
+    parts = parts_in(view.name, payloads)
     if not parts:
         return
     known = view.shard.firsts.setdefault(pack(guard), {})
@@ -361,9 +353,7 @@ def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]
         firsts = [uuid_text(first) for first in missing]
         allowed = yield from _allowed(view, firsts, guard)
         found = yield from _payloads(view, allowed, None, _DOC)
-        known.update((first, found.get(uuid_text(first), {}).get("doc")) for first in missing)
-    for doc, first in parts:
-        if known[first] or VERSION in doc:
-            doc[CURRENT] = is_current(doc, known[first])
+        known.update((first, found.get(uuid_text(first))) for first in missing)
+    judge(parts, {uuid_text(first): known[first] for _, first in parts})
     if len(known) > FIRSTS:
         view.shard.firsts = {}

@@ -185,21 +185,26 @@ class RestLine:
         """The requests as qdrant-client would write them, without its models' cost for vectors."""
         return b'{"searches":[%s]}' % b",".join([self._json(request) for request in requests])
 
-    def _json(self, request: models.QueryRequest) -> bytes:
+    def _json(self, request: models.QueryRequest | models.Prefetch) -> bytes:
         parts = dict(request.__dict__)  # all fields, in their order
-        query, others = parts.pop("query"), tuple(parts.values())
+        query, legs, others = parts.pop("query"), parts.pop("prefetch"), tuple(parts.values())
+        told = self._bytes.of(others, lambda *_: _dumped(request, exclude={"query", "prefetch"}))
+        fields = [told[1:-1]] if told != b"{}" else []
+        if query is not None:
+            fields.append(b'"query":%s' % self._query(query))
+        if legs:
+            fields.append(b'"prefetch":[%s]' % b",".join(map(self._json, legs)))
+        return b"{%s}" % b",".join(fields)
+
+    def _query(self, query: Any) -> bytes:
         match query:
             case list():
-                nearest = self._bytes.of((query,), to_json)
+                return b'{"nearest":%s}' % self._bytes.of((query,), to_json)
             case models.SparseVector():
-                nearest = to_json(query.__dict__)
+                return b'{"nearest":%s}' % to_json(query.__dict__)
             case models.Document():
-                nearest = _dumped(query)
-            case _:
-                return _dumped(request)
-        told = self._bytes.of(others, lambda *_: _dumped(request, exclude={"query"}))
-        comma = b"" if told == b"{}" else b","
-        return b'{"query":{"nearest":%s}%s%s' % (nearest, comma, told[1:])
+                return b'{"nearest":%s}' % _dumped(query)
+        return _dumped(query)
 
     async def close(self) -> None:
         """Close the connections."""

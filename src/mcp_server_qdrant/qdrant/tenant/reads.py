@@ -166,13 +166,17 @@ class TenantClient:
         return answers
 
     async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
-        """A QueryRequest with the guard on it.
+        """A QueryRequest, or each prefetch of one, with the guard on it.
 
         `made` holds the filters of one call by what they were made of: a shared one is sent once.
         """
         by_value = request.query is None or isinstance(request.query, _QUERIES)
-        if request.prefetch or request.lookup_from is not None or not by_value:
+        fused = bool(request.prefetch) and isinstance(request.query, models.RrfQuery)
+        if request.lookup_from is not None or not (fused or (by_value and not request.prefetch)):
             raise RequestError("Only a vector may be searched for while tenants are kept apart.")
+        if fused:
+            legs = [await self._confined(name, leg, made) for leg in request.prefetch]
+            return request.model_copy(update={"prefetch": legs})
         where = request.filter
         if id(where) not in made:
             made[id(where)] = self._guarded(where)

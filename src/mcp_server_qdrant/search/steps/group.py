@@ -4,17 +4,15 @@ from collections.abc import Iterable
 
 from mcp_server_qdrant.core.datatypes import Hit, Payload, PointId
 
-PARTS = 4  # beside the best: of a long text there may be dozens, and each takes time to excerpt
-
 
 def group(hits: Iterable[Hit]) -> list[Hit]:
-    """The first hit of each document, in the order given, with the next PARTS as its parts."""
+    """The first hit of each document, in the order given, with the others as its parts."""
     documents: dict[tuple[str, PointId], list[Hit]] = {}
     for hit in hits:
         key = (hit.collection, document_id(hit.payload) or hit.id)
         documents.setdefault(key, []).append(hit)
     return [
-        first._replace(parts=tuple(others[:PARTS])) if others else first
+        first._replace(parts=tuple(others)) if others else first
         for first, *others in documents.values()
     ]
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
@@ -23,6 +24,7 @@ LOAD_SECONDS = 0.1
 SLICE = 25_000
 MOST_STORED = 5_000
 MOST_HELD = 2_000_000
+FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and shown
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +90,14 @@ class Lexicon:
         if self._wanted and (self._worker is None or self._worker.done()):
             self._worker = self.tasks.start("The sampling of words", self._work)
         return found
+
+    async def about(
+        self, targets: Sequence[Target], telling: Callable[[str], bool]
+    ) -> dict[str, str]:
+        """Collection -> the `telling` words that tell it from the others, as far as known."""
+        found = await self.of(targets)
+        held = {name: entry.vocabularies() for name, entry in self._entries.items()}
+        return await asyncio.to_thread(_about, [*found], held, telling)
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
         """Know the words of texts that were just stored: of the first 25,000 characters."""
@@ -178,6 +188,35 @@ class Lexicon:
             if held <= MOST_HELD:
                 return
             held -= self._entries.pop(name).size()
+
+
+def _about(
+    names: Sequence[str],
+    held: Mapping[str, Sequence[Vocabulary]],
+    telling: Callable[[str], bool],
+) -> dict[str, str]:
+    """The words of collections by class-based tf-idf.
+
+    weight(w) = tf(w) * ln(1 + C / f(w)), where f(w) is how often all collections together have
+    the word and C how many words a collection has on average (Grootendorst, BERTopic, 2022).
+    """
+    counts = {name: _frequent(vocabularies) for name, vocabularies in held.items() if vocabularies}
+    everywhere = sum(counts.values(), Counter())
+    average = everywhere.total() / max(len(counts), 1)
+    found: dict[str, str] = {}
+    for name in names:
+        weights = {w: n * math.log(1 + average / everywhere[w]) for w, n in counts[name].items()}
+        best = sorted(weights, key=lambda word: (-weights[word], word))
+        found[name] = ", ".join(islice(filter(telling, best), TOLD))
+    return found
+
+
+def _frequent(vocabularies: Sequence[Vocabulary]) -> Counter[str]:
+    """The most frequent words of a collection."""
+    counts: Counter[str] = Counter()
+    for vocabulary in vocabularies:
+        counts.update(vocabulary.frequent(FREQUENT))
+    return counts
 
 
 def slices(texts: Sequence[str]) -> Iterator[list[str]]:

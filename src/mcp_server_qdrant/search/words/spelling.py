@@ -12,6 +12,8 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from rapidfuzz.distance import DamerauLevenshtein
+
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
 from mcp_server_qdrant.search.words.lexicon import Lexicon
@@ -84,8 +86,10 @@ class Speller:
 
         A misspelled English word may look like one of another language: corrected, it does not.
         """
-        query, corrections = corrected(terms.query, wrong, vocabularies)
-        if corrections and (language := self._language(terms.query)) not in (None, ENGLISH):
+        language = self._language(terms.query)
+        foreign = language not in (None, ENGLISH)
+        query, corrections = corrected(terms.query, wrong, vocabularies, slips=foreign)
+        if corrections and foreign:
             known = {ENGLISH, language} if language in terms.languages else {ENGLISH}
             if self._language(query) not in known:
                 return terms.query, ()
@@ -144,19 +148,39 @@ def unprobed(target: Target, terms: Terms) -> bool:
 
 
 def corrected(
-    query: str, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
+    query: str,
+    wrong: Sequence[tuple[int, str]],
+    vocabularies: Sequence[Vocabulary],
+    *,
+    slips: bool = False,
 ) -> tuple[str, tuple[Correction, ...]]:
-    """The query with each (start, word) replaced by its nearest, unless a vocabulary has it."""
+    """The query with each (start, word) replaced by its nearest, unless a vocabulary has it.
+
+    With `slips` only where one letter inside the word differs: in languages of many endings and
+    prefixes, what differs there is another word.
+    """
     corrections = []
     for start, word in reversed(wrong):
         lowered = folded(word)
         if any(lowered in vocabulary for vocabulary in vocabularies):
             continue
         for near, _ in nearest(lowered, vocabularies, 1):
+            if slips and not is_slip(lowered, near):
+                continue
             to = near.capitalize() if word[0].isupper() else near
             query = f"{query[:start]}{to}{query[start + len(word) :]}"
             corrections.append(Correction(word, to))
     return query, tuple(reversed(corrections))
+
+
+def is_slip(word: str, near: str) -> bool:
+    """True where one edit, or two letters exchanged, lies behind the first and before the last two.
+
+    "speichert" is no slip of "speicher", nor "abstellen" of "erstellen".
+    """
+    if DamerauLevenshtein.distance(word, near, score_cutoff=1) > 1:
+        return False
+    return word[0] == near[0] and word[-2:] == near[-2:]
 
 
 def _all(known: Mapping[str, Sequence[Vocabulary]]) -> list[Vocabulary]:

@@ -16,12 +16,9 @@ from itertools import chain
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.search.engine import Engine
-from mcp_server_qdrant.search.words.postings import Postings
 from mcp_server_qdrant.search.words.probes import Probes, by_index
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
-NOTHING: Mapping[str, Postings] = {}
-CONFIRMED = 64  # collections up to which all are asked for a term that none seems to have
 VARIANT_SHARE = 0.3
 
 Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
@@ -74,13 +71,10 @@ class TermWeights:
         query: str,
         targets: Sequence[Target],
         variants: Mapping[str, Sequence[Variant]] | None = None,
-        counted: Mapping[str, Postings] = NOTHING,
     ) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query.
 
-        `variants` of words are searched along with them, see `widened`. Collections whose terms
-        were `counted` are not asked for them. As they may have new texts since, they are searched
-        for all terms; and few are asked for those that nobody seems to have.
+        `variants` of words are searched along with them, see `widened`.
         """
         searched = [target for target in targets if target.sparse]
         written = self._words_of(query, variants or {}) if any(map(by_index, searched)) else {}
@@ -88,17 +82,12 @@ class TermWeights:
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        weigh = partial(self._local, weighing, written, counted)
+        weigh = partial(self._local, weighing, written)
         local, failures = await weigh([*asked.terms, *self._markers.foreign])
-        if languages := await self._languages(weighing, local, counted):
+        if languages := await self._languages(weighing, local):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
             local, failures = await weigh(asked.terms)
         probed = [target for target in weighing if target.collection in local]
-        if counted and len(weighing) <= CONFIRMED:
-            missing = [*_missing(asked.terms, local)]
-            found, _ = await self._local(probed, written, NOTHING, missing)
-            for name, known in found.items():
-                local[name] |= {term: known[term] for term in missing if term in known}
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
         idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
@@ -115,7 +104,7 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := _query(target, idf, local.get(target.collection), written, counted))
+                and (vector := _query(target, idf, local.get(target.collection), written))
             },
             local=local,
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
@@ -128,25 +117,19 @@ class TermWeights:
         self,
         targets: Sequence[Target],
         written: Mapping[int, str],
-        counted: Mapping[str, Postings],
         tokens: Sequence[int],
     ) -> tuple[Local, dict[str, str]]:
         """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        others = [target for target in targets if target.collection not in counted]
-        failures = await self.probes.learn(others, tokens, written)
+        failures = await self.probes.learn(targets, tokens, written)
         local = {}
         for target in targets:
             name = target.collection
-            if name in counted:
-                local[name] = counted[name].idf(tokens)
-            elif name not in failures:
+            if name not in failures:
                 known = self.probes.idf(target)
                 local[name] = {term: known[term] for term in tokens if term in known}
         return local, failures
 
-    async def _languages(
-        self, targets: Sequence[Target], local: Local, counted: Mapping[str, Postings]
-    ) -> tuple[str, ...]:
+    async def _languages(self, targets: Sequence[Target], local: Local) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self._markers
         marked = [
@@ -154,7 +137,7 @@ class TermWeights:
             for target in targets
             if any(term in local.get(target.collection, ()) for term in foreign)
         ]
-        known, _ = await self._local(marked, {}, counted, [*languages])
+        known, _ = await self._local(marked, {}, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     def _asked(
@@ -191,12 +174,10 @@ def _query(
     idf: Mapping[int, float],
     local: Mapping[int, float] | None,
     written: Mapping[int, str],
-    counted: Collection[str],
 ) -> Sparse | None:
     """The query of one target, see `query_vector`."""
     if not by_index(target):
-        rare = engine_idf(target.documents, 1) if target.collection in counted else 0.0
-        return query_vector(idf, local, rare)
+        return query_vector(idf, local)
     vector = query_vector({t: value for t, value in idf.items() if t in written}, local)
     return vector and replace(vector, words=tuple(written[term] for term in vector.indices))
 
@@ -252,18 +233,15 @@ def widened(
     return weight, ceiling
 
 
-def query_vector(
-    idf: Mapping[int, float], local: Mapping[int, float] | None, rare: float = 0.0
-) -> Sparse | None:
+def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
     """The sparse query that scores BM25 under `idf`, or None where no term is left.
 
-    `local` is the idf that the engine will apply itself; None where it applies none. `rare` is that
-    of a term of a single new text; 0 where there is none.
+    `local` is the idf that the engine will apply itself; None where it applies none.
     """
     if local is None:
         pairs = [(token, value) for token, value in idf.items() if value > 0]
     else:
-        weighed = ((t, value, local.get(t) or rare) for t, value in idf.items())
+        weighed = ((t, value, local.get(t, 0.0)) for t, value in idf.items())
         pairs = [(token, value / own) for token, value, own in weighed if own > 0]
     if not pairs:
         return None

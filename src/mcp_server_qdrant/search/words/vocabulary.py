@@ -130,6 +130,11 @@ class Vocabulary:
         for other, _, index in found:
             yield other, int(self.counts[places[index]])
 
+    def frequent(self, most: int) -> dict[str, int]:
+        """The `most` words that the most texts hold, with their number."""
+        order = np.argsort(-self.counts, kind="stable")[:most].tolist()
+        return {self._word(place): int(self.counts[place]) for place in order}
+
     def _word(self, place: int) -> str:
         start = int(self.starts[place])
         return self.text[start : start + int(self.lengths[place])]

@@ -1,1 +1,0 @@
-"""Sketches of collections: which of many can have the best results; the others are not asked."""
