@@ -29,6 +29,7 @@ from mcp_server_qdrant.search.worth import by_worth
 ROOM = 600  # tokens of a page
 NOTES = 24  # of them for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
+OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
 LINE = 20  # about the tokens of a result without a quote
 BEGINNING = 300  # characters of a text in a list of the newest
@@ -91,7 +92,8 @@ def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passa
     """
     words = Words(query.terms, texts.reader)
     order, asked = by_worth(hits, query.passages), query.request.limit or 0
-    room = max(ROOM, EACH * asked) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
+    wanted = asked * (OWN if query.request.within else EACH)
+    room = max(ROOM, wanted) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
     each = query.request.explain
     if each:
         order.sort(key=lambda one: one[1] > 0)
