@@ -99,7 +99,9 @@ class Search:
         (legs,) = await self.services.pipeline.engine.search(
             [(target, LegQuery(list(dense), sparse))], depth=30, condition=None
         )
-        return [(c.payload["doc"]["id"], c.rrf) for c in legs[0]]
+        ids = [candidate.id for candidate in legs[0]]
+        (found,) = await self.services.pipeline.engine.payloads([(target, ids)])
+        return [(found[c.id]["doc"]["id"], c.rrf) for c in legs[0]]
 
     async def together(self, query: str, own: str) -> Ranking:
         return await self.pipeline(query, self.names)

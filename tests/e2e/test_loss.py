@@ -98,7 +98,7 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
             threading.Event().wait(0.01)
         kept = [path for path in cache.rglob("*") if path.is_file() and "hosts" not in path.parts]
         kept += [path for end in ("answers", "count") for path in folder.glob(f"shards/*.{end}")]
-        assert len(kept) > 3
+        assert len(kept) >= 3
         for path in kept:
             path.write_bytes(damage(path.read_bytes()))
 

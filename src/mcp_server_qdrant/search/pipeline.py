@@ -65,7 +65,7 @@ class Pipeline:
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):
-            query = query.deeper(self._without_replaced(found, query))
+            query = query.deeper()
             found = found.updated(await self._retrieve(query))
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
@@ -106,19 +106,14 @@ class Pipeline:
     def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
 
-        Candidates may have been parts of one text, copies, or of replaced texts.
+        Candidates may have been parts of one text, or copies.
         """
-        asked = query.request.limit is not None or bool(found.replaced)
+        asked = query.request.limit is not None
         full = any(len(part.candidates) >= query.depth for part in found.found.values())
         there, wanted = len(ranked.hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
         return asked and (full or found.cut) and there < wanted and query.left() > 0
-
-    def _without_replaced(self, found: Retrieved, query: Query) -> Any:
-        """The condition of a search that leaves the replaced versions out."""
-        versions = {part.version for part in found.replaced if part.version}
-        return self.engine.without(query.condition, versions)
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""

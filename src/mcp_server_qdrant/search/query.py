@@ -90,11 +90,9 @@ class Query:
         """The time that is left; a second at least, to show what was found."""
         return max(self.left(), LAST_SECONDS)
 
-    def deeper(self, condition: Any) -> "Query":
-        """The same with more candidates, under that condition."""
-        return replace(
-            self, depth=self.depth * DEEPER, pool=self.pool * DEEPER, condition=condition
-        )
+    def deeper(self) -> "Query":
+        """The same with more candidates."""
+        return replace(self, depth=self.depth * DEEPER, pool=self.pool * DEEPER)
 
 
 def depth_of(collections: int, limit: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import (
+    Document,
     Found,
     LegQuery,
     Legs,
@@ -24,14 +25,26 @@ from mcp_server_qdrant.search.successors import with_successors
 from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
+RACES = 8  # versions of a text that may hide the present one: drafts of killed writers too
 
 
 async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
-    """The best candidates of all targets with their texts; a target that fails is a status."""
-    found, statuses = await candidates_of(engine, query)
-    scored = candidates(found.values(), query, texts)
-    hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
-    hits, replaced = current(hits, texts.document)
+    """The best candidates of all targets with their texts; a target that fails is a status.
+
+    A text that was replaced between the trips is asked for again, without its old version.
+    """
+    replaced: list[Document] = []
+    for _ in range(RACES):
+        found, statuses = await candidates_of(engine, query)
+        scored = candidates(found.values(), query, texts)
+        hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
+        hits, old = current(hits, texts.document)
+        replaced += old
+        kept = {(hit.collection, texts.document(hit).document) for hit in hits}
+        if query.left() <= 0 or kept.issuperset((one.collection, one.document) for one in old):
+            break
+        versions = {one.version for one in replaced if one.version}
+        query = replace(query, condition=engine.without(query.condition, versions))
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
