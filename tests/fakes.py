@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import time
 import zlib
 from collections.abc import Sequence
 
@@ -105,7 +106,9 @@ class Line:
             raise EOFError
         return self.frames.pop(0)
 
-    def poll(self) -> bool:
+    def poll(self, seconds: float = 0.0) -> bool:
+        if seconds and not self.frames:
+            time.sleep(seconds)
         return bool(self.frames)
 
     def send_bytes(self, frame: bytes) -> None:

@@ -161,7 +161,7 @@ async def _asked(client: Any, what: str, given: Any) -> str:
 def plain(answer: str) -> str:
     """The answer without times and the versions that depend on them, and numbers to six digits."""
     answer = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", answer)
-    answer = re.sub(r'(revision\W+)[0-9a-f]{16}', r"\1VERSION", answer)
+    answer = re.sub(r"(revision\W+)[0-9a-f]{16}", r"\1VERSION", answer)
     return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.6f}", answer)
 
 

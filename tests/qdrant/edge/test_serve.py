@@ -24,6 +24,7 @@ class Steady:
     def __init__(self, monkeypatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(edge_serve.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(edge_serve.time, "sleep", self.work)
 
     def work(self, seconds: float) -> None:
         self.now += seconds

@@ -103,21 +103,28 @@ class Session:
                 refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
                 self.send([(call.number, False, wire.error_out(refusal))])
 
+    def _hear_all(self, wait: float) -> None:
+        """Take the frames that are there, or the first that comes within so many seconds."""
+        while self._link.poll(wait):
+            self._hear()
+            wait = 0.0
+
     def _serve(self) -> None:
         """Do the waiting reads. A call that comes during a part goes before the next part."""
         done: list[wire.Reply] = []
         since = time.monotonic()
         while self._waiting:
-            caller, read = self._waiting.take()
-            if (reply := self._part(caller, read)) is not None:
-                done.append(reply)
-            if time.monotonic() - since > _FRAME_SECONDS:
+            reply, pause = None, self._waiting.pause()
+            if not pause:
+                caller, read = self._waiting.take()
+                if (reply := self._part(caller, read)) is not None:
+                    done.append(reply)
+            if pause or time.monotonic() - since > _FRAME_SECONDS:
                 if done:
                     self.send(done)
-                while self._link.poll():
-                    self._hear()
+                self._hear_all(pause)
                 done, since = [], time.monotonic()
-            if reply is None:
+            if reply is None and not pause:
                 self._waiting.put(caller, read, first=read.seconds < _TURN_SECONDS)
         if done:
             self.send(done)
@@ -132,6 +139,7 @@ class Session:
             seconds = time.monotonic() - began
             read.seconds += seconds
             self._waiting.charge(caller, seconds)
+            self._waiting.rest(caller, seconds)
         return reply
 
 
