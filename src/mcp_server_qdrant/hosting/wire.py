@@ -244,6 +244,15 @@ def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
     return error
 
 
+def plain_socket(connection: Any) -> socket.socket:
+    """The socket of a connection; both are to be closed."""
+    held = socket.socket(fileno=connection.fileno())
+    try:
+        return held.dup()
+    finally:
+        held.detach()
+
+
 def hang_up(connection: Any) -> None:
     """Wake a thread that reads from the connection; merely closing it would not."""
     if sys.platform == "win32":
