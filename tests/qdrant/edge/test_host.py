@@ -550,12 +550,11 @@ async def test_where_others_fill_the_disk_in_mid_write_the_doubt_is_told(small_d
     await until(lambda: not alive(pid))
 
 
-def test_a_host_whose_worker_died_ends(tmp_path):
+async def test_a_host_whose_worker_died_ends(tmp_path):
     engine = edge_host.Engine(tmp_path, EdgeOptions())
     engine.start()
     engine.tend()
-    engine._loop.call_soon_threadsafe(engine._worker.finish)
-    engine._thread.join()
+    await engine.end()
 
     with pytest.raises(RuntimeError, match="worker"):
         engine.tend()

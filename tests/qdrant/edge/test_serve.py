@@ -8,9 +8,9 @@ import time
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting import host, wire
 from mcp_server_qdrant.qdrant.edge import serve as edge_serve
-from mcp_server_qdrant.qdrant.edge.serve import Session, Worker
+from mcp_server_qdrant.qdrant.edge.serve import Worker
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.qdrant.edge.test_safety import Replies, done, shards_in
 
@@ -255,33 +255,19 @@ def test_what_is_queued_is_written_before_the_worker_ends(worker):
     assert [reply[:2] for reply in replies] == [(number, True) for number in range(70)]
 
 
-async def test_the_session_works_over_a_real_line(tmp_path):
-    worker = Worker(shards_in(tmp_path, "a"), EdgeOptions())
+async def test_a_client_that_takes_no_answers_is_hung_up(monkeypatch):
+    monkeypatch.setattr(host, "_SEND_SECONDS", 0.05)
     ours, theirs = socket.socketpair()
     left = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    await loop.connect_accepted_socket(lambda: Session(worker, left.set), ours)
-    reader, line = await asyncio.open_connection(sock=theirs)
-    working = asyncio.create_task(worker.run())
-    asked = [tuple(call(1, "collections")), tuple(call(2, "count", "a", None))]
-    line.write(wire.framed(wire.pack(asked)))
 
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    assert wire.unpack(await reader.readexactly(size)) == [(1, True, ["a"]), (2, True, 0)]
-    line.close()
-    await left.wait()
-    worker.finish()
-    await working
+    class Watch(host.Work):
+        def left(self, client) -> None:
+            left.set()
 
-
-async def test_a_client_that_takes_no_answers_is_hung_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(edge_serve, "_SEND_SECONDS", 0.05)
-    ours, theirs = socket.socketpair()
-    left = asyncio.Event()
-    session = Session(Worker(shards_in(tmp_path), EdgeOptions()), left.set)
-    await asyncio.get_running_loop().connect_accepted_socket(lambda: session, ours)
-    session.send([(1, True, "x" * 5_000_000)])
+    client = host.Client(Watch())
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: client, ours)
+    client.send([(1, True, "x" * 5_000_000)])
 
     await left.wait()
-    assert session.gone
+    assert client.gone
     theirs.close()

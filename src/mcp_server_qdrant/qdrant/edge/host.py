@@ -9,15 +9,13 @@ by all of them. One thread does all work and all lines (`serve`).
 
 import asyncio
 import sys
-import threading
 from pathlib import Path
-from typing import Any
 
-from mcp_server_qdrant.hosting.host import Work, serve
-from mcp_server_qdrant.hosting.wire import plain_socket
+from mcp_server_qdrant.hosting.host import Client, Work, serve
+from mcp_server_qdrant.hosting.wire import Call
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.serve import Session, Worker
+from mcp_server_qdrant.qdrant.edge.serve import Worker
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 
 
@@ -30,9 +28,7 @@ class Engine(Work):
         self._shards = Shards(folder, options.max_open)
         self._shards.scan()
         self._worker = Worker(self._shards, options)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
-        self._ended = False
+        self._working: asyncio.Task[None] | None = None
 
     @property
     def busy(self) -> bool:
@@ -41,41 +37,23 @@ class Engine(Work):
 
     def start(self) -> None:
         """Begin to work."""
-        self._thread.start()
+        self._working = asyncio.create_task(self._worker.run())
 
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._worker.run())
-
-    def session(self, link: Any) -> "Client":
-        """A client, whose line the worker reads and writes."""
-        return Client(self._loop, self._worker, link)
+    def heard(self, client: Client, call: Call) -> None:
+        """Take a call of a client."""
+        self._worker.put(client, call)
 
     def tend(self) -> None:
         """Notice a worker that died."""
-        if not (self._thread.is_alive() or self._ended):
-            raise RuntimeError("the worker has died")
+        if self._working is not None and self._working.done():
+            raise RuntimeError("the worker has died") from self._working.exception()
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Write what is queued and let the shards go."""
-        self._ended = True
-        self._loop.call_soon_threadsafe(self._worker.finish)
-        self._thread.join()
+        self._worker.finish()
+        if self._working is not None:
+            await self._working
         self._shards.close_all()
-
-
-class Client:
-    """A client that has shown the key."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, worker: Worker, link: Any) -> None:
-        self._loop, self._worker, self._link = loop, worker, link
-
-    def run(self) -> None:
-        """Leave the line to the worker until the client goes."""
-        left = threading.Event()
-        line = plain_socket(self._link)
-        joined = self._loop.connect_accepted_socket(lambda: Session(self._worker, left.set), line)
-        asyncio.run_coroutine_threadsafe(joined, self._loop).result()
-        left.wait()
 
 
 def main(arguments: list[str]) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from typing_extensions import override
-
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.host import Client
 from mcp_server_qdrant.hosting.shares import Shares
 from mcp_server_qdrant.qdrant.edge.files import read_ahead
 from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
@@ -29,9 +28,7 @@ _TURN_SECONDS = 0.02  # that a read takes before the caller's next ones are begu
 _PATIENCE = 0.05  # that a piece of a write lets reads go first
 _GROUP = 32  # writes acknowledged by one flush
 _GROUP_SECONDS = 0.05  # that the first of them waits for the others
-_PIECE_BYTES = 262_144
 _CHECK_SECONDS = 5.0  # how long a folder that was replaced may go unnoticed by readers
-_SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connect again
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
     " Try again; the folder is begun anew."
@@ -41,64 +38,11 @@ READS = frozenset({"collections", "info", "retrieve", "scroll", "ordered", "coun
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
 
 
-class Session(asyncio.BufferedProtocol):
-    """One client: hands on what it asks, and sends what is answered."""
-
-    def __init__(self, worker: "Worker", left: Callable[[], None] = lambda: None) -> None:
-        self._worker = worker
-        self._left = left
-        self._frames = wire.Frames()
-        self._transport: asyncio.Transport | None = None
-        self._stuck: asyncio.TimerHandle | None = None
-        self.gone = False
-
-    @override
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-
-    @override
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._worker.piece
-
-    @override
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self._frames.feed(self._worker.piece[:nbytes]):
-                for call in wire.calls(frame):
-                    self._worker.put(self, call)
-        except wire.UNREADABLE:
-            self._hang_up()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.gone = True
-        self.resume_writing()
-        self._left()
-
-    @override
-    def pause_writing(self) -> None:
-        self._stuck = asyncio.get_running_loop().call_later(_SEND_SECONDS, self._hang_up)
-
-    @override
-    def resume_writing(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-
-    def send(self, replies: list[wire.Reply]) -> None:
-        """Send a frame, at once or when there is room."""
-        if self._transport is not None and not self.gone:
-            self._transport.write(wire.framed(wire.pack(replies)))
-
-    def _hang_up(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-
 class Read:
     """A read on its way. One that takes long goes on in parts."""
 
-    def __init__(self, session: Session, call: wire.Call, function: Callable[..., Any]) -> None:
-        self.session, self.call = session, call
+    def __init__(self, client: Client, call: wire.Call, function: Callable[..., Any]) -> None:
+        self.client, self.call = client, call
         self.seconds = 0.0  # that it took
         self._function = function
         self._steps: Generator[None, None, Any] | None = None
@@ -106,7 +50,7 @@ class Read:
     def go_on(self, until: float) -> wire.Reply | None:
         """Do a part of it; the reply once it is done, or too late to be."""
         number, _, arguments, *_ = self.call
-        if self.call.late or self.session.gone:
+        if self.call.late or self.client.gone:
             return self.call.dropped
         try:
             with guarded(_name(arguments)):
@@ -131,7 +75,7 @@ def _step(steps: Generator[None, None, Any]) -> tuple[Any] | None:
     return None
 
 
-Task = tuple[Session, wire.Call]
+Task = tuple[Client, wire.Call]
 
 
 class Worker:
@@ -151,26 +95,25 @@ class Worker:
         self._writes = Writes(shards)
         self._reads: Shares[Read] = Shares()
         self._tasks: Shares[Task] = Shares()
-        self._done: dict[Session, list[wire.Reply]] = {}
+        self._done: dict[Client, list[wire.Reply]] = {}
         self._optimiser = Optimiser(shards, self._writes, options)
         self._pause = max(0.02, options.quiet_seconds / 2)
         self._next_check = 0.0
         self._finishing = False
         self._woken = asyncio.Event()
         self._options = options
-        self.piece = memoryview(bytearray(_PIECE_BYTES))  # what a session reads into, for a moment
         self.busy = False  # something is written or optimised
 
-    def put(self, session: Session, call: wire.Call) -> None:
+    def put(self, client: Client, call: wire.Call) -> None:
         """Take a call."""
-        whose = id(session), call.caller  # callers of two servers are two, whatever their names
+        whose = id(client), call.caller  # callers of two servers are two, whatever their names
         if function := self._operations.get(call.operation):
-            self._reads.put(whose, Read(session, call, function))
+            self._reads.put(whose, Read(client, call, function))
         elif call.operation in WRITES:
-            self._tasks.put(whose, (session, call))
+            self._tasks.put(whose, (client, call))
         else:
             refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
-            session.send([(call.number, False, wire.error_out(refusal))])
+            client.send([(call.number, False, wire.error_out(refusal))])
         self._woken.set()
 
     def finish(self) -> None:
@@ -224,12 +167,12 @@ class Worker:
         if reply is None:
             self._reads.put(whose, read, first=read.seconds < _TURN_SECONDS)
         else:
-            self._done.setdefault(read.session, []).append(reply)
+            self._done.setdefault(read.client, []).append(reply)
 
     def _send(self) -> None:
         done, self._done = self._done, {}
-        for session, replies in done.items():
-            session.send(replies)
+        for client, replies in done.items():
+            client.send(replies)
 
     # Writes, and what is done beside them
 
@@ -289,19 +232,17 @@ class Worker:
 
     def _do(self, group: Iterable[Task]) -> Generator[None, None, None]:
         outcomes = []
-        for session, call in group:
-            outcomes.append((session, call, (yield from self._outcome(session, call))))
+        for client, call in group:
+            outcomes.append((client, call, (yield from self._outcome(client, call))))
         yield from self._writes.flush()
         lost = self._writes.lost()
         gone = EngineFailure(_GONE) if self._shards.folder.gone() else None
-        for session, call, (well, value) in outcomes:
+        for client, call, (well, value) in outcomes:
             error = gone or (lost.get(_name(call.arguments)) if well else None)
             reply = (well, value) if error is None else (False, wire.error_out(error))
-            session.send([(call.number, *reply)])
+            client.send([(call.number, *reply)])
 
-    def _outcome(
-        self, session: Session, call: wire.Call
-    ) -> Generator[None, None, tuple[bool, Any]]:
+    def _outcome(self, client: Client, call: wire.Call) -> Generator[None, None, tuple[bool, Any]]:
         """Success and the result, or failure and the error as plain data."""
         if call.late:
             return call.dropped[1:]
@@ -319,7 +260,7 @@ class Worker:
         except QdrantMcpError as error:
             return False, wire.error_out(error)
         finally:
-            self._tasks.charge((id(session), call.caller), spent)
+            self._tasks.charge((id(client), call.caller), spent)
 
 
 def _pieces(steps: Generator[None, None, Any]) -> Generator[bool, None, Any]:
