@@ -201,17 +201,17 @@ class Host:
             except (OSError, EOFError):
                 pass  # the client has gone
             else:
-                loop.call_soon_threadsafe(self._join, _socket(link))
+                asyncio.run_coroutine_threadsafe(self._join(_socket(link)), loop)
 
-    def _join(self, line: socket.socket) -> None:
-        if self._stopping:
+    async def _join(self, line: socket.socket) -> None:
+        client = Client(self._work)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: client, line)
+        except OSError:
             line.close()
             return
-        client = Client(self._work)
         self._clients.add(client)
-        loop = asyncio.get_running_loop()
-        joined = loop.create_task(loop.connect_accepted_socket(lambda: client, line))
-        joined.add_done_callback(lambda _: client.send([("hello", True, self._service.wire)]))
+        client.send([("hello", True, self._service.wire)])
 
 
 def _socket(link: Any) -> socket.socket:
