@@ -57,6 +57,13 @@ def find(**arguments: Any) -> tuple[str, dict[str, Any]]:
 
 WHERE = {"collection_name": "notes"}
 ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "64 conditions": find(query_filter=conditions(64)),
+    "1,000 ids and values": find(
+        query_filter={
+            "must_not": [{"has_id": list(range(500))}],
+            "must": [{"key": "metadata.x", "match": {"except": list(range(490))}}],
+        }
+    ),
     "256 conditions": find(query_filter=conditions(256)),
     "1,000 conditions": find(query_filter=conditions(1_000)),
     "40,000 conditions": find(query_filter=conditions(40_000)),
@@ -67,7 +74,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
         }
     ),
     "whole payloads": find(mode="full", limit=100, fuzzy_boost=0.2, diversity=1, explain=True),
-    "counts by filter": ("qdrant-delete", {**WHERE, "query_filter": conditions(256)}),
+    "counts by filter": ("qdrant-delete", {**WHERE, "query_filter": conditions(64)}),
     "maps": ("qdrant-project", {"collections": ["notes"], "query": "lentil soup"}),
     "stores of 60 KB metadata": (
         "qdrant-store",

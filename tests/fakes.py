@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.model import State
-from mcp_server_qdrant.hosting import wire
 
 
 class FakeEncoder:
@@ -91,22 +90,3 @@ class FakeEncoder:
         if not length:
             return (1.0, *counts[1:])
         return tuple(count / length for count in counts)
-
-
-class Line:
-    """A client's line of which every frame is there before it is asked for; ends after the last."""
-
-    def __init__(self, *frames: Sequence[wire.Call]) -> None:
-        self.frames = [wire.pack([tuple(call) for call in frame]) for frame in frames]
-        self.replies: list[wire.Reply] = []
-
-    def recv_bytes(self) -> bytes:
-        if not self.frames:
-            raise EOFError
-        return self.frames.pop(0)
-
-    def poll(self) -> bool:
-        return bool(self.frames)
-
-    def send_bytes(self, frame: bytes) -> None:
-        self.replies += wire.unpack(frame)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from mcp_server_qdrant.hosting import shares as shares_module
 from mcp_server_qdrant.hosting.shares import Shares
+from tests.support import Clock
 
 
 def taken(shares: Shares[str], seconds: float = 1.0) -> str:
@@ -81,3 +83,39 @@ def test_callers_that_went_are_forgotten():
         taken(shares)
 
     assert len(shares._used) < 2_000
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(shares_module.time, "monotonic", made)
+    return made
+
+
+def test_who_kept_others_waiting_rests_a_multiple_of_that_time(clock):
+    shares: Shares[str] = Shares()
+    shares.put("bob", "b")
+    shares.take()
+    shares.put("ana", "a")
+    shares.take()
+    shares.rest("ana", 0.1)
+    shares.put("ana", "again")
+
+    assert shares.pause() == pytest.approx(0.4)
+    shares.put("bob", "quick")
+    assert (shares.pause(), shares.take()) == (0.0, ("bob", "quick"))
+    clock.now += 0.5
+    assert (shares.pause(), shares.take()) == (0.0, ("ana", "again"))
+
+
+def test_who_is_alone_never_rests_nor_does_who_was_quick(clock):
+    shares: Shares[str] = Shares()
+    shares.put("bob", "b")
+    shares.take()
+    shares.rest("ana", 0.005)
+    shares.put("ana", "a")
+    assert shares.pause() == 0.0
+
+    clock.now += 60.0
+    shares.rest("ana", 1.0)
+    assert shares.pause() == 0.0

@@ -7,7 +7,7 @@ import uvicorn
 
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
 from mcp_server_qdrant.http.drain import Server
-from mcp_server_qdrant.http.limits import HEALTH, PATIENCE, Limits
+from mcp_server_qdrant.http.limits import BURST, HEALTH, PATIENCE, Limits
 from mcp_server_qdrant.http.load import IDLE_SECONDS, Load, Places, Sessions
 from mcp_server_qdrant.settings.http import HttpLimits
 from tests.asgi import Exchange, Work, turn
@@ -285,6 +285,23 @@ async def test_a_body_that_does_not_come_is_not_waited_for():
 
     assert (await exchange.done()).status == 408
     assert (work.bodies, refused) == ([], ["too_slow"])
+
+
+async def test_who_sends_much_waits_until_it_may_be_read_and_nobody_else_does():
+    work = Work()
+    work.go.set()
+    app, _, refused = limited(work, share=0.5, calls=8)
+    app._bodies._seconds = 0.05
+
+    async def status(host: str) -> int:
+        exchange = Exchange(app, "POST", "/mcp")
+        exchange.scope["client"] = (host, 5)
+        exchange.send(bytes(BURST + 200_000))  # its size is known once it was read
+        return (await exchange.done()).status
+
+    assert [await status("10.0.0.1"), await status("10.0.0.1")] == [200, 429]
+    assert await status("10.0.0.2") == 200
+    assert refused == ["own_bytes"]
 
 
 async def test_a_client_that_leaves_is_told_of_to_the_application():

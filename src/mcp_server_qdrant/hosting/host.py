@@ -1,17 +1,18 @@
-"""The host's side: one process per place listens, and serves each client in a thread.
+"""The host's side: one process per place listens; one event loop hears and answers its clients.
 
 It ends shortly after its last client has left, on a signal, and when its folder is gone.
 """
 
+import asyncio
 import contextlib
 import errno
 import os
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from typing_extensions import override
 
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.log import log
@@ -27,6 +29,7 @@ from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 _LOCK_SECONDS = 10.0
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
+_PIECE_BYTES = 262_144
 _SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connect again
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,88 +45,121 @@ class Work:
     def start(self) -> None:
         """Begin the work that goes on beside the clients."""
 
-    def session(self, link: Any) -> Any:
-        """The session of a client that has shown the key; its `run()` ends when the client goes."""
+    def heard(self, client: "Client", call: wire.Call) -> None:
+        """Take a call of a client."""
         raise NotImplementedError
 
-    def left(self, session: Any) -> None:
+    def left(self, client: "Client") -> None:
         """Let go of a client that has left."""
 
     def tend(self) -> None:
         """Do what is due; called every so often."""
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Finish; there are no more calls."""
 
 
-class Outbox:
-    """Replies to one client, sent in the order in which they were given."""
+class Client(asyncio.BufferedProtocol):
+    """The line of a client that has shown the key."""
 
-    def __init__(self, link: Any) -> None:
-        self._link = link
-        self._frames: deque[bytes] = deque()
-        self._sending = threading.Lock()
+    _piece = memoryview(bytearray(_PIECE_BYTES))  # of all: each is read out at once
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._frames = wire.Frames()
+        self._transport: asyncio.Transport | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+        self.gone = False
+
+    @override
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    @override
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._piece
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._frames.feed(self._piece[:nbytes]):
+                for call in wire.calls(frame):
+                    self._work.heard(self, call)
+        except wire.UNREADABLE:
+            self._hang_up()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
+        self.resume_writing()
+        self._work.left(self)
+
+    @override
+    def pause_writing(self) -> None:
+        self._stuck = self._loop.call_later(_SEND_SECONDS, self._hang_up)
+
+    @override
+    def resume_writing(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
 
     def send(self, replies: list[Any]) -> None:
-        """Send a frame, or leave it to the thread that is sending.
+        """Send a frame, at once or when there is room; in the thread of the host's loop."""
+        if self._transport is not None and not self.gone:
+            self._transport.write(wire.framed(wire.pack(replies)))
 
-        Raises OSError where the client has gone; its line is hung up then.
-        """
-        self._frames.append(wire.pack(replies))
-        while self._frames and self._sending.acquire(blocking=False):
-            try:
-                while self._frames:
-                    self._link.send_bytes(self._frames.popleft())
-            except OSError:
-                # Part of a frame may be out: nothing may follow it.
-                self._frames.clear()
-                wire.hang_up(self._link)
-                raise
-            finally:
-                self._sending.release()
+    def reply(self, reply: wire.Reply) -> None:
+        """Send one reply from any thread."""
+        self._loop.call_soon_threadsafe(self.send, [reply])
+
+    def _hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
 class Host:
-    """One running host: the listener and its clients."""
+    """One running host: the listener and its clients, in one event loop."""
 
     def __init__(self, service: Service, work: Work, idle_seconds: float) -> None:
         self._service = service
         self._work = work
         self._idle_seconds = idle_seconds
         self._key = secrets.token_bytes(32)
-        self._sessions: set[Any] = set()
-        self._guard = threading.Lock()
-        self._left = time.monotonic()
+        self._clients: set[Client] = set()
+        self._last = time.monotonic()  # when a client was there
         self._held = wire.identity(service.lock)
         self._stopping = False
 
-    def run(self) -> None:
+    async def run(self) -> None:
         """Serve until told to stop, or until the last client or the folder itself is gone."""
         address = wire.socket_address(self._service.rendezvous)
         if isinstance(address, str):
             self._sweep_sockets(Path(address))
         with mp.Listener(address, backlog=64) as listener:
-            found = listener.address
-            if isinstance(found, str):
-                Path(found).chmod(0o600)
-            else:
-                found = "{}:{}".format(*found)
             self._work.start()
-            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-            own = wire.Rendezvous(found, self._key, os.getpid(), self._service.wire)
-            own.write(self._service.rendezvous)
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=self._accept, args=(listener, loop), daemon=True).start()
+            self._publish(listener.address)
             pause = min(_LONGEST_PAUSE, self._idle_seconds / 4 + 0.01)
             while not (self._stopping or self._gone()):
-                time.sleep(pause)
+                await asyncio.sleep(pause)
                 self._work.tend()
                 self._stop_when_idle()
             self._stopping = True
             if not self._gone():  # else it may be the next host's
                 self._service.rendezvous.unlink(missing_ok=True)
-        self._work.end()
+        await self._work.end()
+
+    def _publish(self, found: str | tuple[str, int]) -> None:
+        if isinstance(found, str):
+            Path(found).chmod(0o600)
+        address = found if isinstance(found, str) else "{}:{}".format(*found)
+        own = wire.Rendezvous(address, self._key, os.getpid(), self._service.wire)
+        own.write(self._service.rendezvous)
 
     def stop(self) -> None:
-        """End cleanly, soon. A plain flag: a signal handler must not take a lock."""
+        """End cleanly, soon. A plain flag: a signal handler must not do more."""
         self._stopping = True
 
     def _gone(self) -> bool:
@@ -135,12 +171,14 @@ class Host:
             stale.unlink(missing_ok=True)
 
     def _stop_when_idle(self) -> None:
-        with self._guard:
-            idle = not self._sessions and not self._work.busy
-            if idle and time.monotonic() - self._left > self._idle_seconds:
-                self._stopping = True
+        self._clients = {client for client in self._clients if not client.gone}
+        now = time.monotonic()
+        if self._clients or self._work.busy:
+            self._last = now
+        if now - self._last > self._idle_seconds:
+            self._stopping = True
 
-    def _accept(self, listener: mp.Listener) -> None:
+    def _accept(self, listener: mp.Listener, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping:
             try:
                 link = listener.accept()
@@ -149,32 +187,40 @@ class Host:
                     return
                 time.sleep(0.01)
                 continue
-            threading.Thread(target=self._serve, args=(link,), daemon=True).start()
+            threading.Thread(target=self._greet, args=(link, loop), daemon=True).start()
 
-    def _serve(self, link: Any) -> None:
+    def _greet(self, link: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Let a client that knows the key in; one that takes its time holds up nobody."""
         wire.limit_waits(link, receive=0.0, send=_SEND_SECONDS)
-        session: Any = None
+        with link:
+            try:
+                mp.deliver_challenge(link, self._key)
+                mp.answer_challenge(link, self._key)
+            except AuthenticationError:
+                log("a client without the key was refused")
+            except (OSError, EOFError):
+                pass  # the client has gone
+            else:
+                asyncio.run_coroutine_threadsafe(self._join(_socket(link)), loop)
+
+    async def _join(self, line: socket.socket) -> None:
+        client = Client(self._work)
         try:
-            mp.deliver_challenge(link, self._key)
-            mp.answer_challenge(link, self._key)
-            with self._guard:
-                if self._stopping:
-                    return
-                session = self._work.session(link)
-                self._sessions.add(session)
-            link.send_bytes(wire.pack([("hello", True, self._service.wire)]))
-            session.run()
-        except AuthenticationError:
-            log("a client without the key was refused")
-        except (OSError, EOFError):
-            pass  # the client has gone
-        finally:
-            link.close()
-            if session is not None:
-                self._work.left(session)
-                with self._guard:
-                    self._sessions.discard(session)
-                    self._left = time.monotonic()
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: client, line)
+        except OSError:
+            line.close()
+            return
+        self._clients.add(client)
+        client.send([("hello", True, self._service.wire)])
+
+
+def _socket(link: Any) -> socket.socket:
+    """The socket of a connection; both are to be closed."""
+    held = socket.socket(fileno=link.fileno())
+    try:
+        return held.dup()
+    finally:
+        held.detach()
 
 
 def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) -> None:
@@ -187,7 +233,7 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
         host = Host(service, open_work(), idle_seconds)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: host.stop())
-        host.run()
+        asyncio.run(host.run())
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise

@@ -244,15 +244,6 @@ def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
     return error
 
 
-def hang_up(connection: Any) -> None:
-    """Wake a thread that reads from the connection; merely closing it would not."""
-    if sys.platform == "win32":
-        connection.close()
-        return
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
-        plain.shutdown(socket.SHUT_RDWR)
-
-
 def limit_waits(connection: Any, *, receive: float, send: float) -> None:
     """Let a receive or send that takes longer (seconds; 0 is for ever) fail with OSError."""
     if sys.platform == "win32":

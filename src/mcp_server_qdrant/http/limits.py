@@ -23,8 +23,12 @@ SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
 BODY_SECONDS = 15.0
+REMEMBERED = 1_000  # callers
+OWN_BYTES: Refusal = "own_bytes"
 PATIENCE = 1.0  # seconds after which an unfinished body gives way to another
 SMALL_BYTES, SMALL_SECONDS = 65_536, 2.0
+RATE = 1_000_000  # bytes a second of one caller: to understand them takes a tenth of that second
+BURST = RATE // 4  # that are taken at once
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 
@@ -38,6 +42,8 @@ SENTENCES: dict[Refusal, str] = {
     "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
     "wait until unused ones have ended.",
     "too_large": "The request is larger than the server takes; send less at once.",
+    "own_bytes": f"You send more than the server reads for one caller, {RATE:,} bytes a second; "
+    "wait for a request to end.",
     "too_slow": "The request did not arrive in time.",
 }
 STATUSES: dict[Refusal, int] = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
@@ -161,7 +167,8 @@ class Bodies:
     """Bodies on their way: each is read whole, so that the bound holds for all.
 
     There may be as many as calls, of one caller its share; beyond that, one that takes longer than
-    `PATIENCE` gives way.
+    `PATIENCE` gives way. What a caller sends is counted, and read no faster than `RATE`: everybody
+    else waits while it is understood.
     """
 
     def __init__(self, load: Load, size: int, seconds: float, clock: Callable[[], float]) -> None:
@@ -170,20 +177,36 @@ class Bodies:
         self._seconds = seconds
         self._clock = clock
         self._coming: dict[anyio.CancelScope, tuple[str, float]] = {}  # holder, start
+        self._sent: dict[str, float] = {}  # by holder: when the next body may be read
 
     async def read(self, scope: Scope, receive: Receive) -> Message:
         """The whole body as one message, or the client's disconnect. Raises Refused."""
         who = scope[HOLDER]
-        if _declared(scope) > self._size:
+        declared = _declared(scope)
+        if declared > self._size:
             raise Refused("too_large")
         self._make_room(who)
+        wait, reason = self._counted(who, declared), OWN_BYTES
         with anyio.move_on_after(self._seconds) as coming:
             self._coming[coming] = who, self._clock()
             try:
-                return await _whole(receive, self._size)
+                await anyio.sleep(wait)
+                reason = "too_slow"
+                body = await _whole(receive, self._size)
+                self._counted(who, len(body.get("body", b"")) - declared)
+                return body
             finally:
                 self._coming.pop(coming, None)
-        raise Refused("too_slow")
+        raise Refused(reason)
+
+    def _counted(self, who: str, size: int) -> float:
+        """Count so many bytes of a caller; seconds until they may be read."""
+        now = self._clock()
+        due = max(self._sent.get(who, 0.0), now - BURST / RATE)
+        self._sent[who] = min(due + max(size, 0) / RATE, now + 2 * self._seconds)
+        if len(self._sent) > REMEMBERED:
+            self._sent = {caller: due for caller, due in self._sent.items() if due > now}
+        return max(0.0, due - now)
 
     async def small(self, receive: Receive) -> Message:
         """The same of a request that needs none: it counts nowhere and may not take long."""

@@ -24,6 +24,7 @@ Refusal = Literal[
     "sessions",
     "own_sessions",
     "too_large",
+    "own_bytes",
     "too_slow",
 ]
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)

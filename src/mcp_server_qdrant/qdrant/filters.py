@@ -13,8 +13,8 @@ from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import as_point_id
 
 MAX_DEPTH = 16
-MAX_CONDITIONS = 256
-MAX_VALUES = 10_000  # in all lists of a filter together
+MAX_CONDITIONS = 64
+MAX_VALUES = 1_000  # in all lists of a filter together
 MAX_INSIDE = 16  # conditions of a nested filter, which is asked of every element of a list
 MAX_KEYS = 16  # of one object: no condition has so many
 MAX_FAULTS = 1_000  # looked at, to tell of the one that lies deepest

@@ -1,8 +1,11 @@
 """The payload keys that texts have: what to tell of a filter that asks for one that none has."""
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from qdrant_client import models
@@ -16,7 +19,9 @@ from mcp_server_qdrant.qdrant.filters import bare, conditions
 
 MOST_COLLECTIONS = 16
 SAMPLE = 30  # texts of each
+MOST_OF_ONE = 256  # keys of a text that are looked at
 MOST_KEYS = 30  # named
+KEPT_SECONDS = 60.0  # a sample, for it may take long to read
 DEPTH = 3
 OUR_OWN = "doc"
 
@@ -27,6 +32,8 @@ class PayloadKeys:
     def __init__(self, client: AsyncQdrantBase, configured: Container[str] = ()) -> None:
         self._client = client
         self._configured = configured
+        self._sampled: dict[str, tuple[float, Counter[str]]] = {}  # since when
+        self._sampling = asyncio.Lock()
 
     async def check(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
@@ -49,8 +56,13 @@ class PayloadKeys:
                 )
 
     async def _sample(self, collection: str) -> Counter[str]:
-        records, _ = await self._client.scroll(collection, limit=SAMPLE, with_payload=True)
-        return Counter(key for record in records for key in set(_keys(record.payload or {})))
+        async with self._sampling:
+            since, known = self._sampled.get(collection, (0.0, None))
+            if known is None or time.monotonic() - since > KEPT_SECONDS:
+                records, _ = await self._client.scroll(collection, limit=SAMPLE, with_payload=True)
+                known = Counter(key for one in records for key in _few(one.payload or {}))
+                self._sampled[collection] = time.monotonic(), known
+            return known
 
     async def _has(self, key: str, collection: str) -> bool:
         missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
@@ -65,6 +77,10 @@ def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
         key = condition.get("key") or (condition.get("nested") or {}).get("key")
         if isinstance(key, str) and not inside and bare(key).split(".")[0] != OUR_OWN:
             yield key
+
+
+def _few(payload: Mapping[str, Any]) -> set[str]:
+    return set(islice(_keys(payload), MOST_OF_ONE))
 
 
 def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:

@@ -77,10 +77,14 @@ def read(
 
 
 def stored_payload(document: Document) -> Payload:
-    """The payload of a chunk as it is written: the official format, and our additions."""
+    """The payload of a chunk as it is written: the official format, and our additions.
+
+    All chunks share one object of metadata, which may be large.
+    """
+    held = document.metadata
     payload: Payload = {
         "document": document.text,
-        "metadata": dict(document.metadata) if document.metadata is not None else None,
+        "metadata": held if held is None or isinstance(held, dict) else dict(held),
         "title": document.title,
         "source": document.source,
         "tags": list(document.tags) or None,

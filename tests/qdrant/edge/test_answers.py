@@ -106,14 +106,14 @@ def test_a_write_ends_what_is_known_here_and_in_the_next_host(store, write, left
 CHILD = """
 import os, signal, sys
 from tests.qdrant.edge.test_answers import answers
-from tests.qdrant.edge.test_counts import EdgeOptions, Folder, Gate, Path, Shards
-from tests.qdrant.edge.test_counts import Store, Writer, upsert
+from tests.qdrant.edge.test_counts import EdgeOptions, Folder, Path, Shards
+from tests.qdrant.edge.test_counts import Store, Worker, upsert
 
 store = object.__new__(Store)
 store.folder = Path(sys.argv[1])
 store.shards = Shards(Folder(store.folder, 0), 8)
 store.shards.scan()
-store.writer = Writer(store.shards, Gate(), EdgeOptions())
+store.writer = Worker(store.shards, EdgeOptions())
 shard = store.shards.get("a")
 exec(sys.argv[2])
 os.kill(os.getpid(), signal.SIGKILL)

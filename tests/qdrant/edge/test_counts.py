@@ -21,12 +21,11 @@ from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
-from mcp_server_qdrant.qdrant.edge.gate import Gate
 from mcp_server_qdrant.qdrant.edge.reads import Reads
-from mcp_server_qdrant.qdrant.edge.serve import Writer
+from mcp_server_qdrant.qdrant.edge.serve import Worker
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from tests.qdrant.edge.test_safety import Replies, shards_in
+from tests.qdrant.edge.test_safety import Replies, done, shards_in
 from tests.support import memory_engine
 
 GONE = "47 of its 48 points are missing on the disk."
@@ -50,12 +49,12 @@ class Store:
         self.shards.close_all()
         self.shards = Shards(Folder(self.folder, 0), 8)
         self.shards.scan()
-        self.writer = Writer(self.shards, Gate(), EdgeOptions())
+        self.writer = Worker(self.shards, EdgeOptions())
 
     def do(self, *calls):
         """Write calls of one flush, all of them well."""
         replies = Replies()
-        self.writer._do([task(replies, n, op, args) for n, (op, *args) in enumerate(calls)])
+        done(self.writer, [task(replies, n, op, args) for n, (op, *args) in enumerate(calls)])
         assert all(well for _, well, _ in replies), replies
         return [value for *_, value in replies]
 
@@ -171,13 +170,11 @@ def test_what_a_sound_shard_goes_through_is_no_loss(store):
 
 def test_a_shard_that_is_optimised_keeps_its_number(store, monkeypatch):
     shard = store.shards.get("a")
-    optimiser = edge_optimise.Optimiser(
-        store.shards, store.writer._writes, Gate(), EdgeOptions(min_free=0)
-    )
+    optimiser = edge_optimise.Optimiser(store.shards, store.writer._writes, EdgeOptions(min_free=0))
     monkeypatch.setattr(edge_optimise, "_start", lambda copy: None)
-    optimiser._begin(shard)
+    list(optimiser._begin(shard))
     store.do(upsert(100, 101), delete(5))
-    optimiser._finish(optimiser._job, shard.record)
+    list(optimiser._finish(optimiser._job, shard.record))
 
     assert (store.damage(), store.number()) == (None, 49)
     store.again()
@@ -228,7 +225,7 @@ def test_a_flush_that_fails_remembers_nothing_new(store):
 
     shard.engine = Full(engine, store.number)
     replies = Replies()
-    store.writer._do([task(replies, 1, upsert(100)[0], upsert(100)[1:])])
+    done(store.writer, [task(replies, 1, upsert(100)[0], upsert(100)[1:])])
 
     assert "may or may not have happened" in str(wire.error_in(replies[0][2]))
     assert store.number() == 48
@@ -314,11 +311,11 @@ def test_a_collection_without_its_description_says_so_and_is_not_begun_anew(stor
 
     assert store.shards.names() == ["a", "b"]
     replies = Replies()
-    store.writer._do([task(replies, 1, upsert(1)[0], upsert(1)[1:])])
+    done(store.writer, [task(replies, 1, upsert(1)[0], upsert(1)[1:])])
     assert "description of the collection 'a' is missing" in str(wire.error_in(replies[0][2]))
     made = {"vectors": {}, "sparse_vectors": {}, "metadata": None, "token": "new"}
     made["vectors"] = {"d": {"size": 2, "distance": "Dot"}}
-    store.writer._do([task(replies, 2, "create", ("a", made))])
+    done(store.writer, [task(replies, 2, "create", ("a", made))])
     assert "already exists" in str(wire.error_in(replies[1][2]))
     sidecar.write_text(kept)
     store.again()

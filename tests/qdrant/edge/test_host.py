@@ -550,20 +550,20 @@ async def test_where_others_fill_the_disk_in_mid_write_the_doubt_is_told(small_d
     await until(lambda: not alive(pid))
 
 
-def test_a_host_whose_writer_died_ends(tmp_path):
+async def test_a_host_whose_worker_died_ends(tmp_path):
     engine = edge_host.Engine(tmp_path, EdgeOptions())
     engine.start()
     engine.tend()
-    engine._writer.finish()
+    await engine.end()
 
-    with pytest.raises(RuntimeError, match="writer"):
+    with pytest.raises(RuntimeError, match="worker"):
         engine.tend()
 
 
 def test_importing_the_host_loads_no_heavy_package():
     code = (
         "import sys, mcp_server_qdrant.qdrant.edge.host;"
-        "print([m for m in ('qdrant_client', 'numpy', 'pydantic', 'asyncio') if m in sys.modules])"
+        "print([m for m in ('qdrant_client', 'numpy', 'pydantic') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

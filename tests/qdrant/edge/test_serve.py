@@ -1,21 +1,18 @@
 """Inside the host: callers take turns, and what comes too late is not done."""
 
-import contextlib
+import asyncio
 import math
-import threading
+import socket
 import time
-from multiprocessing import Pipe
 
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting import host, wire
 from mcp_server_qdrant.qdrant.edge import serve as edge_serve
-from mcp_server_qdrant.qdrant.edge.gate import Gate
-from mcp_server_qdrant.qdrant.edge.serve import Session, Writer
+from mcp_server_qdrant.qdrant.edge.serve import Worker
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from tests.fakes import Line
-from tests.qdrant.edge.test_safety import Replies, shards_in
+from tests.qdrant.edge.test_safety import Replies, done, shards_in
 
 
 class Steady:
@@ -24,6 +21,7 @@ class Steady:
     def __init__(self, monkeypatch) -> None:
         self.now = 0.0
         monkeypatch.setattr(edge_serve.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(edge_serve.time, "sleep", self.work)
 
     def work(self, seconds: float) -> None:
         self.now += seconds
@@ -33,30 +31,47 @@ def call(number: int, operation: str, *arguments, caller: str = "", until: float
     return wire.Call(number, operation, arguments, until, caller)
 
 
-def served(line: Line, **reads) -> list[int]:
-    """The numbers of the calls in the order of their replies; `reads` are the host's operations."""
-    session = Session(line, None, Gate(), None)
-    session._reads = reads
-    with pytest.raises(EOFError):
-        session.run()
-    return [number for number, _, _ in line.replies]
+class Desk:
+    """A worker whose operations are a test's; `heard` puts calls, `serve` does what waits."""
+
+    def __init__(self, folder, **reads) -> None:
+        self.replies = Replies()
+        self.worker = Worker(shards_in(folder), EdgeOptions())
+        self.worker._operations = reads
+
+    def heard(self, *calls: wire.Call) -> None:
+        for one in calls:
+            self.worker.put(self.replies, one)
+
+    def serve(self) -> list[int]:
+        """The numbers of the calls in the order of their replies."""
+        asyncio.run(self.worker._serve(idle=False))
+        return [number for number, _, _ in self.replies]
+
+    def finish(self) -> list[int]:
+        """The same, until nothing waits, whoever rests."""
+        while self.worker._reads:
+            self.serve()
+            time.sleep(0.1)
+        return self.serve()
 
 
-def test_a_call_that_is_late_when_its_turn_comes_is_not_done(monkeypatch):
-    clock, done = Steady(monkeypatch), []
+def test_a_call_that_is_late_when_its_turn_comes_is_not_done(monkeypatch, tmp_path):
+    clock, begun = Steady(monkeypatch), []
 
     def read(name):
-        done.append(name)
+        begun.append(name)
         clock.work(3.0)
 
-    line = Line([call(1, "r", "a"), call(2, "r", "b", until=2.0), call(3, "r", "c", until=5.0)])
-    served(line, r=read)
+    desk = Desk(tmp_path, r=read)
+    desk.heard(call(1, "r", "a"), call(2, "r", "b", until=2.0), call(3, "r", "c", until=5.0))
+    desk.finish()
 
-    assert done == ["a", "c"]
-    assert line.replies == [(1, True, None), (2, False, None), (3, True, None)]
+    assert begun == ["a", "c"]
+    assert desk.replies == [(1, True, None), (2, False, None), (3, True, None)]
 
 
-def test_a_call_that_becomes_late_between_two_slices_is_given_up(monkeypatch):
+def test_a_call_that_becomes_late_between_two_slices_is_given_up(monkeypatch, tmp_path):
     clock, slices = Steady(monkeypatch), []
 
     def read():
@@ -68,50 +83,80 @@ def test_a_call_that_becomes_late_between_two_slices_is_given_up(monkeypatch):
         finally:
             slices.append("given up")
 
-    line = Line([call(1, "r", until=2.5)])
-    served(line, r=read)
+    desk = Desk(tmp_path, r=read)
+    desk.heard(call(1, "r", until=2.5))
+    desk.finish()
 
-    assert slices == [0.0, 1.0, 2.0, "given up"]
-    assert line.replies == [(1, False, None)]
+    assert [at if at == "given up" else int(at) for at in slices] == [0, 1, 2, "given up"]
+    assert desk.replies == [(1, False, None)]
 
 
-def test_one_callers_slow_calls_leave_room_for_anothers(monkeypatch):
+def test_nothing_more_is_done_for_a_client_that_has_gone(tmp_path):
+    begun = []
+    desk = Desk(tmp_path, r=lambda: begun.append(1))
+    desk.heard(call(1, "r"))
+    desk.replies.gone = True
+    desk.finish()
+
+    assert begun == []
+
+
+def test_one_callers_slow_calls_leave_room_for_anothers(monkeypatch, tmp_path):
     clock = Steady(monkeypatch)
 
     def slow():
         for _ in range(10):
-            clock.work(1.0)
+            clock.work(0.01)
             yield
 
-    def quick():
-        clock.work(0.001)
+    desk = Desk(tmp_path, slow=slow, quick=lambda: clock.work(0.001))
+    desk.heard(*(call(number, "slow", caller="red") for number in range(4)))
+    desk.heard(call(7, "quick", caller="blue"), call(8, "quick", caller="blue"))
 
-    hostile = [call(number, "slow", caller="red") for number in range(4)]
-    line = Line(hostile, [call(7, "quick", caller="blue")], [call(8, "quick", caller="blue")])
+    assert desk.finish()[:2] == [7, 8]
 
-    assert served(line, slow=slow, quick=quick)[:2] == [7, 8]
+
+def test_after_what_cannot_be_interrupted_its_caller_rests_where_others_are(monkeypatch, tmp_path):
+    clock, begun = Steady(monkeypatch), []
+
+    def heavy():
+        begun.append(clock.now)
+        clock.work(0.04)
+
+    desk = Desk(tmp_path, heavy=heavy, quick=lambda: None)
+    desk.heard(call(1, "quick", caller="blue"))
+    desk.heard(*(call(number, "heavy", caller="red") for number in (2, 3)))
+
+    assert desk.serve() == [1, 2]
+    desk.heard(call(4, "quick", caller="blue"))
+    assert desk.serve() == [1, 2, 4]
+    clock.work(0.2)
+    assert desk.serve() == [1, 2, 4, 3]
 
 
 @pytest.mark.parametrize("caller", ["", "another"])
-def test_what_comes_during_a_slice_of_a_slow_call_goes_before_its_next(monkeypatch, caller):
+def test_what_comes_during_a_slice_of_a_slow_call_goes_before_its_next(
+    monkeypatch, tmp_path, caller
+):
     clock = Steady(monkeypatch)
-    line = Line([call(1, "slow")])
     heard = []
 
     def slow():
         for number in range(5):
-            clock.work(1.0)
-            if number == 2:
-                line.frames.append(wire.pack([tuple(call(2, "quick", caller=caller))]))
+            clock.work(0.009)
+            if number == 3:
+                desk.heard(call(2, "quick", caller=caller))
             heard.append(number)
             yield
 
-    served(line, slow=slow, quick=lambda: heard.append("quick"))
+    desk = Desk(tmp_path, slow=slow, quick=lambda: heard.append("quick"))
+    desk.heard(call(1, "slow"))
+    desk.finish()
 
-    assert heard == [0, 1, 2, "quick", 3, 4]
+    assert heard == [0, 1, 2, 3, "quick", 4]
 
 
-def test_calls_of_one_caller_take_turns_too(monkeypatch):
+def test_calls_of_one_caller_take_turns_too(monkeypatch, tmp_path):
     clock = Steady(monkeypatch)
 
     def slow(steps):
@@ -119,12 +164,13 @@ def test_calls_of_one_caller_take_turns_too(monkeypatch):
             clock.work(1.0)
             yield
 
-    line = Line([call(1, "slow", 9), call(2, "slow", 2)])
+    desk = Desk(tmp_path, slow=slow)
+    desk.heard(call(1, "slow", 9), call(2, "slow", 2))
 
-    assert served(line, slow=slow) == [2, 1]
+    assert desk.finish() == [2, 1]
 
 
-def test_a_quick_call_is_done_in_one_go(monkeypatch):
+def test_a_quick_call_is_done_in_one_go(monkeypatch, tmp_path):
     clock = Steady(monkeypatch)
     seen = []
 
@@ -135,93 +181,38 @@ def test_a_quick_call_is_done_in_one_go(monkeypatch):
             yield
         return name
 
-    line = Line([call(1, "r", "a", caller="x"), call(2, "r", "b", caller="y")])
-    served(line, r=read)
+    desk = Desk(tmp_path, r=read)
+    desk.heard(call(1, "r", "a", caller="x"), call(2, "r", "b", caller="y"))
+    desk.finish()
 
     assert "".join(seen) == "aaabbb"
-    assert line.replies == [(1, True, "a"), (2, True, "b")]
+    assert desk.replies == [(1, True, "a"), (2, True, "b")]
 
 
-def test_an_error_between_two_slices_is_its_calls_alone():
+def test_an_error_between_two_slices_is_its_calls_alone(tmp_path):
     def broken():
         yield
         raise EngineFailure("damaged")
 
-    line = Line([call(1, "broken"), call(2, "fine")])
-    served(line, broken=broken, fine=lambda: "well")
+    desk = Desk(tmp_path, broken=broken, fine=lambda: "well")
+    desk.heard(call(1, "broken"), call(2, "fine"))
+    desk.finish()
 
-    assert line.replies[0][:2] == (1, False)
-    assert "damaged" in str(wire.error_in(line.replies[0][2]))
-    assert line.replies[1] == (2, True, "well")
-
-
-def test_an_operation_that_nobody_knows_is_refused():
-    line = Line([call(1, "format_the_disk")])
-    served(line)
-
-    assert "knows no operation 'format_the_disk'" in str(wire.error_in(line.replies[0][2]))
+    assert desk.replies[0][:2] == (1, False)
+    assert "damaged" in str(wire.error_in(desk.replies[0][2]))
+    assert desk.replies[1] == (2, True, "well")
 
 
-class Threads:
-    """Threads that wait at a gate, one after the other."""
+def test_an_operation_that_nobody_knows_is_refused(tmp_path):
+    desk = Desk(tmp_path)
+    desk.heard(call(1, "format_the_disk"))
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-        self.order: list[str] = []
-        self.threads: list[threading.Thread] = []
-
-    def wait(self, who: str) -> None:
-        """Let a thread wait for its turn; it does wait when this returns."""
-        before = self.waiting()
-        thread = threading.Thread(target=self._enter, args=(who,))
-        thread.start()
-        self.threads.append(thread)
-        while self.waiting() == before:
-            time.sleep(0.001)
-
-    def waiting(self) -> int:
-        return sum(map(len, self.gate._waiting._waiting.values()))
-
-    def _enter(self, who: str) -> None:
-        with self.gate.reading(who):
-            self.order.append(who)
-
-    def end(self) -> list[str]:
-        for thread in self.threads:
-            thread.join()
-        return self.order
-
-
-def test_at_the_gate_who_has_used_least_goes_next():
-    gate = Gate()
-    threads = Threads(gate)
-    with gate.reading("quiet"):
-        for who in ("hungry", "hungry", "modest"):
-            threads.wait(who)
-        gate._waiting.charge("hungry", 100.0)
-
-    assert threads.end() == ["modest", "hungry", "hungry"]
-
-
-def test_a_gate_that_is_shut_lets_nobody_through():
-    gate = Gate()
-    gate.shut()
-    entered = threading.Event()
-
-    def enter() -> None:
-        with gate.reading():
-            entered.set()
-
-    threading.Thread(target=enter, daemon=True).start()
-    while not gate._waiting:
-        time.sleep(0.001)
-
-    assert not entered.is_set()
+    assert "knows no operation 'format_the_disk'" in str(wire.error_in(desk.replies[0][2]))
 
 
 @pytest.fixture
-def writer(tmp_path) -> Writer:
-    return Writer(shards_in(tmp_path, "a"), Gate(), EdgeOptions())
+def worker(tmp_path) -> Worker:
+    return Worker(shards_in(tmp_path, "a"), EdgeOptions())
 
 
 def upsert(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
@@ -229,57 +220,54 @@ def upsert(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
     return wire.Call(number, "upsert", ("a", points), until, caller)
 
 
-def test_a_write_that_is_late_when_its_turn_comes_is_not_done(writer):
+def test_a_write_that_is_late_when_its_turn_comes_is_not_done(worker):
     replies = Replies()
-    writer._do([(replies, upsert(1, until=time.monotonic() - 1)), (replies, upsert(2))])
+    done(worker, [(replies, upsert(1, until=time.monotonic() - 1)), (replies, upsert(2))])
 
     assert [reply[:2] for reply in replies] == [(1, False), (2, True)]
     assert replies[0][2] is None
-    assert writer._writes._shards.exact_count(writer._writes._shards.get("a")) == 1
+    assert worker._writes._shards.exact_count(worker._writes._shards.get("a")) == 1
 
 
-def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(writer):
+def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(worker):
     session = Replies()
     for number in range(40):
-        writer.put(session, upsert(number, "red"))
+        worker.put(session, upsert(number, "red"))
     for number in (50, 51):
-        writer.put(session, upsert(number, "blue"))
+        worker.put(session, upsert(number, "blue"))
     order = []
     for _ in range(42):
-        _, one = writer._next()
+        whose, (_, one) = worker._tasks.take()
         order.append(one.number)
-        writer._waiting.charge((id(session), one.caller), 1.0)
+        worker._tasks.charge(whose, 1.0)
 
     assert set(order[:4]) == {0, 1, 50, 51}
     assert [number for number in order if number < 50] == list(range(40))
 
 
-def test_what_is_queued_is_written_before_the_writer_ends(writer):
+def test_what_is_queued_is_written_before_the_worker_ends(worker):
     replies = Replies()
     for number in range(70):
-        writer.put(replies, upsert(number))
-    writer.start()
-    writer.finish()
+        worker.put(replies, upsert(number))
+    worker.finish()
+    asyncio.run(worker.run())
 
     assert [reply[:2] for reply in replies] == [(number, True) for number in range(70)]
 
 
-def test_the_session_works_over_a_real_line(tmp_path):
-    ours, theirs = Pipe()
-    shards = shards_in(tmp_path, "a")
-    session = Session(ours, shards, Gate(), None)
+async def test_a_client_that_takes_no_answers_is_hung_up(monkeypatch):
+    monkeypatch.setattr(host, "_SEND_SECONDS", 0.05)
+    ours, theirs = socket.socketpair()
+    left = asyncio.Event()
 
-    def run() -> None:
-        with contextlib.suppress(EOFError):
-            session.run()
+    class Watch(host.Work):
+        def left(self, client) -> None:
+            left.set()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    theirs.send_bytes(
-        wire.pack([tuple(call(1, "collections")), tuple(call(2, "count", "a", None))])
-    )
+    client = host.Client(Watch())
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: client, ours)
+    client.send([(1, True, "x" * 5_000_000)])
 
-    assert wire.unpack(theirs.recv_bytes()) == [(1, True, ["a"]), (2, True, 0)]
+    await left.wait()
+    assert client.gone
     theirs.close()
-    thread.join()
-    ours.close()

@@ -1,10 +1,8 @@
-"""Inside the model host: the models, and a client's session.
+"""Inside the model host: the models, and who is served.
 
-Each client has a thread, in which its queries are encoded at once, its callers taking turns; any
-longer work has a thread of its own, so that the client's next query is heard meanwhile.
+Queries are encoded in a thread of their own, callers in turns; any longer work has one each.
 """
 
-import contextlib
 import logging
 import threading
 import time
@@ -18,7 +16,7 @@ from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder, Turns
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.host import Outbox, Work
+from mcp_server_qdrant.hosting.host import Client, Work
 from mcp_server_qdrant.hosting.shares import Shares
 
 LOAD_SECONDS = 30.0  # that a passage waits for a model
@@ -37,26 +35,78 @@ class Models(Work):
     """
 
     def __init__(self, split: Split, idle_seconds: float) -> None:
-        self.split = split
+        self._split = split
         self._idle_seconds = idle_seconds
         self._models: dict[Spec, Model] = {}
-        self._users: dict[Spec, set[Session]] = {}
+        self._users: dict[Spec, set[Client]] = {}
         self._left: dict[Spec, float] = {}
         self._lock = threading.Lock()
         self._turns = Turns()
+        self._queries: Shares[tuple[Client, wire.Call]] = Shares()
+        self._changed = threading.Condition()
+        self._operations: dict[str, Callable[..., Any]] = {
+            "query": _query,
+            "state": _state,
+            "documents": _documents,
+            "size": FastEmbedEncoder.size,
+            "common": _common,
+            "split": self._cut,
+            "tokenizer": _tokenizer,
+            "rerank": _rerank,
+        }
 
-    def session(self, link: Any) -> "Session":
-        """The session of a client."""
-        return Session(link, self)
+    def start(self) -> None:
+        """Begin to encode queries."""
+        threading.Thread(target=self._encode, name="queries", daemon=True).start()
 
-    def left(self, session: "Session") -> None:
+    def heard(self, client: Client, call: wire.Call) -> None:
+        """Take a call of a client."""
+        if call.operation == "ping":
+            client.send([(call.number, True, None)])
+        elif call.operation == "query" and self._model(client, call).state == "ready":
+            with self._changed:
+                self._queries.put((id(client), call.caller), (client, call))
+                self._changed.notify()
+        else:
+            threading.Thread(target=self._do, args=(client, call), daemon=True).start()
+
+    def left(self, client: Client) -> None:
         """Let go of its models in some time, unless others use them."""
         with self._lock:
-            session.ended = True
             for spec, users in self._users.items():
-                users.discard(session)
+                users.discard(client)
                 if not users:
                     self._left.setdefault(spec, time.monotonic())
+
+    def _encode(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queries:
+                    self._changed.wait()
+                whose, (client, call) = self._queries.take()
+            began = time.monotonic()
+            self._do(client, call)
+            with self._changed:
+                self._queries.charge(whose, time.monotonic() - began)
+
+    def _do(self, client: Client, call: wire.Call) -> None:
+        if call.late or client.gone:
+            client.reply(call.dropped)
+            return
+        try:
+            with contained(_unforeseen):  # without a reply the client would wait for minutes
+                model = self._model(client, call)
+                answer = self._operations[call.operation](model, *call.arguments[1:])
+            reply = (call.number, True, answer)
+        except QdrantMcpError as error:
+            reply = (call.number, False, wire.error_out(error))
+        client.reply(reply)
+
+    def _model(self, client: Client, call: wire.Call) -> Any:
+        return self.of(Spec(*call.arguments[0]), client)
+
+    def _cut(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
+        return self._split(text, limit, _tokenizer(model), overlap)
 
     def tend(self) -> None:
         """Let go of models that nobody has used for a while."""
@@ -66,7 +116,7 @@ class Models(Work):
                 self._models.pop(spec).close()
                 del self._users[spec], self._left[spec]
 
-    def of(self, spec: Spec, session: "Session") -> Any:
+    def of(self, spec: Spec, client: Client) -> Any:
         """The model, which is being loaded at least."""
         with self._lock:
             if spec not in self._models:
@@ -76,77 +126,12 @@ class Models(Work):
                 )
                 self._users[spec] = set()
                 self._left[spec] = time.monotonic()
-            if not session.ended:
-                self._users[spec].add(session)
+            if not client.gone:
+                self._users[spec].add(client)
                 self._left.pop(spec, None)
             model = self._models[spec]
         model.start()
         return model
-
-
-class Session:
-    """One client."""
-
-    def __init__(self, link: Any, models: Models) -> None:
-        self._link = link
-        self._models = models
-        self.ended = False
-        self._outbox = Outbox(link)
-        self._queries: Shares[wire.Call] = Shares()
-        self._operations: dict[str, Callable[..., Any]] = {
-            "query": _query,
-            "state": _state,
-            "documents": _documents,
-            "size": FastEmbedEncoder.size,
-            "common": _common,
-            "split": self._split,
-            "tokenizer": _tokenizer,
-            "rerank": _rerank,
-        }
-
-    def run(self) -> None:
-        """Serve until the client goes (EOFError, OSError)."""
-        while True:
-            self._hear()
-            while self._queries:
-                caller, call = self._queries.take()
-                began = time.monotonic()
-                self._do(call)
-                self._queries.charge(caller, time.monotonic() - began)
-                while self._link.poll():
-                    self._hear()
-
-    def _hear(self) -> None:
-        """Take the next frame."""
-        for call in wire.calls(self._link.recv_bytes()):
-            if call.operation == "ping":
-                self._send((call.number, True, None))
-            elif call.operation == "query" and self._model(call).state == "ready":
-                self._queries.put(call.caller, call)
-            else:
-                threading.Thread(target=self._do, args=(call,), daemon=True).start()
-
-    def _do(self, call: wire.Call) -> None:
-        if call.late:
-            self._send(call.dropped)
-            return
-        try:
-            with contained(_unforeseen):  # without a reply the client would wait for minutes
-                answer = self._operations[call.operation](self._model(call), *call.arguments[1:])
-            reply = (call.number, True, answer)
-        except QdrantMcpError as error:
-            reply = (call.number, False, wire.error_out(error))
-        self._send(reply)
-
-    def _model(self, call: wire.Call) -> Any:
-        return self._models.of(Spec(*call.arguments[0]), self)
-
-    def _send(self, reply: wire.Reply) -> None:
-        with contextlib.suppress(OSError):  # a client that has gone is no matter
-            self._outbox.send([reply])
-
-    def _split(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
-        return self._models.split(text, limit, _tokenizer(model), overlap)
 
 
 def _unforeseen(fault: str) -> EncoderUnavailable:

@@ -8,6 +8,7 @@ accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
 from qdrant_client import models
@@ -22,7 +23,8 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
 HOST = "mcp_server_qdrant.qdrant.edge.host"
-_BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once: < 1 ms
+_BLOB_POINTS = 16  # written at once, if they are converted in
+_BLOB_SECONDS = 0.001  # between two turns of the event loop; the engine takes a few times as long
 _HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
 _DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
@@ -268,8 +270,16 @@ class EdgeClient(AsyncQdrantBase):
 
 async def _blobs(points: Sequence[Any]) -> list[bytes]:
     """The points as pickled plain lists, made in small steps: the event loop goes on."""
-    blobs = []
-    for start in range(0, len(points), _BLOB_POINTS):
-        blobs.append(pack(plain.plain_points(points[start : start + _BLOB_POINTS])))
-        await asyncio.sleep(0)
+    blobs: list[bytes] = []
+    some: list[plain.Point] = []
+    made: dict[int, Any] = {}
+    began = monotonic()
+    for number, point in enumerate(points, 1):
+        some.append(plain.plain_point(point, made))
+        full = len(some) == _BLOB_POINTS or monotonic() - began > _BLOB_SECONDS
+        if full or number == len(points):
+            blobs.append(pack(some))
+            some = []
+            await asyncio.sleep(0)
+            began = monotonic()
     return blobs

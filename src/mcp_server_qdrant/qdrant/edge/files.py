@@ -217,12 +217,19 @@ def read_ahead(path: Path, most: int) -> int:
 
 def sync_tree(path: Path) -> None:
     """Make a whole tree safe from a power failure."""
+    for _ in syncing(path):
+        pass
+
+
+def syncing(path: Path) -> Iterator[None]:
+    """The same, in small steps."""
     for entry in path.iterdir():
         if entry.is_dir():
-            sync_tree(entry)
+            yield from syncing(entry)
         else:
             with entry.open("rb+") as file:
                 os.fsync(file.fileno())
+        yield
     sync(path)
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,7 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
 from mcp_server_qdrant.hosting.log import log
-from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
-from mcp_server_qdrant.qdrant.edge.gate import Gate
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree, syncing
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.writes import Writes
@@ -33,6 +33,9 @@ _RETRY_SECONDS = 60.0
 _FEWEST = 500  # points; a smaller gain is not worth a process
 
 
+Steps = Generator[None, None, None]
+
+
 @dataclass(frozen=True)
 class _Job:
     shard: Shard
@@ -41,28 +44,28 @@ class _Job:
 
 
 class Optimiser:
-    """At most one optimisation at a time; called by the writer thread only."""
+    """At most one optimisation at a time; its steps are taken between writes, reads in between."""
 
-    def __init__(self, shards: Shards, writes: Writes, gate: Gate, options: EdgeOptions) -> None:
-        self._shards, self._writes, self._gate, self._options = shards, writes, gate, options
+    def __init__(self, shards: Shards, writes: Writes, options: EdgeOptions) -> None:
+        self._shards, self._writes, self._options = shards, writes, options
         self._job: _Job | None = None
         self._not_before = 0.0
 
-    def tend(self, *, idle: bool = True) -> bool:
+    def tend(self, *, idle: bool = True) -> Generator[None, None, bool]:
         """Finish or begin what is due; True while an optimisation is under way."""
         try:
             with guarded("", "could not be optimised"):
-                self._step(idle=idle)
+                yield from self._steps(idle=idle)
         except QdrantMcpError as error:
             log(f"optimising was given up: {error}")
             self.stop()
         return self._job is not None
 
-    def _step(self, *, idle: bool) -> None:
+    def _steps(self, *, idle: bool) -> Steps:
         if self._job is not None:
-            self._look_after(self._job)
+            yield from self._look_after(self._job)
         elif idle and time.monotonic() >= self._not_before and (shard := self._due()):
-            self._begin(shard)
+            yield from self._begin(shard)
 
     def stop(self) -> None:
         """Give up what is under way; the shard stays as it is."""
@@ -81,11 +84,9 @@ class Optimiser:
         """A shard with much to gain and no recent write."""
         now = time.monotonic()
         for shard in self._shards.opened():
-            if shard.engine is None or now - shard.written < self._options.quiet_seconds:
-                continue
-            with self._gate.reading():
-                if self._worthwhile(shard):
-                    return shard
+            quiet = now - shard.written >= self._options.quiet_seconds
+            if quiet and self._worthwhile(shard):
+                return shard
         return None
 
     def _worthwhile(self, shard: Shard) -> bool:
@@ -94,27 +95,23 @@ class Optimiser:
         Enough is half of the shard, so that a growing one is copied a few times only; at most
         `optimise_at` points, which searches would feel.
         """
-        if shard.engine is None:
-            return False
         count = self._shards.exact_count(shard)
         gain = max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
         return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
-    def _begin(self, shard: Shard) -> None:
+    def _begin(self, shard: Shard) -> Steps:
         source = self._shards.path(shard)
         self._shards.folder.require_space(_SPACE_FACTOR * allocated(source))
-        with self._gate.writing():
-            self._shards.engine(shard)
-            self._writes.touched.add(shard)
-            for _ in self._writes.flush():
-                pass
-            if shard.name in self._writes.lost():
-                raise EngineFailure("the shard could not be flushed")
-            shard.record = []
+        self._shards.engine(shard)
+        self._writes.touched.add(shard)
+        for _ in self._writes.flush():
+            pass
+        if shard.name in self._writes.lost():
+            raise EngineFailure("the shard could not be flushed")
+        shard.record = []
         copy = self._shards.folder.work / f"{shard.slug}-{uuid.uuid4().hex}"
         try:
-            for _ in copy_sparse(source, copy):
-                pass
+            yield from copy_sparse(source, copy)
             process = _start(copy)
         except OSError:
             shard.record = None
@@ -122,7 +119,7 @@ class Optimiser:
             raise
         self._job = _Job(shard, copy, process)
 
-    def _look_after(self, job: _Job) -> None:
+    def _look_after(self, job: _Job) -> Steps:
         code = job.process.poll()
         record = job.shard.record
         if record is None or len(record) > _LONGEST_RECORD:
@@ -130,43 +127,37 @@ class Optimiser:
         elif code is not None:
             if code != 0:
                 raise EngineFailure(f"the child ended with code {code}")
-            self._finish(job, record)
+            yield from self._finish(job, record)
 
-    def _finish(self, job: _Job, record: list[edge.UpdateOperation]) -> None:
+    def _finish(self, job: _Job, record: list[edge.UpdateOperation]) -> Steps:
         shard = job.shard
-        copied = self._replay(job, record)
-        with self._gate.writing():
-            if copied != self._shards.exact_count(shard):
-                raise EngineFailure("the copy does not hold as many points as the shard")
-        sync_tree(job.copy)
-        with self._gate.writing():
-            self._shards.close(shard)
-            self._shards.folder.swap(shard.slug, job.copy)
-            shard.record = None
-            shard.deleted = 0
-            shard.changed()
-            self._job = None
-            self._shards.engine(shard)
-        with self._gate.writing():
-            points = self._shards.exact_count(shard)
+        copied = yield from self._replay(job, record)
+        if copied != self._shards.exact_count(shard):
+            raise EngineFailure("the copy does not hold as many points as the shard")
+        yield from syncing(job.copy)  # what the record changed; the child has made the rest safe
+        self._shards.close(shard)
+        self._shards.folder.swap(shard.slug, job.copy)
+        shard.record = None
+        shard.deleted = 0
+        shard.changed()
+        self._job = None
+        self._shards.engine(shard)
+        yield
+        points = self._shards.exact_count(shard)
         self._shards.save(shard, optimised_points=points)
 
-    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> int:
+    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> Generator[None, None, int]:
         """Bring the copy up to date; how many points it holds then."""
-        with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
-            copy = edge.EdgeShard.load(str(job.copy))
+        copy = edge.EdgeShard.load(str(job.copy))
         for update in record:
+            yield
             # What failed in the shard fails here too, and in the same way.
-            with (
-                self._gate.writing(),
-                contextlib.suppress(QdrantMcpError),
-                guarded(job.shard.name),
-            ):
+            with contextlib.suppress(QdrantMcpError), guarded(job.shard.name):
                 copy.update(update)
-        with self._gate.writing(), guarded(job.shard.name, "could not be optimised"):
-            copied = copy.count(edge.CountRequest(exact=True))
-            copy.flush()
-            copy.close()
+        yield
+        copied = copy.count(edge.CountRequest(exact=True))
+        copy.flush()
+        copy.close()
         return copied
 
 
@@ -186,6 +177,7 @@ def main(arguments: list[str]) -> None:
     shard.optimize()
     shard.flush()
     shard.close()
+    sync_tree(Path(arguments[0]))
 
 
 if __name__ == "__main__":

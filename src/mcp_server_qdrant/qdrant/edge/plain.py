@@ -1,6 +1,6 @@
 """qdrant_client models <-> the plain data that travels to the engine host."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from uuid import uuid4
@@ -42,18 +42,22 @@ def plain_vectors(vectors: Any) -> Any:
     return plain_vector(vectors)
 
 
-def plain_points(points: Iterable[Any]) -> list[Point]:
-    """PointStruct or PointVectors as `(id, vectors, payload)`."""
-    return [
-        (
-            plain_id(point.id),
-            plain_vectors(point.vector),
-            None
-            if (payload := getattr(point, "payload", None)) is None
-            else plain_payload(payload),
-        )
-        for point in points
-    ]
+def plain_point(point: Any, made: dict[int, Any]) -> Point:
+    """PointStruct or PointVectors as `(id, vectors, payload)`.
+
+    `made` has the objects of payloads before, by identity: the parts of a text share its metadata.
+    """
+    payload = getattr(point, "payload", None)
+    return plain_id(point.id), plain_vectors(point.vector), payload and _shared(payload, made)
+
+
+def _shared(payload: Mapping[str, Any], made: dict[int, Any]) -> dict[str, Any]:
+    objects = {key: value for key, value in payload.items() if isinstance(value, dict)}
+    for value in objects.values():
+        if id(value) not in made:
+            made[id(value)] = plain_payload(value, 1)
+    rest = plain_payload({key: None if key in objects else payload[key] for key in payload})
+    return {key: made[id(objects[key])] if key in objects else rest[key] for key in rest}
 
 
 def plain_selector(selector: Any) -> dict[str, Any]:

@@ -1,16 +1,21 @@
-"""A client's session inside the host, and the only writer."""
+"""Everything that is done at the engine: one piece at a time, in one thread, callers in turns.
 
-import contextlib
-import threading
+No call of Qdrant Edge releases the GIL, so a second thread would win nothing; and with one there
+is no lock. Between two pieces the thread hears what has come and sends what is done.
+"""
+
+import asyncio
+import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.host import Outbox
+from mcp_server_qdrant.hosting.host import Client
 from mcp_server_qdrant.hosting.shares import Shares
-from mcp_server_qdrant.qdrant.edge.gate import Gate
+from mcp_server_qdrant.qdrant.edge.files import read_ahead
 from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.reads import Reads
@@ -20,14 +25,14 @@ from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _FRAME_SECONDS = 0.002  # answers are sent, and others heard, at least so often
 _TURN_SECONDS = 0.02  # that a read takes before the caller's next ones are begun
+_PATIENCE = 0.05  # that a piece of a write lets reads go first
 _GROUP = 32  # writes acknowledged by one flush
 _GROUP_SECONDS = 0.05  # that the first of them waits for the others
+_CHECK_SECONDS = 5.0  # how long a folder that was replaced may go unnoticed by readers
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
     " Try again; the folder is begun anew."
 )
-
-Task = tuple["Session", wire.Call]
 
 READS = frozenset({"collections", "info", "retrieve", "scroll", "ordered", "count", "facet"})
 HYBRID = frozenset({"candidates", "idfs", "payloads"})
@@ -36,15 +41,17 @@ HYBRID = frozenset({"candidates", "idfs", "payloads"})
 class Read:
     """A read on its way. One that takes long goes on in parts."""
 
-    def __init__(self, call: wire.Call, function: Callable[..., Any]) -> None:
-        self.call = call
+    def __init__(self, client: Client, call: wire.Call, function: Callable[..., Any]) -> None:
+        self.client, self.call = client, call
         self.seconds = 0.0  # that it took
         self._function = function
         self._steps: Generator[None, None, Any] | None = None
 
     def go_on(self, until: float) -> wire.Reply | None:
-        """Do a part of it; the reply once it is done."""
+        """Do a part of it; the reply once it is done, or too late to be."""
         number, _, arguments, *_ = self.call
+        if self.call.late or self.client.gone:
+            return self.call.dropped
         try:
             with guarded(_name(arguments)):
                 if self._steps is None:
@@ -68,167 +75,202 @@ def _step(steps: Generator[None, None, Any]) -> tuple[Any] | None:
     return None
 
 
-class Session:
-    """One client: its thread reads frames, answers reads, hands writes on.
+Task = tuple[Client, wire.Call]
 
-    Reads of different callers take turns, and what comes meanwhile is heard between two of them.
+
+class Worker:
+    """Does reads and writes, and looks after the shards when there is nothing to do.
+
+    A read goes before a write, which waits a little for each of its pieces. A caller's writes are
+    done in their order, those of several callers in turns.
     """
 
-    def __init__(self, link: Any, shards: Shards, gate: Gate, writer: "Writer") -> None:
-        self._link = link
+    def __init__(self, shards: Shards, options: EdgeOptions) -> None:
+        self._shards = shards
         reads, hybrid = Reads(shards), Hybrid(shards)
-        self._reads: dict[str, Callable[..., Any]] = {
+        self._operations: dict[str, Callable[..., Any]] = {
             **{name: getattr(reads, name) for name in READS},
             **{name: getattr(hybrid, name) for name in HYBRID},
         }
-        self._gate = gate
-        self._writer = writer
-        self._waiting: Shares[Read] = Shares()
-        self.send = Outbox(link).send
-
-    def run(self) -> None:
-        """Serve until the client goes (EOFError, OSError)."""
-        while True:
-            self._hear()
-            self._serve()
-
-    def _hear(self) -> None:
-        """Take the next frame."""
-        for call in wire.calls(self._link.recv_bytes()):
-            if call.operation in self._reads:
-                self._waiting.put(call.caller, Read(call, self._reads[call.operation]))
-            elif call.operation in WRITES:
-                self._writer.put(self, call)
-            else:
-                refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
-                self.send([(call.number, False, wire.error_out(refusal))])
-
-    def _serve(self) -> None:
-        """Do the waiting reads. A call that comes during a part goes before the next part."""
-        done: list[wire.Reply] = []
-        since = time.monotonic()
-        while self._waiting:
-            caller, read = self._waiting.take()
-            if (reply := self._part(caller, read)) is not None:
-                done.append(reply)
-            if time.monotonic() - since > _FRAME_SECONDS:
-                if done:
-                    self.send(done)
-                while self._link.poll():
-                    self._hear()
-                done, since = [], time.monotonic()
-            if reply is None:
-                self._waiting.put(caller, read, first=read.seconds < _TURN_SECONDS)
-        if done:
-            self.send(done)
-
-    def _part(self, caller: Hashable, read: Read) -> wire.Reply | None:
-        """Do a part of a read; its reply once it is done, or too late to be."""
-        if read.call.late:
-            return read.call.dropped
-        with self._gate.reading(_whose(self, read.call)):
-            began = time.monotonic()
-            reply = read.go_on(began + _FRAME_SECONDS)
-            seconds = time.monotonic() - began
-            read.seconds += seconds
-            self._waiting.charge(caller, seconds)
-        return reply
-
-
-class Writer(threading.Thread):
-    """Does every write; starts optimisations when it has nothing to do.
-
-    A caller's writes are done in their order, those of several callers in turns.
-    """
-
-    def __init__(self, shards: Shards, gate: Gate, options: EdgeOptions) -> None:
-        super().__init__(name="writer", daemon=True)
-        self._gate = gate
-        self._folder = shards.folder
         self._writes = Writes(shards)
-        self._waiting: Shares[Task] = Shares()
-        self._changed = threading.Condition()
-        self._finishing = False
+        self._reads: Shares[Read] = Shares()
+        self._tasks: Shares[Task] = Shares()
+        self._done: dict[Client, list[wire.Reply]] = {}
+        self._optimiser = Optimiser(shards, self._writes, options)
         self._pause = max(0.02, options.quiet_seconds / 2)
-        self._optimiser = Optimiser(shards, self._writes, gate, options)
-        self.busy = False
+        self._next_check = 0.0
+        self._finishing = False
+        self._woken = asyncio.Event()
+        self._options = options
+        self.busy = False  # something is written or optimised
 
-    def put(self, session: Session, call: wire.Call) -> None:
-        """Queue a write."""
-        with self._changed:
-            self._waiting.put(_whose(session, call), (session, call))
-            self._changed.notify()
+    def put(self, client: Client, call: wire.Call) -> None:
+        """Take a call."""
+        whose = id(client), call.caller  # callers of two servers are two, whatever their names
+        if function := self._operations.get(call.operation):
+            self._reads.put(whose, Read(client, call, function))
+        elif call.operation in WRITES:
+            self._tasks.put(whose, (client, call))
+        else:
+            refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
+            client.send([(call.number, False, wire.error_out(refusal))])
+        self._woken.set()
 
     def finish(self) -> None:
-        """Do what is queued, then end."""
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-        self.join()
+        """Do the writes that wait, then end."""
+        self._finishing = True
+        self._woken.set()
 
-    def run(self) -> None:
+    async def run(self) -> None:
         """Until `finish`."""
+        for idle in self._lane():
+            await self._serve(idle=idle)
+
+    # Reads
+
+    async def _serve(self, *, idle: bool) -> None:
+        """Do reads for a while: those that wait, or that come where nothing else is to do."""
+        since = now = time.monotonic()
+        until = now + (self._pause if idle else _PATIENCE)
+        while now < until:
+            if ready := self._reads and not self._reads.pause():
+                self._part()
+            now = time.monotonic()
+            if not ready or now - since > _FRAME_SECONDS:
+                self._send()
+                await asyncio.sleep(0)
+                since = now = time.monotonic()
+            if idle and (self._tasks or self._finishing):
+                idle, until = False, now + _PATIENCE
+            if not ready and not (self._reads and not self._reads.pause()):
+                if not idle:
+                    return
+                await self._wait(min(until - now, self._reads.pause() or self._pause))
+                now = time.monotonic()
+        self._send()
+
+    async def _wait(self, seconds: float) -> None:
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+
+    def _part(self) -> None:
+        """Do a part of the read whose turn it is."""
+        whose, read = self._reads.take()
+        began = time.monotonic()
+        reply = read.go_on(began + _FRAME_SECONDS)
+        seconds = time.monotonic() - began
+        read.seconds += seconds
+        self._reads.charge(whose, seconds)
+        self._reads.rest(whose, seconds)
+        if reply is None:
+            self._reads.put(whose, read, first=read.seconds < _TURN_SECONDS)
+        else:
+            self._done.setdefault(read.client, []).append(reply)
+
+    def _send(self) -> None:
+        done, self._done = self._done, {}
+        for client, replies in done.items():
+            client.send(replies)
+
+    # Writes, and what is done beside them
+
+    def _lane(self) -> Iterator[bool]:
+        """All but the reads, a piece at a time; True where there is nothing to do for now."""
+        ahead = self._open_ahead()
         while True:
-            task = self._next(self._pause)
-            if task is not None:
+            wrote = bool(self._tasks)
+            if wrote:
                 self.busy = True
-                self._do(self._group(task))
+                yield from _pieces(self._do(self._group()))
             elif self._finishing:
                 self._optimiser.stop()
                 return
-            self.busy = self._optimiser.tend(idle=task is None)
+            elif _step(ahead) is None:
+                yield False
+                continue
+            if time.monotonic() >= self._next_check:
+                self._next_check = time.monotonic() + _CHECK_SECONDS
+                yield from _pieces(self._look_after())
+            tended = self._optimiser.tend(idle=not wrote)
+            self.busy = yield from _pieces(tended)
+            yield not self._tasks
 
-    def _next(self, seconds: float = 0.0) -> Task | None:
-        """The next write, waited for if there is none."""
-        with self._changed:
-            if not self._waiting and not self._finishing and seconds:
-                self._changed.wait(seconds)
-            return self._waiting.take()[1] if self._waiting else None
+    def _open_ahead(self) -> Generator[None, None, None]:
+        """A cold disk takes 0.2 s for each: the first search over many need not wait for all.
 
-    def _group(self, first: Task) -> Iterator[Task]:
+        Of more than that, a search asks few, and for what is known of the others they stay closed.
+        """
+        names = self._shards.recent(self._options.ahead)
+        many = len(self._shards.names()) > len(names)
+        left = self._options.read_ahead if sys.platform == "linux" else 0
+        for name in names:
+            yield
+            with suppress(QdrantMcpError, OSError):
+                shard = self._shards.get(name)
+                if not (many and self._shards.answers(shard)):
+                    left -= read_ahead(self._shards.path(shard), left)
+                    self._shards.engine(shard)
+
+    def _look_after(self) -> Generator[None, None, None]:
+        """Notice what no call would show: files that were replaced."""
+        for shard in self._shards.opened():
+            if shard.engine is not None:
+                self._shards.check(shard)
+                if time.monotonic() - shard.written > _CHECK_SECONDS:
+                    self._shards.keep(shard)
+            yield
+
+    def _group(self) -> Iterator[Task]:
         """The writes that are acknowledged together: the first, and those that wait by then."""
         until = time.monotonic() + _GROUP_SECONDS
-        yield first
-        for _ in range(_GROUP - 1):
-            if time.monotonic() > until or (task := self._next()) is None:
+        for _ in range(_GROUP):
+            if not self._tasks or time.monotonic() > until:
                 return
-            yield task
+            yield self._tasks.take()[1]
 
-    def _do(self, group: Iterable[Task]) -> None:
-        outcomes = [(session, call, self._outcome(session, call)) for session, call in group]
-        self._finish(self._writes.flush())
+    def _do(self, group: Iterable[Task]) -> Generator[None, None, None]:
+        outcomes = []
+        for client, call in group:
+            outcomes.append((client, call, (yield from self._outcome(client, call))))
+        yield from self._writes.flush()
         lost = self._writes.lost()
-        gone = EngineFailure(_GONE) if self._folder.gone() else None
-        for session, call, (well, value) in outcomes:
+        gone = EngineFailure(_GONE) if self._shards.folder.gone() else None
+        for client, call, (well, value) in outcomes:
             error = gone or (lost.get(_name(call.arguments)) if well else None)
             reply = (well, value) if error is None else (False, wire.error_out(error))
-            with contextlib.suppress(OSError):
-                session.send([(call.number, *reply)])
+            client.send([(call.number, *reply)])
 
-    def _outcome(self, session: Session, call: wire.Call) -> tuple[bool, Any]:
+    def _outcome(self, client: Client, call: wire.Call) -> Generator[None, None, tuple[bool, Any]]:
         """Success and the result, or failure and the error as plain data."""
         if call.late:
             return call.dropped[1:]
-        began = time.monotonic()
+        spent, done = 0.0, None
         try:
             with guarded(_name(call.arguments)):
-                return True, self._finish(getattr(self._writes, call.operation)(*call.arguments))
+                steps = getattr(self._writes, call.operation)(*call.arguments)
+            while done is None:
+                began = time.monotonic()
+                with guarded(_name(call.arguments)):
+                    done = _step(steps)
+                spent += time.monotonic() - began
+                yield
+            return True, done[0]
         except QdrantMcpError as error:
             return False, wire.error_out(error)
         finally:
-            with self._changed:
-                self._waiting.charge(_whose(session, call), time.monotonic() - began)
+            self._tasks.charge((id(client), call.caller), spent)
 
-    def _finish(self, steps: Generator[None, None, Any]) -> Any:
+
+def _pieces(steps: Generator[None, None, Any]) -> Generator[bool, None, Any]:
+    """The steps as pieces of the lane: there is more to do after each."""
+    try:
         while True:
-            with self._gate.writing():
-                if (done := _step(steps)) is not None:
-                    return done[0]
-
-
-def _whose(session: Session, call: wire.Call) -> tuple[int, str]:
-    """Callers of two servers are two, whatever their names."""
-    return id(session), call.caller
+            next(steps)
+            yield False
+    except StopIteration as end:
+        return end.value
 
 
 def _name(arguments: tuple[Any, ...]) -> str:

@@ -1,6 +1,6 @@
 """The shards of one folder: all, the open ones, and their sidecars.
 
-Used by one thread of the host at a time (see `gate`).
+Used by one thread of the host (see `serve`).
 """
 
 import contextlib
