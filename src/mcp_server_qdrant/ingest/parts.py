@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -128,10 +129,13 @@ def version_of(parts: Sequence[Document]) -> str:
 
     The same text written again is the same version, and has the same points.
     """
-    seen = [
+    dumped = partial(json.dumps, sort_keys=True, default=str)
+    metadata = {id(part.metadata): dumped(part.metadata) for part in parts[:1]}  # all share it
+    each = []
+    for a in parts:
+        kept = metadata.get(id(a.metadata)) or dumped(a.metadata)
+        known = [*map(dumped, (a.text, a.start, a.end, a.section, a.title, a.source)), kept]
         # Without sections the version is that of texts stored before there were any.
-        (a.text, a.start, a.end, a.section, a.title, a.source, a.metadata, a.tags, *a.sections)
-        for a in parts
-    ]
-    written = json.dumps(seen, sort_keys=True, default=str)
+        each.append(f"[{', '.join([*known, *map(dumped, (a.tags, *a.sections))])}]")
+    written = f"[{', '.join(each)}]"
     return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
