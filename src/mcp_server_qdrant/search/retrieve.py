@@ -7,6 +7,7 @@ from dataclasses import replace
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
+    Hit,
     LegQuery,
     Legs,
     QueryVectors,
@@ -40,14 +41,21 @@ async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
         hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
         hits, old = current(hits, texts.document)
         replaced += old
-        kept = {(hit.collection, texts.document(hit).document) for hit in hits}
-        if query.left() <= 0 or kept.issuperset((one.collection, one.document) for one in old):
+        if not _hidden(old, hits, texts) or query.left() <= 0:
             break
         versions = {one.version for one in replaced if one.version}
         query = replace(query, condition=engine.without(query.condition, versions))
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
+
+
+def _hidden(old: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> bool:
+    """True where of a text only parts of replaced versions were found."""
+    if not old:
+        return False
+    kept = {(hit.collection, texts.document(hit).document) for hit in hits}
+    return not kept.issuperset((one.collection, one.document) for one in old)
 
 
 async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found], dict[str, Status]]:
