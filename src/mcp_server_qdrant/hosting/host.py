@@ -23,13 +23,13 @@ from filelock import FileLock, Timeout
 from typing_extensions import override
 
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.framed import PIECE_BYTES, Framed
 from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 
 _LOCK_SECONDS = 10.0
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
-_PIECE_BYTES = 262_144
 _SEND_SECONDS = 20.0  # a client that takes no answers for so long has to connect again
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -59,35 +59,25 @@ class Work:
         """Finish; there are no more calls."""
 
 
-class Client(asyncio.BufferedProtocol):
+class Client(Framed):
     """The line of a client that has shown the key."""
 
-    _piece = memoryview(bytearray(_PIECE_BYTES))  # of all: each is read out at once
+    _shared = memoryview(bytearray(PIECE_BYTES))  # by all clients
 
     def __init__(self, work: Work) -> None:
+        super().__init__(self._shared)
         self._work = work
-        self._loop = asyncio.get_running_loop()
-        self._frames = wire.Frames()
-        self._transport: asyncio.Transport | None = None
         self._stuck: asyncio.TimerHandle | None = None
         self.gone = False
 
     @override
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+    def heard(self, frame: bytes) -> None:
+        for call in wire.calls(frame):
+            self._work.heard(self, call)
 
     @override
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._piece
-
-    @override
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self._frames.feed(self._piece[:nbytes]):
-                for call in wire.calls(frame):
-                    self._work.heard(self, call)
-        except wire.UNREADABLE:
-            self._hang_up()
+    def garbled(self) -> None:
+        self.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -97,7 +87,7 @@ class Client(asyncio.BufferedProtocol):
 
     @override
     def pause_writing(self) -> None:
-        self._stuck = self._loop.call_later(_SEND_SECONDS, self._hang_up)
+        self._stuck = self._loop.call_later(_SEND_SECONDS, self.abort)
 
     @override
     def resume_writing(self) -> None:
@@ -106,16 +96,12 @@ class Client(asyncio.BufferedProtocol):
 
     def send(self, replies: list[Any]) -> None:
         """Send a frame, at once or when there is room; in the thread of the host's loop."""
-        if self._transport is not None and not self.gone:
-            self._transport.write(wire.framed(wire.pack(replies)))
+        if not self.gone:
+            self.write(replies)
 
     def reply(self, reply: wire.Reply) -> None:
         """Send one reply from any thread."""
         self._loop.call_soon_threadsafe(self.send, [reply])
-
-    def _hang_up(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 class Host:

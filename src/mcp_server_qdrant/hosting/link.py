@@ -20,12 +20,12 @@ from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect, end
+from mcp_server_qdrant.hosting.framed import PIECE_BYTES, Framed
 from mcp_server_qdrant.hosting.service import Service
 
 CONNECT_SECONDS = 20.0
 _RETRIES = 2
 _SWEEP_SECONDS = 0.05
-_PIECE_BYTES = 262_144
 
 
 class _Lost(Exception):
@@ -139,35 +139,23 @@ class Link:
         return service.late(f"{service.called} did not answer within {seconds:g} seconds.")
 
 
-class Line(asyncio.BufferedProtocol):
+class Line(Framed):
     """One connection. Calls of one loop tick share a frame."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        super().__init__(memoryview(bytearray(PIECE_BYTES)))
         self._waiting: dict[int, tuple[asyncio.Future[Any], float]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._tick: list[wire.Call] = []
-        self._transport: asyncio.Transport | None = None
-        self._frames = wire.Frames()
-        # One for all: a large one for each reading, shrunk at once, would leave holes in the heap.
-        self._piece = memoryview(bytearray(_PIECE_BYTES))
         self.ended = False
 
     @override
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+    def heard(self, frame: bytes) -> None:
+        self._deliver(wire.unpack(frame))
 
     @override
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._piece
-
-    @override
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self._frames.feed(self._piece[:nbytes]):
-                self._deliver(wire.unpack(frame))
-        except wire.UNREADABLE:
-            self.fail(_Lost)
+    def garbled(self) -> None:
+        self.fail(_Lost)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -200,8 +188,8 @@ class Line(asyncio.BufferedProtocol):
 
     def _send_tick(self) -> None:
         calls, self._tick = self._tick, []
-        if self._transport is not None and not self.ended:
-            self._transport.write(wire.framed(wire.pack([tuple(call) for call in calls])))
+        if not self.ended:
+            self.write([tuple(call) for call in calls])
 
     def _deliver(self, replies: list[wire.Reply]) -> None:
         for number, well, value in replies:
@@ -216,8 +204,7 @@ class Line(asyncio.BufferedProtocol):
     def fail(self, error: Callable[[], Exception]) -> None:
         """Hang up and take no more calls; those under way end with the error."""
         self.ended = True
-        if self._transport is not None:
-            self._transport.abort()
+        self.abort()
         if self._sweep is not None:
             self._sweep.cancel()
         waiting, self._waiting = self._waiting, {}
