@@ -134,7 +134,7 @@ class Revision:
                 f"{called(collection)} has a text with the id {called(document)} already: nothing "
                 "was changed. Delete that one first, or store this one under another id."
             )
-        _, done = await self.store.put(new, target, before or there, progress, encoder, exact=True)
+        done = await self.store.put(new, target, before or there, progress, encoder, exact=True)
         return replace(done, updated=before is not None)
 
     async def _take_back(self, to: str, done: Stored) -> None:

@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
-from mcp_server_qdrant.core.writes import Stored, StoredPoint
+from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.registry import Registry
@@ -183,16 +183,11 @@ class Store:
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         chunks = self._chunks(new, collection, document, before, pieces)
-        points, done = await self.put(
-            chunks, target, before, progress, encoder, exact=seen is not None
+        done = await self.put(
+            chunks, target, before, progress, encoder, exact=seen is not None, compared=True
         )
-        return replace(
-            done,
-            created_collection=made,
-            kept=kept,
-            replaced=before.chunks if before else 0,
-            near=await self.near.to(chunks[0], target, points[0].dense),
-        )
+        replaced = before.chunks if before else 0
+        return replace(done, created_collection=made, kept=kept, replaced=replaced)
 
     async def put(
         self,
@@ -203,11 +198,12 @@ class Store:
         encoder: Embedder,
         *,
         exact: bool,
-    ) -> tuple[Sequence[StoredPoint], Stored]:
+        compared: bool = False,
+    ) -> Stored:
         """Encode the parts of a text and write them in the place of what was `before`.
 
         With `exact` nothing is written that somebody else has written since `before` was read:
-        Outdated.
+        Outdated. `compared`: the text that it nearly repeats is looked for meanwhile.
         """
         name = target.collection
         texts = [encoded_text(part) for part in parts]
@@ -219,15 +215,15 @@ class Store:
         )
         if pending:
             await self.points.expect_pending(name)
-        await Replacement(
-            self.points, self.catalog, target, parts, points, before, exact=exact
-        ).write()
+        write = Replacement(self.points, self.catalog, target, parts, points, before, exact=exact)
+        first = points[0].dense if compared else None
+        near, _ = await asyncio.gather(self.near.to(parts[0], target, first), write.write())
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
         self.written(name, texts)
         if pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
-        return points, Stored(
+        return Stored(
             collection=name,
             document=str(parts[0].document),
             ids=tuple(point.id for point in points),
@@ -235,6 +231,7 @@ class Store:
             updated=before is not None,
             pending=pending,
             without_vector=target.note if target.dense is None else None,
+            near=near,
         )
 
     async def _holds(self, one: Document, text: str) -> bool:

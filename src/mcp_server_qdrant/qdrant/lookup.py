@@ -161,11 +161,8 @@ class Lookup:
 
         Raises BackendError where one is missing.
         """
-        found: list[Document] = []
-        for start in range(0, head.chunks if head.document else 0, PAGE):
-            last = min(start + PAGE, head.chunks) - 1
-            found += await self._points.parts(head, start, last)
-        if head.document and len(found) < head.chunks:
+        found, lacking = await self._parts(head, None)
+        if lacking:
             raise BackendError(
                 f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
             )
