@@ -25,26 +25,27 @@ WEAK = "Weak matches only"  # how the sentence on them begins
 
 def weak(best: Hit, alpha: float) -> bool:
     """True where no hit can be trusted to match if `best` is the most relevant."""
-    share = 1.0 if best.sparse is None else 0.0 if best.dense is None else alpha
-    return best.relevance < share * MEANING + (1 - share) * WORDS
+    dense = 1.0 if best.sparse is None else 0.0 if best.dense is None else alpha
+    return best.relevance < dense * MEANING + (1 - dense) * WORDS
 
 
 def absent(hits: Iterable[Hit], query: Query, texts: Texts) -> list[str]:
     """The identifiers, numbers and phrases of the query that none of the texts contains."""
-    lacking = dict.fromkeys((*query.exact.pieces, *query.exact.phrases))
-    for hit in hits:
-        for part in (hit, *hit.parts):
-            for held in query.exact.held(texts.written(part)) if lacking else ():
-                lacking.pop(held, None)
-    return list(lacking)
+    if not query.exact:
+        return []
+    parts = (part for hit in hits for part in (hit, *hit.parts))
+    held = {one for part in parts for one in query.exact.held(texts.written(part))}
+    return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 
 def lost(absent: Iterable[str], query: Query, texts: Texts) -> bool:
     """True where what no text contains is half of the query or more."""
     terms = {term for one in absent for term in texts.tokens(one)}
+    if not terms:
+        return False
     weights = term_weights(query.terms, texts.tokens)
     unseen = {term: weights.get(term, max(weights.values(), default=1.0)) for term in terms}
-    return bool(terms) and share(terms, {**weights, **unseen}) >= HALF
+    return share(terms, {**weights, **unseen}) >= HALF
 
 
 def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:

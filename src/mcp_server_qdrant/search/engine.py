@@ -61,8 +61,8 @@ class Engine(Protocol):
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the points by id.
 
-        Of heavy payloads a part, which is marked (`PARTIAL`); a further part of a text says whether
-        it belongs to the present version (`doc.current`).
+        Of heavy payloads a part, which is marked (`PARTIAL`). Where a search gives candidates
+        without payloads, further parts of texts say whether they are current (`doc.current`).
         """
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:

@@ -99,7 +99,7 @@ class Pipeline:
         return found
 
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
-        """The hits, best first: one per text, or one per passage within a text."""
+        """The hits, best first, one per text."""
         with self.recorder.phase("rank"):
             return Ranked(rank("texts", list(found.hits), query, self.texts))
 

@@ -28,6 +28,7 @@ CANDIDATES = 180  # of all collections together
 DEPTH = 60  # of one collection at most
 SHALLOW = 10  # and at least
 POOL = 60  # the best of all: their texts are ranked
+PASSAGES = 6  # of one text at most
 REACH = 20  # the limit up to which that is enough
 DEEPER = 4  # times as many where a page is short
 LAST_SECONDS = 1.0
@@ -76,7 +77,7 @@ class Query:
     exact: Exact = field(default_factory=Exact)
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     weights: tuple[float, float] | None = None
-    passages: int = 6
+    passages: int = PASSAGES
 
     def fusion(self, collection: str) -> tuple[float, float, float] | None:
         """The weights of the legs (dense, sparse, tags) there; None where all count alike."""

@@ -1,4 +1,4 @@
-"""A text's sentences: what an excerpt is made of.
+"""A text's sentences: what a quote is made of.
 
 A heading, a fence or the rule of a table alone says nothing: a heading begins the sentence below
 it, a line of code or of a table names the line that leads to it, and the others are left out.

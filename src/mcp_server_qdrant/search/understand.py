@@ -14,12 +14,12 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.period import period_of
-from mcp_server_qdrant.search.query import Query, Rules, depth_of
+from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
-PASSAGES, WITHIN = 6, 20  # of one text at most; and where it alone is searched
+WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 
 
