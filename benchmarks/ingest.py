@@ -23,7 +23,8 @@ import servers
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer
+from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.files.prepare import FileJob, Measures, Preparer
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources, walk
 from mcp_server_qdrant.settings.environment import Settings
@@ -57,7 +58,7 @@ async def throughput(services: Services, folder: Path) -> None:
         selection = Selection(include=(f"/part-{part}/",))
         preparer = Preparer(COLLECTION, encoder.name, measures, {}, 10_000_000)
         jobs = [preparer.prepare(f, None) for f in walk(sources([folder])[0], selection).files]
-        texts = [p.text for job in jobs if isinstance(job, Job) for p in job.pieces]
+        texts = [encoded_text(p) for job in jobs if isinstance(job, FileJob) for p in job.parts]
         seconds = 0.0 if part % 2 else await encoding(encoder.inner, texts)
         report = Report()
         request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)

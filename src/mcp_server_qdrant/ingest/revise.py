@@ -17,6 +17,7 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.encoding import Progress, silent
 from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.store import Store, check_seen
+from mcp_server_qdrant.ingest.writer import Job
 
 
 @dataclass(eq=False)
@@ -134,7 +135,8 @@ class Revision:
                 f"{called(collection)} has a text with the id {called(document)} already: nothing "
                 "was changed. Delete that one first, or store this one under another id."
             )
-        done = await self.store.put(new, target, before or there, progress, encoder, exact=True)
+        job = Job(parts=new, before=before or there, exact=True)
+        done = await self.store.put(job, target, encoder, progress)
         return replace(done, updated=before is not None)
 
     async def _take_back(self, to: str, done: Stored) -> None:

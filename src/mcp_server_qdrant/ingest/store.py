@@ -4,10 +4,10 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
@@ -19,23 +19,18 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
-from mcp_server_qdrant.core.writes import Stored
+from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
-from mcp_server_qdrant.ingest.encoding import (
-    Progress,
-    encoded,
-    encoded_text,
-    shortened,
-    silent,
-    stored_points,
-)
+from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
-from mcp_server_qdrant.ingest.parts import Replacement, numbered
+from mcp_server_qdrant.ingest.parts import numbered, parts_of
+from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
 from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.points import Blueprint, Points
 
@@ -155,71 +150,77 @@ class Store:
         seen: str | None,
         *,
         create: bool,
-        corrected: int = 0,
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target, encoder = await self.ready(collection)
-        before = await self.points.first(collection, document)
-        if before and new.id is None and not await self._holds(before, new.text):
-            # Corrected since, under the id that this text gave it: both are kept.
-            if corrected == MOST_CORRECTED:
-                raise RequestError(
-                    f"There are {corrected} other texts under the ids that this one gives itself: "
-                    "pass an id."
-                )
-            document = hashlib.sha256(document.encode()).hexdigest()[:32]
-            async with self.lock(collection, document):
-                return await self._store(
-                    new,
-                    collection,
-                    document,
-                    progress,
-                    None,
-                    create=create,
-                    corrected=corrected + 1,
-                )
-        check_seen(before, seen)
-        new, kept = fields.kept(new, before)
-        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-        chunks = self._chunks(new, collection, document, before, pieces)
-        done = await self.put(
-            chunks, target, before, progress, encoder, exact=seen is not None, compared=True
-        )
+        async with AsyncExitStack() as locks:
+            corrected = 0
+            while before := await self.points.first(collection, document):
+                if new.id is not None or await self._holds(before, new.text):
+                    break
+                # Corrected since, under the id that this text gave it: both are kept.
+                if corrected == MOST_CORRECTED:
+                    raise RequestError(
+                        f"There are {corrected} other texts under the ids that this one gives "
+                        "itself: pass an id."
+                    )
+                corrected += 1
+                document = hashlib.sha256(document.encode()).hexdigest()[:32]
+                await locks.enter_async_context(self.lock(collection, document))
+            check_seen(before, seen)
+            new, kept = fields.kept(new, before)
+            limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
+            pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
+            parts = self._parts(new, collection, document, before, pieces)
+            job = Job(parts=parts, before=before, exact=seen is not None)
+            done = await self.put(job, target, encoder, progress, compared=True)
         replaced = before.chunks if before else 0
         return replace(done, created_collection=made, kept=kept, replaced=replaced)
 
+    def writer(
+        self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
+    ) -> Writer:
+        """What writes into that collection, with the vectors of that model."""
+        return Writer(target, encode, self.bm25, self.points, self.written, retries)
+
     async def put(
         self,
-        parts: Sequence[Document],
+        job: Job,
         target: Target,
-        before: Document | None,
-        progress: Progress,
         encoder: Embedder,
+        progress: Progress,
         *,
-        exact: bool,
         compared: bool = False,
     ) -> Stored:
-        """Encode the parts of a text and write them in the place of what was `before`.
+        """Encode the parts of a text and write them in the place of what was before.
 
-        With `exact` nothing is written that somebody else has written since `before` was read:
-        Outdated. `compared`: the text that it nearly repeats is looked for meanwhile.
+        Raises Outdated where the job is `exact` and somebody else has written the text since.
+        `compared`: the text that it nearly repeats is looked for meanwhile.
         """
-        name = target.collection
-        texts = [encoded_text(part) for part in parts]
-        dense = await _vectors(target, texts, encoder, progress)
-        pending = target.dense is not None and dense is None
-        mark = {"pending": "dense"} if pending else {}
-        points = await stored_points(
-            self.bm25, parts, dense or [None] * len(parts), [mark] * len(parts)
-        )
-        if pending:
-            await self.points.expect_pending(name)
-        write = Replacement(self.points, self.catalog, target, parts, points, before, exact=exact)
-        first = points[0].dense if compared else None
-        near, _ = await asyncio.gather(self.near.to(parts[0], target, first), write.write())
+        name, parts, before = target.collection, job.parts, job.before
+        encode = _encode(target, encoder) if target.dense else None
+        writer = self.writer(target, encode)
+        points: list[StoredPoint] = []
+        near: tuple[Document, float] | None = None
+        try:
+            for start in range(0, len(parts), BATCH):
+                some = parts[start : start + BATCH]
+                made = await writer.encoded(some)
+                points += made
+                if len(parts) > BATCH:
+                    await progress(len(points), len(parts))
+                vector = made[0].dense if compared and start == 0 else None
+                found, _ = await asyncio.gather(
+                    self.near.to(parts[0], target, vector),
+                    writer.write([(job, part) for part in some], made),
+                )
+                near = near or found
+        finally:
+            if parts[0].writing is not None:
+                indexed = self.catalog.has_document_index(name)
+                await asyncio.shield(writer.tidy(job, points, indexed=indexed))
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
-        self.written(name, texts)
+        pending = target.dense is not None and any(point.dense is None for point in points)
         if pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
@@ -292,7 +293,7 @@ class Store:
         self.catalog.forget(collection)
         return made
 
-    def _chunks(
+    def _parts(
         self,
         new: NewDocument,
         collection: str,
@@ -306,42 +307,39 @@ class Store:
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
         several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
-        made = [
-            Document(
-                id="",
-                collection=collection,
-                text=piece.text,
-                title=new.title or None,
-                source=new.source or None,
-                metadata=new.metadata,
-                tags=new.tags or (),
-                created_at=created or iso(now),
-                updated_at=written,
-                dated=said is not None or (before is not None and before.dated),
-                document=document,
-                chunk=number,
-                chunks=len(pieces),
-                start=piece.start,
-                end=piece.end,
-                writing=int(now.timestamp()) if several else None,
-            )
-            for number, piece in enumerate(pieces)
-        ]
-        return numbered(made, self.points.identify)
+        whole = Document(
+            id="",
+            collection=collection,
+            text="",
+            title=new.title or None,
+            source=new.source or None,
+            metadata=new.metadata,
+            tags=new.tags or (),
+            created_at=created or iso(now),
+            updated_at=written,
+            dated=said is not None or (before is not None and before.dated),
+            document=document,
+            writing=int(now.timestamp()) if several else None,
+        )
+        return numbered(parts_of(whole, pieces), self.points.identify)
 
 
-async def _vectors(
-    target: Target, texts: Sequence[str], encoder: Embedder, progress: Progress
-) -> list[Any] | None:
-    """A dense vector for each text; None where the collection has none, or the model is away."""
-    if target.dense is None:
-        return None
-    try:
-        return await encoded(encoder, texts, progress)
-    except EncoderUnavailable:
-        if target.dense.vector == "":
-            raise  # an unnamed vector cannot be left out for now
-        return None
+def _encode(target: Target, encoder: Embedder) -> Encode:
+    """The model; once it is away, all that is left gets its vectors later."""
+    away = False
+
+    async def encode(texts: Sequence[str]) -> Sequence[Dense | None]:
+        nonlocal away
+        try:
+            if not away:
+                return await encoder.encode_documents(texts)
+        except EncoderUnavailable:
+            if target.dense is not None and target.dense.vector == "":
+                raise  # an unnamed vector cannot be left out for now
+            away = True
+        return [None] * len(texts)
+
+    return encode
 
 
 async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:

@@ -65,7 +65,7 @@ async def test_all_models_of_a_pace_share_the_time():
 
 
 def report(*problems: Problem, files: int = 2, dead: Sequence[str] = ()) -> Report:
-    known = {f"n/{number}.md": KnownFile() for number in range(files)}
+    known = {f"n/{number}.md": KnownFile({}, set(), None, None, None) for number in range(files)}
     return Report(known=known, problems=list(problems), dead=list(dead))
 
 
@@ -127,7 +127,7 @@ class Syncing:
         self.asked.put_nowait(request)
         if self.error:
             raise self.error
-        report.known = {"n/a.md": KnownFile()}
+        report.known = {"n/a.md": KnownFile({}, set(), None, None, None)}
         report.problems += self.problems
         return report
 

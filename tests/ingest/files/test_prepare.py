@@ -10,9 +10,10 @@ import pytest
 
 from mcp_server_qdrant.core.opening import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
+from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.prepare import (
-    Job,
+    FileJob,
     Measures,
     Preparer,
     Same,
@@ -40,14 +41,13 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     )
     job = prepare(found(tmp_path / "a.md", text))
 
-    assert isinstance(job, Job)
-    assert job.left == len(job.pieces) > 4
-    assert max(tokens(piece.text, None) for piece in job.pieces) <= 64 - 2
-    assert all(abs(tokens(one.text, None) - one.tokens) <= 2 for one in job.pieces), "rounded"
-    assert [piece.chunk.text for piece in job.pieces] == [
-        text[piece.chunk.start : piece.chunk.end] for piece in job.pieces
-    ]
-    headings = {piece.text.split("\n")[0] for piece in job.pieces}
+    assert isinstance(job, FileJob)
+    assert job.left == len(job.parts) > 4
+    sizes = [tokens(encoded_text(part), None) for part in job.parts]
+    assert max(sizes) <= 64 - 2
+    assert sum(sizes) == pytest.approx(job.tokens, abs=2 * len(sizes)), "each is rounded"
+    assert [part.text for part in job.parts] == [text[part.start : part.end] for part in job.parts]
+    headings = {part.heading for part in job.parts}
     assert "Harbours of the north > The long name of part 3" in headings
 
 
@@ -56,21 +56,21 @@ def test_times_of_a_chunk_are_the_texts_own_else_the_files(tmp_path):
     dated = prepare(found(tmp_path / "b.md", "---\ndate: 2020-05-06\n---\ntext"))
     absurd = prepare(found(tmp_path / "c.md", "text", 2**62))
 
-    assert plain.pieces[0].chunk.created_at == "2001-09-09T01:46:40Z"
-    assert dated.pieces[0].chunk.created_at == "2020-05-06T00:00:00Z"
-    assert dated.pieces[0].chunk.updated_at == "2001-09-09T01:46:40Z"
-    assert (dated.pieces[0].chunk.dated, plain.pieces[0].chunk.dated) == (True, False)
-    assert absurd.pieces[0].chunk.created_at.startswith("2116-")
+    assert plain.parts[0].created_at == "2001-09-09T01:46:40Z"
+    assert dated.parts[0].created_at == "2020-05-06T00:00:00Z"
+    assert dated.parts[0].updated_at == "2001-09-09T01:46:40Z"
+    assert (dated.parts[0].dated, plain.parts[0].dated) == (True, False)
+    assert absurd.parts[0].created_at.startswith("2116-")
 
 
 def test_a_message_or_row_was_last_written_on_its_own_date_whatever_the_time_of_its_export(
     tmp_path,
 ):
     rows = '{"text": "roses", "date": "2020-05-06"}\n{"text": "tulips"}'
-    dated, plain = prepare(found(tmp_path / "a.jsonl", rows)).pieces
+    dated, plain = prepare(found(tmp_path / "a.jsonl", rows)).parts
 
-    assert dated.chunk.updated_at == "2020-05-06T00:00:00Z"
-    assert plain.chunk.updated_at == "2001-09-09T01:46:40Z"
+    assert dated.updated_at == "2020-05-06T00:00:00Z"
+    assert plain.updated_at == "2001-09-09T01:46:40Z"
 
 
 def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
@@ -98,7 +98,7 @@ def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
     known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
 
     assert contents == Contents(contents.hash, "m")
-    assert isinstance(prepare(file, known["n/a.md"]), Job)
+    assert isinstance(prepare(file, known["n/a.md"]), FileJob)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):
 def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
     rows = b'{"text": "x"}' + b" " * 150_000
 
-    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), Job)
+    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
 
 
 def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
@@ -153,7 +153,7 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
     (folder / "a.md").symlink_to("../secret")
 
     assert prepare(seen) == Problem("n/a.md", OUTSIDE, stamp=seen.stamp)
-    assert isinstance(prepare(replace(seen, within=None)), Job)
+    assert isinstance(prepare(replace(seen, within=None)), FileJob)
 
 
 def test_ids_of_another_file_are_left_out_and_named(tmp_path):
@@ -162,8 +162,8 @@ def test_ids_of_another_file_are_left_out_and_named(tmp_path):
 
     job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners)
 
-    assert [piece.chunk.document for piece in job.pieces] == ["5", "6", "7"]
-    assert job.documents == 3
+    assert [part.document for part in job.parts] == ["5", "6", "7"]
+    assert job.parts[0].file["documents"] == 3
     assert job.notes == [
         "'0' is left out: n/first.jsonl has that id",
         "'1' is left out: n/first.jsonl has that id",
@@ -176,7 +176,7 @@ def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
     rows = '{"id": "a", "text": "x", "url": "http://x"}\n{"id": "b", "text": "y"}'
     job = prepare(found(tmp_path / "a.jsonl", rows))
 
-    assert [piece.chunk.source for piece in job.pieces] == [None, "n/a.jsonl"]
+    assert [part.source for part in job.parts] == [None, "n/a.jsonl"]
 
 
 def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
@@ -193,7 +193,7 @@ def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_
     lines = [{"id": "a", "text": "x", "tags": ["y" * 129]}, {"id": "b", "text": "x"}]
     job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
 
-    assert [piece.chunk.document for piece in job.pieces] == ["b"]
+    assert [part.document for part in job.parts] == ["b"]
     assert job.notes == ["'a' is left out: it has a tag of more than 128 characters: shorten it"]
 
 
@@ -201,5 +201,5 @@ def test_headings_as_long_as_texts_are_cut(tmp_path):
     long = f"# {'a' * 4_000}\n\n## {'b' * 4_000}\n\ntext\n"
     job = prepare(found(tmp_path / "a.md", long))
 
-    assert len(job.pieces[-1].chunk.title) == 1_000
-    assert len(job.pieces[-1].chunk.section) == 1_000
+    assert len(job.parts[-1].title) == 1_000
+    assert len(job.parts[-1].section) == 1_000

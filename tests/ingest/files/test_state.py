@@ -37,22 +37,21 @@ def test_a_file_that_lacks_points_is_read_again(points):
     (known,) = known_files(points).values()
 
     assert not known.has(3, 7, "m")
-    assert not known.versions[Contents("h", "m")].complete
+    assert known.contents is None
 
 
-def test_points_of_two_versions_are_kept_apart():
+def test_a_file_with_points_of_two_contents_is_stored_again():
     known = known_files([point(0, 1), point(1, 2, hash="old")])["n/a.md"]
 
-    assert known.versions[Contents("h", "m")].complete
-    assert not known.versions[Contents("old", "m")].complete
-    assert not known.has(3, 7, "m"), "what is left of the other has to be removed"
-    assert len(known.points) == 2
+    assert known.contents is None
+    assert not known.has(3, 7, "m")
+    assert (len(known.points), known.hashes) == (2, {"h", "old"}), "all can be removed"
 
 
 def test_points_that_disagree_on_the_time_are_looked_at():
     known = known_files([point(0, 2, mtime=7), point(1, 2, mtime=8)])["n/a.md"]
 
-    assert known.versions[Contents("h", "m")].complete
+    assert known.contents == Contents("h", "m")
     assert not known.has(3, 7, "m")
 
 

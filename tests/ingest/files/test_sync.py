@@ -339,31 +339,6 @@ async def test_another_model_reads_everything_again(engine, notes):
         assert await stored(engine) == records
 
 
-async def test_a_file_that_is_renamed_keeps_its_dates(engine, notes):
-    """Whoever copies a file and removes the old one, as many programs do, gives it a new time."""
-    (notes / "n0.md").write_text("---\ndate: 2020-05-06\n---\nA dated lamp.\n")
-    old, new = ("n0.md", "n1.md", "list.jsonl"), ("a/m0.md", "m1.md", "new.jsonl")
-    (notes / "a").mkdir()
-    for name in old:
-        os.utime(notes / name, (1.6e9, 1.6e9))
-    async with memory_services(engine=engine) as services:
-        await sync(services, notes)
-        before = await dates(engine)
-        for first, second in zip(old, new, strict=True):
-            (notes / second).write_bytes((notes / first).read_bytes())
-            (notes / first).unlink()
-        report = await sync(services, notes)
-        (notes / "m1.md").rename(notes / "m2.md")
-        (notes / "m2.md").touch()
-        await sync(services, notes)
-        after = await dates(engine)
-
-    assert counts(report) == (3, 0, 3, 4, 0)
-    assert after["A dated lamp.\n"] == ("2020-05-06T00:00:00Z", "2020-09-13T12:26:40Z")
-    assert after["first lamp"] == ("2020-09-13T12:26:40Z",) * 2
-    assert after == before
-
-
 async def test_a_run_that_is_cancelled_ends_the_process_that_reads(engine, notes, monkeypatch):
     (notes / "slow.eml").write_bytes(b"To: " + b"a <a@b.c>, " * 80_000 + b"\n\nlamp\n")
     readers: list[Reader] = []
@@ -381,13 +356,6 @@ async def test_a_run_that_is_cancelled_ends_the_process_that_reads(engine, notes
             await running
 
     assert process.returncode is not None
-
-
-async def dates(engine) -> dict[str, tuple[str, str]]:
-    return {
-        one["document"]: (one["created_at"], one["updated_at"])
-        for one, _ in (await stored(engine)).values()
-    }
 
 
 async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_path):
@@ -462,20 +430,18 @@ async def test_a_run_that_stopped_half_way_is_taken_up(engine, notes):
         assert 0 < report.texts < len(expected)
 
 
-async def test_what_an_interrupted_update_left_is_removed_without_encoding(engine, notes):
-    encoder = FakeEncoder()
-    async with memory_services(encoder, engine=engine) as services:
+async def test_what_an_interrupted_update_left_is_removed_by_the_next_run(engine, notes):
+    async with memory_services(engine=engine) as services:
         await sync(services, notes)
         rewrite(notes / "sub/long.md", "short now")
         engine.broken_methods["delete"] = EngineUnavailable("gone")
         with pytest.raises(EngineUnavailable):
             await sync(services, notes)
         engine.broken_methods.clear()
-        encoder.documents = []
         report = await sync(services, notes)
         found = await stored(engine)
 
-    assert (report.unchanged, encoder.documents) == (7, [])
+    assert counts(report) == (0, 1, 0, 6, 0)
     assert len(found) == 8
 
 

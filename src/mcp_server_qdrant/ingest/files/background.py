@@ -14,9 +14,9 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.flow import Encode
 from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Source, Stamp, sources
+from mcp_server_qdrant.ingest.writer import Encode
 
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
@@ -56,8 +56,8 @@ class Pace:
     def of(self, encode: Encode) -> Encode:
         """The model at this pace; all models of a pace share their time."""
 
-        async def paced(texts: Sequence[str]) -> Sequence[Dense]:
-            vectors: list[Dense] = []
+        async def paced(texts: Sequence[str]) -> Sequence[Dense | None]:
+            vectors: list[Dense | None] = []
             for first in range(0, len(texts), TEXTS):
                 async with self._turn:
                     began = self._clock()

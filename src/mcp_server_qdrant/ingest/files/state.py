@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
@@ -25,79 +25,60 @@ class Contents:
 
 
 @dataclass(slots=True)
-class Version:
-    """The points of one file with the same contents, each with the document that it is of.
+class KnownFile:
+    """The points of one file that are stored, each with the document that it is of.
 
-    `complete` means that all points of them are there. `mtime` is None where they disagree.
-    `marked` are those that a run which was cut short left marked as being written.
+    `contents` is None where they are not all the points of the same contents: a run was cut short,
+    and the file is stored again. `hashes` are of all contents that some of them are of. `mtime` is
+    None where they disagree, `marked` are those that are still marked as being written.
     """
 
     points: dict[PointId, str]
-    complete: bool
+    hashes: set[str]
+    contents: Contents | None
     mtime: int | None
     size: int | None
     marked: tuple[PointId, ...] = ()
 
-
-@dataclass(slots=True)
-class KnownFile:
-    """The stored versions of one file: one complete version, unless a run was cut short."""
-
-    versions: dict[Contents, Version] = field(default_factory=dict)
-
     def has(self, size: int, mtime: int, model: str, template: str = "") -> bool:
         """True where a file of this size and time needs no look at its contents."""
-        if len(self.versions) != 1:
+        if self.contents is None or self.marked:
             return False
-        ((contents, version),) = self.versions.items()
-        seen = (contents.model, version.mtime, version.size, contents.hash[HASH:])
-        return version.complete and not version.marked and seen == (model, mtime, size, template)
-
-    @property
-    def points(self) -> dict[PointId, str]:
-        """All its points, each with the document that it is of."""
-        return {
-            point: document
-            for version in self.versions.values()
-            for point, document in version.points.items()
-        }
+        seen = (self.contents.model, self.mtime, self.size, self.contents.hash[HASH:])
+        return seen == (model, mtime, size, template)
 
     @property
     def documents(self) -> set[str]:
         """The documents that are of this file."""
         return set(self.points.values())
 
-    @property
-    def hashes(self) -> set[str]:
-        """Of all its contents."""
-        return {contents.hash for contents in self.versions}
-
 
 def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
-    """Path -> the stored versions of that file."""
-    grouped: dict[str, dict[Contents, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    """Path -> what is stored of that file."""
+    grouped: dict[str, list[Point]] = defaultdict(list)
     for point in points:
-        file = point[1].get("file", {})
-        contents = Contents(str(file.get("hash")), str(file.get("model")))
-        grouped[str(file.get("path"))][contents].append(point)
-    return {
-        path: KnownFile({contents: _version(these) for contents, these in versions.items()})
-        for path, versions in grouped.items()
-    }
+        grouped[str(point[1].get("file", {}).get("path"))].append(point)
+    return {path: _known(these) for path, these in grouped.items()}
 
 
-def _version(points: Sequence[Point]) -> Version:
-    chunks: dict[str, set[Any]] = defaultdict(set)
+def _known(points: Sequence[Point]) -> KnownFile:
+    parts: dict[str, set[Any]] = defaultdict(set)
     counts: dict[str, set[tuple[Any, Any]]] = defaultdict(set)
     for _, doc in points:
-        chunks[str(doc.get("id"))].add(doc.get("chunk"))
+        parts[str(doc.get("id"))].add(doc.get("chunk"))
         counts[str(doc.get("id"))].add((doc.get("chunks"), doc.get("version")))
-    whole = all([n for n, _ in counts[one]] == [len(parts)] for one, parts in chunks.items())
     files = [doc.get("file", {}) for _, doc in points]
+    contents = {Contents(str(file.get("hash")), str(file.get("model"))) for file in files}
+    whole = (
+        len(contents) == 1
+        and {file.get("documents") for file in files} == {len(parts)}
+        and all([n for n, _ in counts[one]] == [len(known)] for one, known in parts.items())
+    )
     mtimes = {file.get("mtime") for file in files}
-    return Version(
+    return KnownFile(
         points={point: str(doc.get("id")) for point, doc in points},
-        complete=whole and {file.get("documents") for file in files} == {len(chunks)},
+        hashes={one.hash for one in contents},
+        contents=contents.pop() if whole else None,
         mtime=mtimes.pop() if len(mtimes) == 1 else None,
         size=files[0].get("size"),
         marked=tuple(point for point, doc in points if "writing" in doc),

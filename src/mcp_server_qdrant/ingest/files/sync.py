@@ -15,8 +15,13 @@ from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.embedder import Embedder
-from mcp_server_qdrant.ingest.files.flow import Encode, Flow, Items
-from mcp_server_qdrant.ingest.files.prepare import Job, Measures, Preparer, Same, template_mark
+from mcp_server_qdrant.ingest.files.prepare import (
+    FileJob,
+    Measures,
+    Preparer,
+    Same,
+    template_mark,
+)
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
 from mcp_server_qdrant.ingest.files.walk import (
@@ -28,6 +33,7 @@ from mcp_server_qdrant.ingest.files.walk import (
     walk_all,
 )
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
+from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items
 from mcp_server_qdrant.qdrant.files import Files
 
 MAX_BYTES = 10_000_000
@@ -160,13 +166,6 @@ class _Run:
         self._known = report.known
         self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
         self.reader = Reader()
-        there = {found.path for found in seen.files}
-        self._gone = {
-            contents: version
-            for path, known in report.known.items()
-            for contents, version in known.versions.items()
-            if path not in there and version.complete
-        }
 
     async def store(self, target: Target | None) -> None:
         """Store what is new or changed."""
@@ -192,16 +191,9 @@ class _Run:
             async for job in jobs:
                 self._count(job)
             return
-        flow = Flow(
-            target,
-            self._pace(encoder.encode_documents) if encoder else None,
-            self._store.bm25,
-            self._store.points,
-            wrote=self._wrote,
-            finished=self._finished,
-            failed=self._failed,
-        )
-        await flow.run(jobs)
+        encode = self._pace(encoder.encode_documents) if encoder else None
+        writer = self._store.writer(target, encode, RETRIES)
+        await Flow(writer, self._wrote, self._finished, self._failed).run(jobs)
 
     def _waiting(self, model: str) -> list[Found]:
         """The files that have to be read; the others are counted."""
@@ -226,17 +218,13 @@ class _Run:
             raise EncoderUnavailable(encoder.reason or "The embedding model is not there.")
         return encoder
 
-    async def _jobs(self, preparer: Preparer, waiting: Sequence[Found]) -> AsyncIterator[Job]:
+    async def _jobs(self, preparer: Preparer, waiting: Sequence[Found]) -> AsyncIterator[FileJob]:
         """The files that have to be stored; the others are dealt with on the way."""
         self._report.phase = "Reading"
         for found in waiting:
             known = self._known.get(found.path)
             done = await asyncio.to_thread(preparer.prepare, found, known)
-            if isinstance(done, Job):
-                if done.pieces and (renamed := self._gone.get(done.contents)):
-                    name = self._request.collection
-                    if written := await self._files.written(name, renamed.points):
-                        done.date(written)
+            if isinstance(done, FileJob):
                 self._report.phase = "Storing"
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
@@ -249,28 +237,22 @@ class _Run:
                     self._report.problems.append(done)
 
     async def _refresh(self, same: Same) -> None:
-        """Contents as stored: only the time is new, or a run that was cut short left points."""
+        """Contents as stored: only the time is new, or a run that was cut short left marks."""
         self._report.unchanged += 1
-        known = self._known[same.found.path]
-        version = known.versions[same.contents]
+        known, found = self._known[same.found.path], same.found
         if self._request.dry_run:
             return
-        if version.mtime != same.found.mtime:
-            name = self._request.collection
-            await self._files.touch(name, list(version.points), same.found.mtime)
-        await self._drop(same.found.path, known, version.points)
-        await self._store.points.settle(self._request.collection, version.marked)
-        current = replace(version, mtime=same.found.mtime, size=same.found.size, marked=())
-        self._known[same.found.path] = KnownFile({same.contents: current})
+        if known.mtime != found.mtime:
+            await self._files.touch(self._request.collection, list(known.points), found.mtime)
+        await self._store.points.settle(self._request.collection, known.marked)
+        self._known[found.path] = replace(known, mtime=found.mtime, size=found.size, marked=())
 
-    def _wrote(self, items: Items) -> None:
+    def _wrote(self, items: Items[FileJob]) -> None:
         self._report.texts += len(items)
-        for job, piece in items:
-            self._report.tokens += piece.tokens
-            self._report.size += job.found.size / len(job.pieces)
-        self._store.written(self._request.collection, [piece.text for _, piece in items])
+        for job, _ in items:
+            self._report.size += job.found.size / len(job.parts)
 
-    async def _finished(self, job: Job) -> None:
+    async def _finished(self, job: FileJob) -> None:
         """All of a file is stored: what its earlier contents had more is removed."""
         stored = job.known
         added = len(stored.points.keys() - (job.old.points.keys() if job.old else ()))
@@ -278,12 +260,13 @@ class _Run:
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
+        self._report.tokens += job.tokens
         self._count(job)
 
-    def _count(self, job: Job) -> None:
+    def _count(self, job: FileJob) -> None:
         (self._report.changed if job.old else self._report.new).append(job.found.path)
 
-    def _failed(self, job: Job, reason: str) -> None:
+    def _failed(self, job: FileJob, reason: str) -> None:
         reason = f"cannot be stored: {reason}"
         self._report.problems.append(
             Problem(job.found.path, reason, kept=True, stamp=job.found.stamp)

@@ -1,8 +1,7 @@
-"""Chunks of many files on their way to the engine, and what may go wrong there."""
+"""Parts of many texts on their way to the engine, and what may go wrong there."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,7 @@ from mcp_server_qdrant.core.errors import (
     InvalidPoint,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest.files.flow import SLICE, WINDOW, Flow
-from mcp_server_qdrant.ingest.files.prepare import Job, Piece
-from mcp_server_qdrant.ingest.files.state import Contents, KnownFile
-from mcp_server_qdrant.ingest.files.walk import Found
+from mcp_server_qdrant.ingest.writer import BATCH, WINDOW, Flow, Job, Writer
 
 
 class Model:
@@ -63,51 +59,54 @@ class Disk:
         self.settled += ids
 
 
+class Named(Job):
+    def __init__(self, name: str, parts: list[Document]) -> None:
+        super().__init__(parts=parts)
+        self.name = name
+
+
 class Trial:
     def __init__(self, retries: Sequence[float] = (0.0,)) -> None:
         self.model, self.disk = Model(), Disk()
         self.finished: list[str] = []
         self.failed: dict[str, str] = {}
         self.wrote = 0
-        self.flow = Flow(
+        self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
             Words(),
             self.disk,
-            wrote=self._wrote,
-            finished=self._finished,
-            failed=self._failed,
-            retries=retries,
+            lambda *_: None,
+            retries,
         )
+        self.flow = Flow(self.writer, self._wrote, self._finished, self._failed)
 
     def _wrote(self, items: Any) -> None:
         self.wrote += len(items)
 
-    async def _finished(self, job: Job) -> None:
-        self.finished.append(job.found.path)
+    async def _finished(self, job: Named) -> None:
+        self.finished.append(job.name)
 
-    def _failed(self, job: Job, reason: str) -> None:
-        self.failed[job.found.path] = reason
+    def _failed(self, job: Named, reason: str) -> None:
+        self.failed[job.name] = reason
 
-    async def run(self, *jobs: Job) -> None:
-        async def some() -> AsyncIterator[Job]:
+    async def run(self, *jobs: Named) -> None:
+        async def some() -> AsyncIterator[Named]:
             for one in jobs:
                 yield one
 
         await self.flow.run(some())
 
 
-def job(path: str, *given: str) -> Job:
-    pieces = [
-        Piece(
-            Document(id=f"{path}{n}", collection="c", text=text, document=f"{path}{n}"),
-            text,
-            len(text),
-        )
-        for n, text in enumerate(given)
-    ]
-    found = Found("n", path, Path(path), 1, 2)
-    return Job(found, Contents("h", "m"), pieces, 1, None)
+def job(path: str, *given: str) -> Named:
+    """Texts of one part each."""
+    return Named(
+        path,
+        [
+            Document(f"{path}{n}", "c", text, document=f"{path}{n}", file={"path": path})
+            for n, text in enumerate(given)
+        ],
+    )
 
 
 async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file():
@@ -126,9 +125,9 @@ async def test_texts_of_like_length_are_encoded_together():
     await trial.run(*(job(f"j{n}", "x" * (1 + n * 7 % 400)) for n in range(3 * WINDOW)))
 
     spread = [max(map(len, call)) - min(map(len, call)) for call in trial.model.calls]
-    assert max(map(len, trial.model.calls)) == SLICE
+    assert max(map(len, trial.model.calls)) == BATCH
     assert len(trial.finished) == 3 * WINDOW
-    assert sorted(spread)[len(spread) // 2] < 400 * SLICE / WINDOW * 1.5
+    assert sorted(spread)[len(spread) // 2] < 400 * BATCH / WINDOW * 1.5
 
 
 async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
@@ -158,9 +157,9 @@ async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(enco
 
     trial = Trial()
     if encoder == "words":
-        trial.flow.bm25 = Stumbling()
+        trial.writer.bm25 = Stumbling()
     else:
-        trial.flow.encode = StumblingModel().encode_documents
+        trial.writer.encode = StumblingModel().encode_documents
     await trial.run(job("a", "good", "bad"), job("b", "good"))
 
     assert trial.failed == {"a": "an unexpected OverflowError"}
@@ -170,7 +169,7 @@ async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(enco
 async def test_a_point_that_is_refused_costs_its_own_file_only():
     trial = Trial()
     trial.disk.refused = "bad"
-    await trial.run(job("a", *["bad"] * SLICE * 2), job("b", "good"))
+    await trial.run(job("a", *["bad"] * BATCH * 2), job("b", "good"))
 
     assert trial.failed == {"a": "It is refused."}
     assert trial.finished == ["b"]
@@ -219,27 +218,21 @@ async def test_writing_goes_on_while_the_next_texts_are_encoded():
         return made
 
     trial.disk.upsert, trial.model.encode_documents = slow, encode
-    await trial.run(*(job(f"j{n}", "text") for n in range(2 * SLICE)))
+    await trial.run(*(job(f"j{n}", "text") for n in range(2 * BATCH)))
 
-    assert trial.wrote == 2 * SLICE
-
-
-def long_job(path: str, parts: int, old: KnownFile | None = None) -> Job:
-    """One document of so many parts, the first the shortest: slices are sorted by length."""
-    pieces = [
-        Piece(
-            Document(
-                f"{path}{n}", "c", "x" * (n + 1), document=path, chunk=n, chunks=parts, version="v"
-            ),
-            "x" * (n + 1),
-            n + 1,
-        )
-        for n in range(parts)
-    ]
-    return Job(Found("n", path, Path(path), 1, 2), Contents("h", "m"), pieces, 1, old)
+    assert trial.wrote == 2 * BATCH
 
 
-@pytest.mark.parametrize("parts", [2, SLICE, 3 * WINDOW])
+def long_job(path: str, parts: int) -> Named:
+    """One document of so many parts, the first the shortest: batches are sorted by length."""
+    whole = Document("", "c", "", document=path, chunks=parts, version="v", writing=7)
+    return Named(
+        path,
+        [whole._replace(id=f"{path}{n}", text="x" * (n + 1), chunk=n) for n in range(parts)],
+    )
+
+
+@pytest.mark.parametrize("parts", [2, BATCH, 3 * WINDOW])
 async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
     trial = Trial()
     await trial.run(job("a", "one"), long_job("b", parts), long_job("c", 3))
@@ -258,17 +251,17 @@ async def test_all_parts_are_marked_until_the_text_is_whole():
     assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
 
 
-async def test_the_first_part_stays_marked_until_what_it_replaces_is_removed():
+async def test_a_text_stays_marked_until_what_it_replaces_is_removed():
     trial = Trial()
     seen = []
 
-    async def finished(job: Job) -> None:
+    async def finished(job: Named) -> None:
         seen.append(sorted(trial.disk.settled))
 
     trial.flow.finished = finished
-    await trial.run(long_job("b", 3, KnownFile()))
+    await trial.run(long_job("b", 3))
 
-    assert seen == [["b1", "b2"]]
+    assert seen == [[]]
     assert sorted(trial.disk.settled) == ["b0", "b1", "b2"]
 
 

@@ -1,0 +1,293 @@
+"""Parts of texts -> points, encoded and written in batches: one text's, or those of many files.
+
+All parts of a version are written before its first part. That one has the same id in every version,
+so writing it replaces the old text by the new one, for every reader, in one step.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.errors import (
+    EncoderUnavailable,
+    EngineTimeout,
+    EngineUnavailable,
+    Outdated,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+    UnusableFile,
+    contained,
+)
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
+from mcp_server_qdrant.qdrant.payload import stored_payload
+from mcp_server_qdrant.qdrant.points import PENDING, Points
+
+WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
+BATCH = 128  # parts that are encoded and written together
+WORKERS = 3  # one encodes, one writes, one has its texts ready
+RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
+
+# Raises EncoderUnavailable; None stands for a vector that is made later.
+Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense | None]]]
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """The parts of texts that are stored together: one text, or those of a file.
+
+    `before` is the first part of the version that a single text replaces; with `exact` it is
+    replaced only if it is still as it was.
+    """
+
+    parts: Sequence[Document]
+    before: Document | None = None
+    exact: bool = False
+    failed: bool = False
+    left: int = field(default=0, init=False)
+    _further: dict[str, set[PointId]] = field(init=False)
+    _firsts: dict[str, tuple[Document, StoredPoint]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self._further = len(self.parts), defaultdict(set)
+        for part in self.parts:
+            if part.chunk:
+                self._further[str(part.document)].add(part.id)
+
+    @property
+    def marked(self) -> list[PointId]:
+        """The points that are marked as being written."""
+        return [part.id for part in self.parts if part.writing is not None]
+
+    def note(self, part: Document, point: StoredPoint) -> None:
+        """Take in a further part that is written, or a first one that is to be."""
+        document = str(part.document)
+        if part.chunk:
+            self._further[document].discard(part.id)
+        else:
+            self._firsts[document] = part, point
+
+    def due(self) -> list[tuple[Document, StoredPoint]]:
+        """The first parts of the documents whose other parts are written, to be written now."""
+        due = [one for one in self._firsts if not self._further.get(one)]
+        return [self._firsts.pop(one) for one in due]
+
+
+J = TypeVar("J", bound=Job)
+Items = Sequence[tuple[J, Document]]
+
+
+@dataclass(eq=False)
+class Writer:
+    """Encodes and writes parts in one collection.
+
+    `encode` is None where the collection has no dense vectors. `written` is called with the
+    collection and what the encoders read of each batch. An engine that is away is asked again
+    after each of the `retries`.
+    """
+
+    target: Target
+    encode: Encode | None
+    bm25: Bm25Encoder
+    points: Points
+    written: Callable[[str, Sequence[str]], None]
+    retries: Sequence[float] = ()
+
+    async def encoded(self, parts: Sequence[Document]) -> list[StoredPoint]:
+        """The points of parts. Those whose dense vector is made later are marked."""
+        texts = [encoded_text(part) for part in parts]
+        dense = await self.encode(texts) if self.encode else [None] * len(parts)
+        pending = self.encode is not None and any(vector is None for vector in dense)
+        if pending:
+            await self.points.expect_pending(self.target.collection)
+        points = []
+        for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
+            payload = stored_payload(part)
+            if pending and vector is None:
+                payload["doc"]["pending"] = PENDING
+            points.append(StoredPoint(str(part.id), payload, vector, words))
+        return points
+
+    async def write(self, items: Items[J], points: Sequence[StoredPoint]) -> None:
+        """Write the further parts of texts, and the first ones of those whose others are written.
+
+        Raises Outdated where an `exact` write came too late.
+        """
+        pairs = list(zip(items, points, strict=True))
+        await self._upsert([point for (_, part), point in pairs if part.chunk])
+        jobs = {id(job): job for job, _ in items}.values()
+        for (job, part), point in pairs:
+            job.note(part, point)
+        due = [(job, part, point) for job in jobs for part, point in job.due()]
+        try:
+            await self._swap(due)
+        except QdrantMcpError:
+            for job, part, point in due:
+                job.note(part, point)
+            raise
+        self.written(self.target.collection, [encoded_text(part) for _, part in items])
+
+    async def settle(self, ids: Sequence[PointId]) -> None:
+        """The write of these points is done: take the mark of it off."""
+        for start in range(0, len(ids), WINDOW):
+            await self.points.settle(self.target.collection, ids[start : start + WINDOW])
+
+    async def tidy(self, job: Job, points: Sequence[StoredPoint], *, indexed: bool) -> None:
+        """Remove what one text replaced, or the text itself where it is not the present version.
+
+        No reader sees either; what fails here is done by whoever meets it. Another server may
+        replace the text meanwhile: only parts that were seen while this version was the present
+        one are removed, and none that is being written. `indexed`: the collection has the index
+        of documents.
+        """
+        name, (head, *further) = self.target.collection, job.parts
+        ids = [part.id for part in further]
+        with contextlib.suppress(QdrantMcpError):
+            if not await self._present(head):
+                await self.points.delete_points(name, ids)
+                return
+            old = await self._earlier(job, indexed=indexed)
+            if old and await self._present(head):
+                await self.points.delete_superseded(name, old)
+            await self.settle([head.id, *ids])
+            if not await self._present(head):
+                await self.points.delete_superseded(name, ids)
+            elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
+                await self._upsert(points[1:])
+                await self.settle(ids)
+
+    async def _present(self, head: Document) -> bool:
+        now = await self.points.first(head.collection, head.document or "")
+        return now is not None and now.version == head.version
+
+    async def _earlier(self, job: Job, *, indexed: bool) -> list[PointId]:
+        """The parts that earlier versions left."""
+        head, before = job.parts[0], job.before
+        if indexed or (before and before.writing is not None):
+            known = await self.points.further(head)
+            return [one.id for one in known if one.writing is None and not one.current(head)]
+        if before is None or before.version == head.version:
+            return []
+        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
+
+    async def _swap(self, due: Sequence[tuple[Job, Document, StoredPoint]]) -> None:
+        """Write first parts, the one of an `exact` job only in the place of what it replaces."""
+        await self._upsert([point for job, _, point in due if not job.exact])
+        for job, head, point in due:
+            if not job.exact:
+                continue
+            if job.before is None:
+                await self.points.insert(self.target, point)
+            else:
+                await self.points.exchange(self.target, point, job.before)
+            now = await self.points.first(head.collection, head.document or "")
+            if now is None or (now.version, now.updated_at) != (head.version, head.updated_at):
+                raise Outdated
+
+    async def _upsert(self, points: Sequence[StoredPoint]) -> None:
+        away = EngineTimeout, EngineUnavailable
+        for start in range(0, len(points), BATCH):
+            some = points[start : start + BATCH]
+            await retried(partial(self.points.upsert, self.target, some), self.retries, away)
+
+
+@dataclass(eq=False)
+class Flow(Generic[J]):
+    """Stores many jobs, reading, encoding and writing at the same time.
+
+    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
+    where one of them cannot be.
+    """
+
+    writer: Writer
+    wrote: Callable[[Items[J]], None]
+    finished: Callable[[J], Awaitable[None]]
+    failed: Callable[[J, str], None]
+
+    async def run(self, jobs: AsyncIterator[J]) -> None:
+        """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
+        queue: asyncio.Queue[Any] = asyncio.Queue(WORKERS)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WORKERS):
+                    group.create_task(self._work(queue))
+                async for items in _batches(jobs):
+                    await queue.put(items)
+                for _ in range(WORKERS):
+                    await queue.put(None)
+        except BaseExceptionGroup as errors:
+            ours, others = errors.split(QdrantMcpError)
+            if ours is None or others is not None:
+                raise
+            raise ours.exceptions[0] from errors
+
+    async def _work(self, queue: asyncio.Queue[Any]) -> None:
+        while (items := await queue.get()) is not None:
+            await self._store([item for item in items if not item[0].failed])
+
+    async def _store(self, items: Items[J]) -> None:
+        """Encode and write; where that is refused, job by job, to find the one at fault."""
+        if not items:
+            return
+        try:
+            with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
+                points = await self.writer.encoded([part for _, part in items])
+            await self.writer.write(items, points)
+        except UnknownCollection:
+            raise
+        except (EncoderUnavailable, RequestError) as error:
+            jobs = {id(job): job for job, _ in items}
+            if len(jobs) > 1:
+                for one in jobs.values():
+                    await self._store([item for item in items if item[0] is one])
+            else:
+                await self._give_up(items[0][0], error)
+            return
+        self.wrote(items)
+        for job, _ in items:
+            job.left -= 1
+            if job.left == 0 and not job.failed:
+                await self.finished(job)
+                await self.writer.settle(job.marked)
+
+    async def _give_up(self, job: J, error: QdrantMcpError) -> None:
+        """Give up one job, unless nothing can be encoded at all."""
+        if isinstance(error, EncoderUnavailable) and self.writer.encode is not None:
+            # One that no cache of vectors has.
+            await self.writer.encode([f"Is it this text, or every one? {uuid4()}"])
+        if not job.failed:
+            job.failed = True
+            self.failed(job, str(error))
+
+
+async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
+    """The parts, in batches of texts of like length.
+
+    The first windows are small, so that the encoder need not wait for a large one to be read.
+    """
+    window: list[tuple[J, Document]] = []
+    size = BATCH
+    async for job in jobs:
+        for part in job.parts:
+            window.append((job, part))
+            if len(window) == size:
+                for items in _by_length(window):
+                    yield items
+                window, size = [], min(2 * size, WINDOW)
+    for items in _by_length(window):
+        yield items
+
+
+def _by_length(window: list[tuple[J, Document]]) -> list[Items[J]]:
+    window.sort(key=lambda item: len(item[1].text))
+    return [window[first : first + BATCH] for first in range(0, len(window), BATCH)]
