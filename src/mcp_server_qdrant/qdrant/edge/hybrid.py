@@ -236,10 +236,11 @@ def fused(
     """
     if not legs:
         return [], [], []
+    rrf: Any = edge.Fusion.Rrf(k, [leg.weight for leg in legs])  # its stub lacks the base class
     found = engine.query(
         edge.QueryRequest(
             limit + TIES,
-            query=edge.Fusion.Rrf(k, [leg.weight for leg in legs]),
+            query=rrf,
             prefetches=[
                 edge.Prefetch(limit, query=leg.query, filter=leg.where, params=leg.params)
                 for leg in legs
