@@ -31,8 +31,8 @@ from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import numbered, parts_of
 from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.points import Blueprint, Points
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
 FALLBACK_TOKENS = 128

@@ -31,7 +31,7 @@ from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.payload import stored_payload
-from mcp_server_qdrant.qdrant.points import PENDING, Points
+from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
 WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
 BATCH = 128  # parts that are encoded and written together
