@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.ingest.files import flow
+from mcp_server_qdrant.ingest import writer
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -62,7 +62,7 @@ async def sync(engine: Any, folder: Path, encoder: Any = None) -> Report:
 
 
 async def main(path: Path, folder: Path, last: int | None) -> None:
-    flow.SLICE, flow.WINDOW = 3, 12  # so that there are many moments
+    writer.BATCH, writer.WINDOW = 3, 12  # so that there are many moments
     engine = await EdgeClient.open(path)
     steps = Steps(last)
     encoder = FakeEncoder()

@@ -79,7 +79,14 @@ async def test_a_text_is_written_in_the_official_format_with_both_vectors():
         "tags": ["plants"],
         "created_at": "2026-03-01T12:30:15Z",
         "updated_at": "2026-03-01T12:30:15.000999Z",
-        "doc": {"id": done.document, "chunk": 0, "chunks": 1, "start": 0, "end": 14},
+        "doc": {
+            "id": done.document,
+            "chunk": 0,
+            "chunks": 1,
+            "start": 0,
+            "end": 14,
+            "date": "2026-03-01T12:30:15.000999Z",
+        },
     }
     assert set(record.vector) == {"fast-bag-of-words", "bm25"}
     assert (done.created_collection, done.updated, done.pending) == (True, False, False)
@@ -297,7 +304,7 @@ async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_t
         engine.calls.clear()
         await remember(services, "notes", "roses", "moss")
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 10
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 11
 
 
 async def test_a_collection_of_another_tool_is_not_given_indexes():

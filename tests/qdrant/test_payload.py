@@ -44,6 +44,7 @@ def test_the_payload_is_the_official_one_and_more():
         "chunks": 3,
         "start": 10,
         "end": 18,
+        "date": "2026-01-01T00:00:00Z",
         "dated": True,
     }
 

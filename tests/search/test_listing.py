@@ -1,5 +1,6 @@
 """The newest texts, without a query."""
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -8,10 +9,14 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.qdrant.read.newest import SCANNED
 from tests.support import (
     COSINE,
     either_engine,
+    find,
     foreign,
     memory_engine,
     memory_server,
@@ -151,3 +156,36 @@ async def test_an_agent_browses_without_a_query():
         "query is empty: say what to look for, or give collections, since, until or query_filter "
         "to list the newest texts."
     )
+
+
+async def test_texts_of_files_are_dated_by_what_they_say_and_else_not_at_all(engine, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, front, time in (
+        ("said.md", "---\ndate: 2023-05-08\n---\n", 1.7e9),
+        ("older.md", "", 1.5e9),
+        ("newer.md", "", 1.6e9),
+    ):
+        (folder / name).write_text(f"{front}The harbour of {name}, seen from {time}.")
+        os.utime(folder / name, (time, time))
+    async with memory_services(engine=engine) as services:
+        await services.sync.run(SyncRequest(tuple(sources([folder])), "files"))
+        everything, _ = await listed(services)
+        dated, _ = await listed(services, since="2023-05", until="2023-05")
+        copied, _ = await listed(services, since="2017")
+        page = await find(services, "harbour", "files", explain=True)
+
+    assert everything == ["notes/said.md", "notes/newer.md", "notes/older.md"]
+    assert dated == copied == ["notes/said.md"]
+    aged = {one.document.document for one in page.results if "recency" in dict(one.why.factors)}
+    assert aged == {"notes/said.md"}
+
+
+async def test_a_text_stored_before_texts_had_a_date_is_found_by_the_dates_it_has(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, 5, "roses", id="new")
+        await remember(services, 3, "moss", id="old")
+        await engine.delete_payload("notes", ["doc.date"], [point_id("notes", "old", 0)])
+
+        assert (await listed(services))[0] == ["new", "old"]
+        assert (await listed(services, until="2026-10-04"))[0] == ["old"]

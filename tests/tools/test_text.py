@@ -291,7 +291,7 @@ def test_a_day_that_all_results_have_is_said_once(days, said):
 def test_the_day_of_a_text_is_its_own_before_that_of_its_last_update(own, day):
     dates = {"created_at": "2020-05-06T00:00:00Z", "updated_at": "2026-05-01T00:00:00Z"}
 
-    assert tool_text.day(Document(1, "a", "text", dated=own, **dates)) == day
+    assert tool_text.day(Document(1, "a", "text", document="d", dated=own, **dates)) == day
 
 
 @pytest.mark.parametrize(

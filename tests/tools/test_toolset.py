@@ -564,7 +564,7 @@ class TestStore:
             result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
 
         parts = result.structured_content["parts"]
-        assert told == [(256, parts), (parts, parts)]
+        assert told == [(128, parts), (256, parts), (parts, parts)]
 
     async def test_what_was_done_is_said(self):
         async with memory_server() as client:

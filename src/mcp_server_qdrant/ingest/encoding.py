@@ -6,7 +6,8 @@ from datetime import date
 from itertools import starmap
 
 from mcp_server_qdrant.core.datatypes import Document, Sparse
-from mcp_server_qdrant.core.notation import chain, moment
+from mcp_server_qdrant.core.dates import own_date
+from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 
@@ -50,7 +51,5 @@ def day_of(chunk: Document) -> date | None:
 
     That of storing a text is none: everything stored on a day would be found by its name.
     """
-    said = [(chunk.metadata or {}).get(key) for key in ("date", "created_at")]
-    given = [one for one in said if isinstance(one, str)]
-    times = map(moment, [*given, chunk.created_at if chunk.dated else None])
-    return next((when.date() for when in times if when), None)
+    when = own_date(chunk)
+    return when.date() if when else None

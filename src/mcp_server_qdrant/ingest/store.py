@@ -11,6 +11,7 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
+from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import (
     BackendError,
     EncoderUnavailable,
@@ -302,7 +303,9 @@ class Store:
         pieces: Sequence[Chunk],
     ) -> list[Document]:
         now = self.now()
-        said = iso(new.created_at) if new.created_at else None
+        given = Document(id="", collection=collection, text="", metadata=new.metadata)
+        own = new.created_at or own_date(given)
+        said = iso(own) if own else None
         # A text that is stored for the first time is as old as its caller says.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from qdrant_client import models
 
-from mcp_server_qdrant.core.dates import Period
+from mcp_server_qdrant.core.dates import DATE_KEY, Period
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import as_point_id
 
@@ -74,12 +74,22 @@ def both(one: models.Filter, other: Any) -> models.Filter:
 def dated(
     where: models.Filter | None, period: Period | None, paths: Sequence[str]
 ) -> models.Filter | None:
-    """The filter, and that the point has a date of this period at one of the paths."""
+    """The filter, and that the point has a date of this period at one of the paths.
+
+    Where it has the date of a text, that one decides.
+    """
     if period is None:
         return where
     limits = models.DatetimeRange(gte=period.since, lt=period.until)
-    either = models.Filter(should=[models.FieldCondition(key=path, range=limits) for path in paths])
-    return both(either, where)
+    own, *others = sorted(paths, key=lambda path: path != DATE_KEY)
+    either: list[models.Condition] = [
+        models.FieldCondition(key=path, range=limits) for path in others
+    ]
+    if own == DATE_KEY:
+        unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=own))
+        either = [models.Filter(must=[unsaid], should=either)] if either else []
+    either.append(models.FieldCondition(key=own, range=limits))
+    return both(models.Filter(should=either), where)
 
 
 def _check_size(raw: Any) -> None:

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import OURS, SUPERSEDED_KEY, Document, Payload, PointId
+from mcp_server_qdrant.core.dates import UNDATED, date_of
 from mcp_server_qdrant.core.notation import (
     Identify,
     is_part_number,
     part_number,
     point_id,
+    stamp,
     uuid_number,
     uuid_text,
 )
@@ -57,7 +59,7 @@ def read(
         source=_string(places, "source") or _string(places, "url"),
         metadata=metadata if isinstance(metadata, dict) else _unused(payload, key),
         tags=_tags(places),
-        created_at=_string(places, "created_at"),
+        created_at=None if _of_file(doc) else _string(places, "created_at"),
         updated_at=_string(places, "updated_at"),
         document=_id(doc),
         chunk=_number(doc, "chunk", 0, MOST_PARTS),
@@ -98,6 +100,7 @@ def stored_payload(document: Document) -> Payload:
         "chunks": document.chunks,
         "start": document.start,
         "end": document.end,
+        "date": stamp(when) if (when := date_of(document)) else UNDATED,
     }
     if document.superseded_by:
         kept[SUPERSEDED_KEY] = document.superseded_by
@@ -215,6 +218,11 @@ def _tags(places: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         if isinstance(tags, list) and tags:
             return tuple(str(tag) for tag in tags)
     return ()
+
+
+def _of_file(doc: Mapping[str, Any]) -> bool:
+    """True for a file that gives no date: the time of the file was stored as one before."""
+    return "file" in doc and not doc.get("dated")
 
 
 def _id(doc: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.core.options import RerankLimits, SearchLimits
 from mcp_server_qdrant.settings.values import Folder, Names, Url
 
-TIME_FIELDS = ("updated_at", "modified_at", "created_at", "date", "timestamp")
+TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
 SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
 
 Share = Annotated[float, Field(ge=0, le=1)]

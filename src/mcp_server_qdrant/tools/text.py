@@ -22,6 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Why,
 )
+from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
     as_point_id,
@@ -31,7 +32,6 @@ from mcp_server_qdrant.core.notation import (
     every,
     first_id,
     line,
-    moment,
     plain,
     point_id,
     short_id,
@@ -236,14 +236,8 @@ def source(document: Document) -> str:
 
 
 def day(document: Document) -> str | None:
-    """The day that the text is of, as it or its caller says; else that of its last update.
-
-    None for a file that says none: the time of the file is not that of its text.
-    """
-    own = moment(document.created_at) if document.dated else None
-    if own is None and document.file is not None:
-        return None
-    when = own or moment(document.updated_at) or moment(document.created_at)
+    """The day that the text is of, as far as one is known."""
+    when = date_of(document)
     return when.date().isoformat() if when else None
 
 

@@ -51,16 +51,17 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     assert "Harbours of the north > The long name of part 3" in headings
 
 
-def test_times_of_a_chunk_are_the_texts_own_else_the_files(tmp_path):
+def test_a_text_has_the_date_that_it_gives_or_none_the_time_of_its_file_is_another_thing(tmp_path):
     plain = prepare(found(tmp_path / "a.md", "text"))
     dated = prepare(found(tmp_path / "b.md", "---\ndate: 2020-05-06\n---\ntext"))
     absurd = prepare(found(tmp_path / "c.md", "text", 2**62))
 
-    assert plain.parts[0].created_at == "2001-09-09T01:46:40Z"
+    assert plain.parts[0].created_at is None
+    assert plain.parts[0].updated_at == "2001-09-09T01:46:40Z"
     assert dated.parts[0].created_at == "2020-05-06T00:00:00Z"
     assert dated.parts[0].updated_at == "2001-09-09T01:46:40Z"
     assert (dated.parts[0].dated, plain.parts[0].dated) == (True, False)
-    assert absurd.parts[0].created_at.startswith("2116-")
+    assert absurd.parts[0].updated_at.startswith("2116-")
 
 
 def test_a_message_or_row_was_last_written_on_its_own_date_whatever_the_time_of_its_export(

@@ -56,10 +56,21 @@ def test_the_newer_of_two_equal_texts_comes_first_and_the_factor_is_recorded():
     assert ranked[1].relevance == 0.5
 
 
-def test_a_corrected_text_is_as_old_as_its_correction():
-    payload = {"created_at": "2020-01-01", "updated_at": "2026-01-02", "metadata": {"date": "2021"}}
+def test_a_text_is_as_old_as_its_own_date_says_whenever_it_was_corrected():
+    payload = {"created_at": "2020-01-01", "updated_at": "2026-01-02"}
+    meant = payload | {"metadata": {"date": "2021-01-01"}}
 
-    assert timestamp(payload, TIME_FIELDS) == datetime(2026, 1, 2, tzinfo=UTC)
+    assert timestamp(payload, TIME_FIELDS) == datetime(2020, 1, 1, tzinfo=UTC)
+    assert timestamp(meant, TIME_FIELDS) == datetime(2021, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("doc", [{"date": "none"}, {"file": {"path": "a.md"}}])
+def test_a_text_of_a_file_that_gives_no_date_does_not_age(doc):
+    """As it is stored now, and as it was stored before, with the time of its file as a date."""
+    payload = {"created_at": "2020-01-01", "updated_at": "2020-01-01", "doc": doc}
+    (kept,) = decay([hit(0.5, payload)], *USUAL, NOW)
+
+    assert kept.factors == ()
 
 
 def test_a_text_without_a_time_keeps_its_score():

@@ -199,7 +199,7 @@ class Preparer:
         )
         modified = moment(file["mtime"] / 1e9)
         written = iso(modified) if modified else None
-        created = iso(text.created_at) if text.created_at else written
+        created = iso(text.created_at) if text.created_at else None
         named = text.metadata is not None and any(
             isinstance(text.metadata.get(key), str) for key in ("source", "url")
         )
@@ -213,7 +213,7 @@ class Preparer:
             tags=text.tags,
             created_at=created,
             # A text with an id is a message or a row: its file's time is that of an export.
-            updated_at=created if text.id else written,
+            updated_at=created if created and text.id else written,
             dated=text.created_at is not None,
             document=text.id or path,
             writing=int(time()) if again or len(chunks) > 1 else None,

@@ -22,7 +22,7 @@ from mcp_server_qdrant.ingest.formats.base import (
 )
 
 NAMES = "conversations.json conversations-*.json ????-??-??.json"
-NO_DATE = "has no date: the file's own time stands for it"
+NO_DATE = "has no date: it is stored without one"
 LINK = re.compile(r"<(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
 
 

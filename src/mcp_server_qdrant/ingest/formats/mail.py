@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BOX = b"From "
 START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
 QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
-NO_DATE = "has no date that can be read: the file's own time stands for it"
+NO_DATE = "has no date that can be read: it is stored without one"
 
 
 def read(path: str, data: bytes) -> Contents:

@@ -1,8 +1,7 @@
 """The newest texts of a collection, for who asks without a query."""
 
-import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from heapq import nlargest
 from typing import Any
 
@@ -10,17 +9,18 @@ from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
-from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period
+from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import CHUNK_KEY
+from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY
 
 SCANNED = 2_000  # points of a collection that has no index of dates
 PAGE = 500
 UPDATED_KEY = "updated_at"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 
 
@@ -50,27 +50,26 @@ class Newest:
         return await self._scanned(target.collection, condition, limit, self._asks_for_words(where))
 
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
-        """In the order of the index; those without that date behind the others."""
-        name, key = target.collection, target.dates[0]
-        order = models.OrderBy(key=key, direction=models.Direction.DESC, start_from=LATEST)
-        (records, _), counted = await asyncio.gather(
-            self._client.scroll(
-                name, condition, limit=limit, order_by=order, with_payload=list(self._dates)
-            ),
-            self._client.count(name, count_filter=condition),
-        )
-        found = self._timed(records)
-        if len(found) < min(limit, counted.count):
-            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-            undated = models.Filter(must=[empty])
-            more, _ = await self._client.scroll(
-                name,
-                both(undated, condition),
-                limit=limit - len(found),
-                with_payload=list(self._dates),
+        """In the order of the indexes; those without a date of one behind the others."""
+        name, shown = target.collection, [*self._dates, FILE_KEY]
+        count = (await self._client.count(name, count_filter=condition)).count
+        records: list[Any] = []
+        left, wanted = condition, min(limit, count)
+        for key in (*target.dates, None):
+            if len(records) >= wanted:
+                break
+            order = key and models.OrderBy(
+                key=key, direction=models.Direction.DESC, start_from=LATEST
             )
-            found = self._timed([*records, *more])
-        return Listed(found, counted.count)
+            more, _ = await self._client.scroll(
+                name, left, limit=limit - len(records), order_by=order, with_payload=shown
+            )
+            records += more
+            if key:
+                any_date = models.DatetimeRange(lte=LATEST)
+                with_it = models.FieldCondition(key=key, range=any_date)
+                left = both(models.Filter(must_not=[with_it]), left)
+        return Listed(self._timed(records), count)
 
     async def _scanned(
         self,
@@ -82,7 +81,7 @@ class Newest:
         """By reading dates point by point, of so many points at most."""
         found: list[tuple[PointId, datetime | None]] = []
         read, complete = 0, True
-        shown = [*self._dates, CHUNK_KEY]
+        shown = [*self._dates, CHUNK_KEY, FILE_KEY]
         async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
             found += self._timed(record for record in page if parts or not _further(record))
             read += len(page)
@@ -93,8 +92,16 @@ class Newest:
         return Listed(newest, len(found), complete)
 
     def _timed(self, records: Any) -> list[tuple[PointId, datetime | None]]:
-        """Each point once: a field may hold several dates."""
-        return list({r.id: (r.id, time_of(r.payload, self._paths)) for r in records}.values())
+        """Each point once: a field may hold several dates.
+
+        A text without a date is behind all others, by the time of its file.
+        """
+        found: dict[PointId, tuple[PointId, datetime | None]] = {}
+        for record in records:
+            when = age_from(record.payload, self._paths)
+            file = None if when else time_of(record.payload, self._paths)
+            found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
+        return list(found.values())
 
     def _asks_for_words(self, where: models.Filter | None) -> bool:
         """True for a filter on the text, which further parts may meet and the first not."""

@@ -13,6 +13,7 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.http.models.models import QueryResponse
 
+from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     RequestError,
@@ -242,8 +243,8 @@ class TenantClient:
         **page: Any,
     ) -> tuple[list[models.Record], Any]:
         """One page of the tenant's points."""
-        if order_by is not None:
-            check_key(getattr(order_by, "key", order_by), self._tenant.hidden)
+        if order_by is not None and (key := getattr(order_by, "key", order_by)) != DATE_KEY:
+            check_key(key, self._tenant.hidden)
         records, following = await self._inner.scroll(
             collection_name, self._guarded(scroll_filter), order_by=order_by, **page
         )

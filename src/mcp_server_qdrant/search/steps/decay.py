@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from mcp_server_qdrant.core.datatypes import Hit, by_score
-from mcp_server_qdrant.core.notation import date_paths, time_of
+from mcp_server_qdrant.core.dates import age_from
+from mcp_server_qdrant.core.notation import date_paths
 
 DAY = timedelta(days=1)
 
@@ -23,14 +24,14 @@ def decay(
 
     `fields` are where a payload may keep its time: paths such as `created_at` or `meta.date`;
     without a dot one is also looked for below `metadata`. A time in the future counts as now; a hit
-    without a time keeps its score.
+    without a time keeps its score, and so does a text of a file that gives no date.
     """
     if weight <= 0:
         return list(hits)
     paths = [path.split(".") for path in date_paths(fields)]
 
     def aged(hit: Hit) -> Hit:
-        when = time_of(hit.payload, paths)
+        when = age_from(hit.payload, paths)
         return hit if when is None else hit.rescored("recency", factor(now - when, weight, rate))
 
     return by_score(map(aged, hits))
