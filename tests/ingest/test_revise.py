@@ -12,6 +12,7 @@ from qdrant_client import models
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.access import Caller, calling, granted
 from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import (
     BackendError,
     EngineUnavailable,
@@ -113,6 +114,7 @@ class TestMove:
                 (a.text, a.section, a.start) for a in parts
             ]
             assert {a.file for a in there} == {None}
+            assert {date_of(a) for a in there} == {None}, "the time of its file is no date"
 
     async def test_a_text_that_another_tool_wrote_moves_too(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, engine):

@@ -61,7 +61,7 @@ class Disk:
 
 class Named(Job):
     def __init__(self, name: str, parts: list[Document]) -> None:
-        super().__init__(parts=parts)
+        super().__init__(parts=parts, tokens=[len(part.text) for part in parts])
         self.name = name
 
 

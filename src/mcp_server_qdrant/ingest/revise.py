@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from mcp_server_qdrant.core.access import ADMIN, caller
 from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, stamp
 from mcp_server_qdrant.core.writes import Changes, Stored
@@ -90,6 +91,8 @@ class Revision:
         parts = await self._parts(one, seen)
         made = await self.store.ensure(to, create=create)
         new = [changes.made(part)._replace(collection=to, file=None) for part in parts]
+        if date_of(parts[0]) is None:  # the time of its file is not to become its date
+            new = [part._replace(updated_at=None) for part in new]
         async with self.store.lock(to, one.document or str(one.id)):
             done = await self._put(new, None, progress)
         try:

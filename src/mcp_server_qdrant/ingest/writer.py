@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -47,10 +48,12 @@ class Job:
     """The parts of texts that are stored together: one text, or those of a file.
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
-    replaced only if it is still as it was.
+    replaced only if it is still as it was. `tokens` are those of each part, nearly; a flow needs
+    them.
     """
 
     parts: Sequence[Document]
+    tokens: Sequence[int] = ()
     before: Document | None = None
     exact: bool = False
     failed: bool = False
@@ -275,11 +278,11 @@ async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
 
     The first windows are small, so that the encoder need not wait for a large one to be read.
     """
-    window: list[tuple[J, Document]] = []
+    window: list[tuple[int, tuple[J, Document]]] = []
     size = BATCH
     async for job in jobs:
-        for part in job.parts:
-            window.append((job, part))
+        for part, tokens in zip(job.parts, job.tokens, strict=True):
+            window.append((tokens, (job, part)))
             if len(window) == size:
                 for items in _by_length(window):
                     yield items
@@ -288,6 +291,6 @@ async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
         yield items
 
 
-def _by_length(window: list[tuple[J, Document]]) -> list[Items[J]]:
-    window.sort(key=lambda item: len(item[1].text))
-    return [window[first : first + BATCH] for first in range(0, len(window), BATCH)]
+def _by_length(window: list[tuple[int, tuple[J, Document]]]) -> list[Items[J]]:
+    items = [item for _, item in sorted(window, key=itemgetter(0))]
+    return [items[first : first + BATCH] for first in range(0, len(items), BATCH)]

@@ -42,13 +42,12 @@ class Measures:
 
 @dataclass(eq=False, kw_only=True)
 class FileJob(Job):
-    """A file whose parts are to be stored, and how many tokens they have, nearly."""
+    """A file whose parts are to be stored."""
 
     found: Found
     contents: Contents
     old: KnownFile | None
     notes: list[str]
-    tokens: int
 
     @property
     def known(self) -> KnownFile:
@@ -139,7 +138,7 @@ class Preparer:
             contents=contents,
             old=known,
             notes=[*loaded.notes, *notes],
-            tokens=sum(size for _, size in cut),
+            tokens=[size for _, sizes in cut for size in sizes],
         )
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
@@ -180,10 +179,10 @@ class Preparer:
 
     def _parts(
         self, path: str, file: Payload, text: Loaded, *, again: bool
-    ) -> tuple[list[Document], int]:
-        """The parts of a text, and how many tokens the encoders read of them, nearly."""
+    ) -> tuple[list[Document], list[int]]:
+        """The parts of a text, and how many tokens the encoders read of each, nearly."""
         if (measures := self.measures) is None:
-            return [], 0
+            return [], []
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
         sizes = {title: tokens(title, measures.tokenizer) for title in titles}
@@ -227,5 +226,6 @@ class Preparer:
                 strict=True,
             )
         ]
-        headings = sum(sizes.get(shortened(part.heading or ""), 0) for part in parts)
-        return numbered(parts, self.identify), headings + sum(chunk.tokens for chunk in chunks)
+        headings = [sizes.get(shortened(part.heading or ""), 0) for part in parts]
+        counts = [head + chunk.tokens for head, chunk in zip(headings, chunks, strict=True)]
+        return numbered(parts, self.identify), counts

@@ -260,7 +260,7 @@ class _Run:
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
-        self._report.tokens += job.tokens
+        self._report.tokens += sum(job.tokens)
         self._count(job)
 
     def _count(self, job: FileJob) -> None:
