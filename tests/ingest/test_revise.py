@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ async def seen(services: Services, name: str, collection: str) -> Any:
 
 async def moved(services: Services, name: str = "x", **options: Any) -> Any:
     one = await seen(services, name, "notes")
-    return await services.revision.move(one, "archive", Changes(), create=True, **options)
+    return await services.revision.revise(one, Changes(), to="archive", create=True, **options)
 
 
 async def points_in(services: Services, collection: str) -> int:
@@ -224,8 +225,8 @@ class TestMove:
             await remember(services, "notes", LONG, id="a")
             await remember(services, "archive", OTHER, id="b")
             here, there = await seen(services, "a", "notes"), await seen(services, "b", "archive")
-            move = services.revision.move
-            await asyncio.gather(move(here, "archive", Changes()), move(there, "notes", Changes()))
+            move = partial(services.revision.revise, changes=Changes())
+            await asyncio.gather(move(here, to="archive"), move(there, to="notes"))
 
             assert (await whole(services, "a", "archive")).text == LONG
             assert (await whole(services, "b", "notes")).text == OTHER
@@ -285,7 +286,7 @@ class TestChange:
             )
             before = await seen(services, "x", "notes")
             changes = Changes(tags=("b", "c"), metadata={"k": None, "m": 3})
-            await services.revision.change(before, changes)
+            await services.revision.revise(before, changes)
             parts = await services.lookup.parts(await seen(services, "x", "notes"))
             hits = await find(services, "b boats", "notes")
 
@@ -300,7 +301,7 @@ class TestChange:
     async def test_a_title_is_found_by_its_words_at_once(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", LONG, id="x")
-            await services.revision.change(
+            await services.revision.revise(
                 await seen(services, "x", "notes"), Changes(title="Zeppelin")
             )
             page = await find(services, "zeppelin", "notes")
@@ -314,7 +315,7 @@ class TestChange:
             request = SyncRequest(sources([tmp_path / "docs"]), "notes", mirror=True)
             await services.sync.run(request)
             one = await seen(services, "docs/boats.md", "notes")
-            await services.revision.change(one, Changes(tags=("sea",)))
+            await services.revision.revise(one, Changes(tags=("sea",)))
             again = await services.sync.run(request)
             after = await seen(services, "docs/boats.md", "notes")
 
@@ -325,7 +326,7 @@ class TestChange:
         async with services_over(kind, tmp_path) as (services, engine):
             await foreign(engine, "notes", {7: {"page_content": "from elsewhere"}}, sparse=BM25)
             one = await seen(services, "7", "notes")
-            await services.revision.change(one, Changes(tags=("new",)))
+            await services.revision.revise(one, Changes(tags=("new",)))
             after = await whole(services, "7", "notes")
 
             assert (after.text, after.tags) == ("from elsewhere", ("new",))
@@ -335,9 +336,9 @@ class TestChange:
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", LONG, id="x")
             one = await seen(services, "x", "notes")
-            await services.revision.change(one, Changes(tags=("a",)), seen=one.revision)
+            await services.revision.revise(one, Changes(tags=("a",)), seen=one.revision)
             with pytest.raises(Outdated):
-                await services.revision.change(one, Changes(tags=("b",)), seen=one.revision)
+                await services.revision.revise(one, Changes(tags=("b",)), seen=one.revision)
 
             assert (await whole(services, "x", "notes")).tags == ("a",)
 

@@ -38,75 +38,57 @@ class Revision:
         seen: str | None = None,
         progress: Progress = silent,
     ) -> Stored:
-        """Change a text where it is, or on its way `to` another collection; see both."""
-        if to is not None and to != one.collection:
-            return await self.move(one, to, changes, create=create, seen=seen, progress=progress)
-        if changes == Changes():
+        """Change what is stored with a text; all of its parts carry it. `to`: move it as well.
+
+        A move that is cut short leaves it in both collections: move it again. It is deleted only
+        as it was copied: if somebody else is quicker, their version stays where it is and the copy
+        goes. Raises Outdated where it is not of the revision that was `seen`, or is not any more,
+        RequestError where the caller may not delete or the id is taken.
+        """
+        place = to or one.collection
+        moves = place != one.collection
+        if moves:
+            check_may_delete()
+        elif changes == Changes():
             raise RequestError(
-                f"This text is in {called(one.collection)} already: nothing was changed."
+                f"This text is in {called(place)} already: nothing was changed."
                 if to
                 else "Nothing was changed: give title, tags, metadata or another collection_name."
             )
-        return await self.change(one, changes, seen=seen, progress=progress)
-
-    async def change(
-        self,
-        one: Document,
-        changes: Changes,
-        *,
-        seen: str | None = None,
-        progress: Progress = silent,
-    ) -> Stored:
-        """Change what is stored with a text; all of its parts carry it.
-
-        Raises Outdated where it is not of the revision that was `seen`, or is not any more.
-        """
-        async with self.store.lock(one.collection, one.document or str(one.id)):
+        async with self.store.lock(place, one.document or str(one.id)):
             parts = await self._parts(one, seen)
-            now = stamp(self.store.now())
-            new = [changes.made(part)._replace(updated_at=now) for part in parts]
-            if one.document:
+            made = moves and await self.store.ensure(place, create=create)
+            new = [changes.made(part) for part in parts]
+            if moves:
+                new = [_at(place, part) for part in new]
+            else:
+                now = stamp(self.store.now())
+                new = [part._replace(updated_at=now) for part in new]
+            if one.document and not moves:
                 return await self._put(new, parts[0], progress)
             done = await self._put(new, None, progress)
-        await self.deletion.delete(one)  # a point of another tool
-        return replace(done, updated=True)
+        await self._leave(parts[0], done)
+        if not moves:  # a point of another tool
+            return replace(done, updated=True)
+        return replace(done, created_collection=made, moved=parts[0])
 
-    async def move(
-        self,
-        one: Document,
-        to: str,
-        changes: Changes,
-        *,
-        create: bool = False,
-        seen: str | None = None,
-        progress: Progress = silent,
-    ) -> Stored:
-        """Move a whole text into another collection. Cut short, it is in both: move it again.
-
-        It is deleted only as it was copied: if somebody else is quicker, their version stays where
-        it is and the copy goes. Raises RequestError where the caller may not delete or where the
-        id is taken, Outdated.
-        """
-        check_may_delete()
-        parts = await self._parts(one, seen)
-        made = await self.store.ensure(to, create=create)
-        new = [changes.made(part)._replace(collection=to, file=None) for part in parts]
-        if date_of(parts[0]) is None:  # the time of its file is not to become its date
-            new = [part._replace(updated_at=None) for part in new]
-        async with self.store.lock(to, one.document or str(one.id)):
-            done = await self._put(new, None, progress)
+    async def _leave(self, old: Document, done: Stored) -> None:
+        """Delete a text that was copied; the copy where it was changed meanwhile."""
         try:
-            await self.deletion.delete(parts[0])
+            await self.deletion.delete(old)
         except Outdated:
-            if await self._first(parts[0]) is not None:
-                await self._take_back(to, done)
+            if await self._first(old) is not None:
+                with suppress(QdrantMcpError):
+                    for copy in await self.store.points.by_id(done.collection, done.ids[:1]):
+                        await self.deletion.delete(copy)
                 raise
         except BackendError as error:
+            if done.collection == old.collection:
+                raise
             raise BackendError(
-                f"The text was copied to {called(to)}, but is still in {called(one.collection)}: "
-                f"{error} Move it again."
+                f"The text was copied to {called(done.collection)}, but is still in "
+                f"{called(old.collection)}: {error} Move it again."
             ) from error
-        return replace(done, created_collection=made, moved=parts[0])
 
     async def _parts(self, one: Document, seen: str | None) -> list[Document]:
         """All parts of the text as it is now."""
@@ -142,10 +124,11 @@ class Revision:
         done = await self.store.put(job, target, encoder, progress)
         return replace(done, updated=before is not None)
 
-    async def _take_back(self, to: str, done: Stored) -> None:
-        with suppress(QdrantMcpError):
-            for copy in await self.store.points.by_id(to, done.ids[:1]):
-                await self.deletion.delete(copy)
+
+def _at(place: str, part: Document) -> Document:
+    """The part in another collection; the time of its file does not become its date."""
+    when = part.updated_at if date_of(part) else None
+    return part._replace(collection=place, file=None, updated_at=when)
 
 
 def check_may_delete() -> None:

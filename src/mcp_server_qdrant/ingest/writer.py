@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import uuid4
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -219,24 +219,22 @@ class Flow(Generic[J]):
 
     async def run(self, jobs: AsyncIterator[J]) -> None:
         """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
-        queue: asyncio.Queue[Any] = asyncio.Queue(WORKERS)
+        turns = asyncio.Semaphore(WORKERS)
+
+        async def store(items: Items[J]) -> None:
+            await self._store([item for item in items if not item[0].failed])
+            turns.release()
+
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(WORKERS):
-                    group.create_task(self._work(queue))
                 async for items in _batches(jobs):
-                    await queue.put(items)
-                for _ in range(WORKERS):
-                    await queue.put(None)
+                    await turns.acquire()
+                    group.create_task(store(items))
         except BaseExceptionGroup as errors:
             ours, others = errors.split(QdrantMcpError)
             if ours is None or others is not None:
                 raise
             raise ours.exceptions[0] from errors
-
-    async def _work(self, queue: asyncio.Queue[Any]) -> None:
-        while (items := await queue.get()) is not None:
-            await self._store([item for item in items if not item[0].failed])
 
     async def _store(self, items: Items[J]) -> None:
         """Encode and write; where that is refused, job by job, to find the one at fault."""
