@@ -1,8 +1,10 @@
 """The newest texts of a collection, for who asks without a query."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
+from itertools import pairwise
 from typing import Any
 
 from qdrant_client import models
@@ -36,6 +38,7 @@ class Newest:
         self._client = client
         self._dates = tuple(dates)
         self._paths = [path.split(".") for path in dates]
+        self._shown = [*dates, CHUNK_KEY, FILE_KEY, "doc.dated"]
         self._content = frozenset(content_fields)
 
     async def of(
@@ -51,25 +54,29 @@ class Newest:
 
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
         """In the order of the indexes; those without a date of one behind the others."""
-        name, shown = target.collection, [*self._dates, FILE_KEY]
-        count = (await self._client.count(name, count_filter=condition)).count
-        records: list[Any] = []
-        left, wanted = condition, min(limit, count)
-        for key in (*target.dates, None):
-            if len(records) >= wanted:
-                break
+        name, left = target.collection, condition
+
+        async def page(key: str | None) -> list[models.Record]:
             order = key and models.OrderBy(
                 key=key, direction=models.Direction.DESC, start_from=LATEST
             )
-            more, _ = await self._client.scroll(
-                name, left, limit=limit - len(records), order_by=order, with_payload=shown
+            shown, wanted = self._shown, limit - len(records)
+            found, _ = await self._client.scroll(
+                name, left, limit=wanted, order_by=order, with_payload=shown
             )
-            records += more
-            if key:
-                any_date = models.DatetimeRange(lte=LATEST)
-                with_it = models.FieldCondition(key=key, range=any_date)
-                left = both(models.Filter(must_not=[with_it]), left)
-        return Listed(self._timed(records), count)
+            return found
+
+        records: list[models.Record] = []
+        records, counted = await asyncio.gather(
+            page(target.dates[0]), self._client.count(name, count_filter=condition)
+        )
+        for before, key in pairwise((*target.dates, None)):
+            if len(records) >= min(limit, counted.count):
+                break
+            with_it = models.FieldCondition(key=before, range=models.DatetimeRange(lte=LATEST))
+            left = both(models.Filter(must_not=[with_it]), left)
+            records += await page(key)
+        return Listed(self._timed(records), counted.count)
 
     async def _scanned(
         self,
@@ -81,8 +88,7 @@ class Newest:
         """By reading dates point by point, of so many points at most."""
         found: list[tuple[PointId, datetime | None]] = []
         read, complete = 0, True
-        shown = [*self._dates, CHUNK_KEY, FILE_KEY]
-        async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
+        async for page in pages(self._client, name, PAGE, condition, with_payload=self._shown):
             found += self._timed(record for record in page if parts or not _further(record))
             read += len(page)
             if read >= SCANNED:
