@@ -131,7 +131,7 @@ class Calls:
 
 
 def import_services() -> None:
-    """Import the services, with as little of qdrant-client's dependencies as possible."""
+    """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
 

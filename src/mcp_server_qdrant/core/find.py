@@ -100,6 +100,9 @@ class Preferences(BaseModel):
 class Tuning(Preferences):
     """Parameters that few calls need: agents see them, and the preferences, as one object."""
 
+    # A setting's variable is no name of an argument.
+    model_config = ConfigDict(extra="forbid", validate_by_alias=False, validate_by_name=True)
+
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
     semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
     keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
@@ -111,8 +114,6 @@ class Tuning(Preferences):
 
 class SearchRequest(Tuning):
     """One call of qdrant-find. A preference that is not given is the server's."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: Annotated[
         Text,

@@ -1,7 +1,7 @@
 """The tools: names, descriptions, parameters and results."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
-from mcp_server_qdrant.core.find import MAX_QUERY, FilterableField, SearchRequest, former_names
+from mcp_server_qdrant.core.find import FilterableField, former_names
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     as_point_id,
@@ -28,6 +28,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.delete import (
     DELETE,
@@ -35,7 +36,6 @@ from mcp_server_qdrant.tools.delete import (
     delete_ids_tool,
     delete_tool,
 )
-from mcp_server_qdrant.tools.fields import UNLISTED, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
 from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim
 from mcp_server_qdrant.tools.project import make_project
@@ -77,7 +77,6 @@ Neighbours = Annotated[
 
 
 UNLISTED_IN_STORE = frozenset({"seen", "moved_from"})  # for the page, and careful callers
-BROWSED = frozenset({"since", "until", "query_filter"})  # enough to list the newest texts
 
 
 class Tools:
@@ -87,20 +86,9 @@ class Tools:
         self._services = services
         self._default = default_collection
 
-    async def find(
-        self, *, collection_name: str | None = None, **arguments: Any
-    ) -> Annotated[CallToolResult, FindOutput]:
-        """Search. The arguments are fields of a SearchRequest, checked; None: not given."""
-        given = {name: value for name, value in arguments.items() if value is not None}
-        given["collections"] = _wanted(given.get("collections"), collection_name)
-        request = SearchRequest.model_construct(**given)
-        if not (request.query.strip() or given.keys() & BROWSED or given["collections"]):
-            raise RequestError(
-                "query is empty: say what to look for, or give collections, since, until or "
-                "query_filter to list the newest texts."
-            )
-        if len(request.query) > MAX_QUERY:
-            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+    async def find(self, asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
+        """Search."""
+        request = asked.request()
         page = await (await self._services()).pipeline.search(request)
         if request.mode == "full":
             page = slim(page, MAX_METADATA)
@@ -234,15 +222,6 @@ def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     return when
 
 
-def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
-    if collections and one and list(collections) != [one]:
-        raise RequestError("Give collections or collection_name, not both.")
-    if collections is not None and not collections:
-        raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
-    names = (one,) if one else collections
-    return tuple(names) if names else None
-
-
 def _plain(point: str) -> str:
     """A point's id in the one of its spellings that tells it from others."""
     return point.replace("-", "").lower()
@@ -329,13 +308,18 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
     """The tools of no services yet: their schemas take longer than all else of `make_server`."""
     services = services_of_tool
     tools = Tools(services, options.default_collection)
-    find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)
-    made = [
-        ClosedTool.of(
-            find, "qdrant-find", options.find_description or FIND, write=False, unlisted=UNLISTED
-        )
-    ]
-    made[0].former_names = former_names()
+    find = ClosedTool.of(
+        tools.find,
+        "qdrant-find",
+        options.find_description or FIND,
+        write=False,
+        unlisted=UNLISTED,
+        arguments=arguments_with(options.fields),
+    )
+    find.former_names = former_names()
+    if not options.arbitrary_filter:
+        del find.parameters["properties"]["query_filter"]
+    made = [find]
     if not options.read_only:
         description = options.store_description or STORE
         made.append(
