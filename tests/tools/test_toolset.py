@@ -262,7 +262,7 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is empty: say what to look for, or give collections, since, until or"),
+    ({}, "query is empty: say what to look for, or give collections, since, until, tags or"),
     ({"query": ""}, "query is empty: say what to look for"),
     ({"query": " \n\t"}, "query is empty: say what to look for"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),

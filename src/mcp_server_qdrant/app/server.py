@@ -191,7 +191,7 @@ def make_server(
         title="Qdrant collections",
         icons=[icon()],
         version=__version__,
-        instructions=resources.INSTRUCTIONS,
+        instructions=resources.instructions(read_only=settings.qdrant_read_only),
         log_level=settings.log_level,
         lifespan=lambda _: opening,
         tools=[*tools],

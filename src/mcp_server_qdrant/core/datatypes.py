@@ -26,6 +26,7 @@ SUPERSEDED_KEY = "superseded_by"
 # What this server writes itself at the top of a payload; a field inside `metadata` is free.
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at"}
+TAG_KEYS = ("tags", "metadata.tags")
 RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
 
 

@@ -17,10 +17,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
+from mcp_server_qdrant.core.datatypes import TAG_KEYS, Algorithm, Mode, Priority
 from mcp_server_qdrant.core.fields import (
     JsonObject,
     Offered,
+    Tags,
     Text,
     Word,
     Words,
@@ -131,9 +132,10 @@ class SearchRequest(Tuning):
     mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
     since: Annotated[
         Word | None,
-        Field(description="Date for yesterday, last week, in October: 2026-10-31, 2026-10, 7d, 3m"),
+        Field(description="Date: 2026-10-31, 2026-10, yesterday, last week, 3 days"),
     ] = None
     until: Annotated[Word | None, Field(description="Last day or month")] = None
+    tags: Annotated[Tags, Field(description="Any of these")] = None
     score_threshold: Annotated[Share, Field(description="Least relevance")] = None
     query_filter: Annotated[
         JsonObject,
@@ -142,6 +144,14 @@ class SearchRequest(Tuning):
             "keys: tags, source, created_at, title, metadata.*"
         ),
     ] = None
+
+    def where(self) -> dict[str, Any] | None:
+        """The filter in REST form, that of the tags included; None without any."""
+        if not self.tags:
+            return self.query_filter
+        either = [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]
+        must = [{"should": either}, *([self.query_filter] if self.query_filter else [])]
+        return {"must": must}
 
     def over(self, usual: Preferences) -> "SearchRequest":
         """The request with the server's preferences where the call says nothing."""

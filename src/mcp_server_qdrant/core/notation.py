@@ -18,7 +18,8 @@ MAX_NAME = 255
 LINE = 120
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
-_AGO = re.compile(r"(\d+) ?([dwmy])")
+_AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
+_NAMED = re.compile(r"(last|past|this) (week|month|year)")
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}  # at least
 _MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -235,13 +236,17 @@ def moment(value: Any) -> datetime | None:
 def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """The first moment of a year, a month, a day or a second, and the first one after it.
 
-    `7d`, `2w`, `3m` and `1y` are the moment so long ago. None where the text is nothing of these.
+    `7d` and `7 days` are the moment so long ago; `today`, `yesterday`, `last week` and `this month`
+    begin at midnight. None where the text is nothing of these.
     """
-    text = text.strip()
+    text = " ".join(text.split())
     try:
         if ago := _AGO.fullmatch(text.lower()):
-            when = now - timedelta(days=int(ago[1]) * _DAYS[ago[2]])
+            number = int(ago[1]) if ago[1].isdigit() else 1
+            when = now - timedelta(days=number * _DAYS[(ago[2] or ago[3])[0]])
             return when, when
+        if days := _in_words(text.lower(), now):
+            return days
         if named := _MONTH.fullmatch(text):
             year, month = int(named[1]), int(named[2] or 1)
             years, months = divmod(month - 1 + (1 if named[2] else 12), 12)
@@ -252,6 +257,25 @@ def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     except (ValueError, OverflowError):
         pass
     return None
+
+
+def _in_words(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The days from midnight to midnight, in UTC."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        first = today - A_DAY * (text == "yesterday")
+        return first, first + A_DAY
+    if not (found := _NAMED.fullmatch(text)):
+        return None
+    before = found[1] != "this"
+    if found[2] == "week":
+        first = today - A_DAY * (today.weekday() + 7 * before)
+        return first, first + 7 * A_DAY
+    first = today.replace(day=1) if found[2] == "month" else today.replace(month=1, day=1)
+    if before:
+        first = (first - A_DAY).replace(day=1)
+        first = first if found[2] == "month" else first.replace(month=1)
+    return span(first.strftime("%Y-%m" if found[2] == "month" else "%Y"), now)
 
 
 def date_paths(fields: Iterable[str]) -> list[str]:

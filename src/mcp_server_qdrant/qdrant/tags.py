@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
+from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.payload import TAG_KEYS
 
 
 class TagFacets:

@@ -246,7 +246,7 @@ def _nothing(request: SearchRequest, best: Hit | None) -> str:
     if request.score_threshold is not None:
         highest = f" (the best has {best.relevance:.2f})" if best else ""
         ways.append(f"lower score_threshold{highest}")
-    if request.query_filter:
+    if request.where():
         ways.append("drop the filter")
     if request.since or request.until:
         ways.append("widen the dates")

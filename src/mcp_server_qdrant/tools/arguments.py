@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.find import (
 
 _TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-BROWSED = ("since", "until", "query_filter")  # enough to list the newest texts
+BROWSED = ("since", "until", "tags", "query_filter")  # enough to list the newest texts
 
 
 def _in_words(name: str) -> str:
@@ -71,9 +71,13 @@ class FindArguments(SearchRequest, ArgModelBase):
         values = {field: given.pop(field.name, None) for field in self.filterable}
         given["query_filter"] = _filtered(self.query_filter, values)
         request = SearchRequest.model_construct(**given)
+        if not request.query.strip() and request.within:
+            raise RequestError(
+                "query is empty: say what to look for within that text, or read it with qdrant-get."
+            )
         if not (request.query.strip() or any(map(given.get, (*BROWSED, "collections")))):
             raise RequestError(
-                "query is empty: say what to look for, or give collections, since, until or "
+                "query is empty: say what to look for, or give collections, since, until, tags or "
                 "query_filter to list the newest texts."
             )
         if len(request.query) > MAX_QUERY:
@@ -87,7 +91,9 @@ UNLISTED = frozenset({*Tuning.model_fields, "collection_name"})
 
 def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:
     """The arguments with one for each configured field. Raises ConfigError for a name twice."""
-    names = [*FindArguments.model_fields, *(field.name for field in fields)]
+    # An operator's own tags stand in the place of ours.
+    taken = [name for name in FindArguments.model_fields if name != "tags"]
+    names = [*taken, *(field.name for field in fields)]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"FILTERABLE_FIELDS: qdrant-find has an argument {twice!r} already.")
     own: dict[str, Any] = {field.name: _argument(field) for field in fields}

@@ -64,10 +64,17 @@ class Deleting:
         if query_filter is None:
             return None
         try:
-            place = _place(collection_name, self._default)
-            return await (await self._services()).deletion.matching(query_filter, place)
+            return await self._matching(query_filter, _place(collection_name, self._default))
         except QdrantMcpError as error:
             return error
+
+    async def _matching(self, where: Mapping[str, Any], place: str) -> "Matching":
+        services = await self._services()
+        found = await services.deletion.matching(where, place)
+        if not found.count:
+            targets = await services.catalog.resolve([place])
+            await services.pipeline.check_keys(where, targets)
+        return found
 
     async def by_ids(self, found: Any, said: Any) -> CallToolResult:
         """Delete the documents that were found, unless a person who was asked declined."""

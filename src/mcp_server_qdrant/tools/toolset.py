@@ -49,10 +49,11 @@ MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the firs
 MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
 
 
-Where = Annotated[Word | None, Field(description="A new name makes a collection")]
-Information = Annotated[
-    Text | None, Field(description="The text to remember; without it, id's text changes or moves")
+Where = Annotated[
+    Word | None,
+    Field(description="A new name makes a collection; id's text in another one moves here"),
 ]
+Information = Annotated[Text | None, Field(description="The text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
     Id | None, Field(description="Your own id, or a found one; storing again updates it")
@@ -228,12 +229,13 @@ def _plain(point: str) -> str:
 
 
 FIND = (
-    "Search the user's collections by meaning and keywords. Returns passages with relevance 0..1 "
-    "and ids for qdrant-get."
+    "Search the user's memory and documents by meaning and keywords, before you answer from memory. "
+    "Returns passages with relevance 0..1 and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
-    "and what is left out (metadata, tags, title) stays."
+    "Remember a text for later sessions: decisions, facts, preferences. With the id of a stored "
+    "one: replace its text, or without information change its title, tags or metadata, or move it. "
+    'What is left out stays; "" and [] remove, as null does in metadata.'
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."
