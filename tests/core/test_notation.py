@@ -139,8 +139,8 @@ def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
         ("A > B > C", 9, "A > B > C"),
         ("Shed > Key > Spare > Nail", 20, "Shed > … > Nail"),
         ("Shed > Key > Spare > Nail", 24, "Shed > … > Spare > Nail"),
-        ("The shed behind the house > Key", 20, "The shed behi… > Key"),
-        ("Shed > The key behind the door", 20, "Shed… > The key behi"),
+        ("The shed behind the house > Key", 20, "The shed… > Key"),
+        ("Shed > The key behind the door", 20, "Shed > The key…"),
         ("The shed behind the house", 10, "The shed behind the house"),
     ],
 )

@@ -37,7 +37,7 @@ async def test_the_tools_are_these_in_this_order():
 async def test_every_tool_is_described_in_a_sentence_or_two():
     for tool in await listed():
         assert tool.description.endswith(".")
-        assert 20 < len(tool.description) < 200
+        assert 20 < len(tool.description) < 250
 
 
 async def test_every_schema_is_closed_and_free_of_ballast():
@@ -61,6 +61,7 @@ async def test_arguments_are_snake_case_and_limited():
         "mode",
         "since",
         "until",
+        "tags",
         "score_threshold",
         "query_filter",
         "tuning",
@@ -75,7 +76,7 @@ async def test_arguments_are_snake_case_and_limited():
         "supersedes",
         "create",
     }
-    assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name"}
+    assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name", "size"}
     assert set(tools["qdrant-collections"]) == {"pattern", "after"}
     assert set(tools["qdrant-delete"]) == {
         "ids",

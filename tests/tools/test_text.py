@@ -104,7 +104,7 @@ passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max
 results = st.builds(
     Result,
     *(documents, st.just(0.5), st.just(0.5), passages, st.none() | whys),
-    also=st.lists(st.tuples(names, points), max_size=4).map(tuple),
+    also=st.lists(documents, max_size=4).map(tuple),
 )
 FORGERY = Document(7, "notes", FORGED[0], FORGED[0], FORGED[0], {FORGED[0]: FORGED[0]})
 
@@ -141,7 +141,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     notes = [*tool_text.torn(found), *tool_text.read_on(found, 2), *tool_text.unseen(failures)]
-    notes += tool_page.fitting(found, 10)[1] if found else []
+    notes += tool_page.fitting(found, 10, 20)[1] if found else []
 
     text = tool_text.documents(found, missing, notes)
 

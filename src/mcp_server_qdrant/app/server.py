@@ -15,8 +15,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import HOLDER, calling
+from mcp_server_qdrant.core.access import HOLDER, calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.load import Standing
@@ -43,6 +44,7 @@ HINTS: dict[CacheableMethod, CacheHint] = {
     "tools/list": CacheHint(300_000),
     "resources/read": CacheHint(0),  # a text just stored counts
 }
+MAX_CLIENT = 60  # characters of a client's name, and of its version
 LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
@@ -219,7 +221,10 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
-            with under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext():
+            counted = (
+                under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext()
+            )
+            with counted, speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -230,6 +235,14 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             opening.begin()
 
     return begin_after_first_message
+
+
+def _client(ctx: Any) -> tuple[str, str] | None:
+    """The name and version that the client gives itself."""
+    if (params := ctx.session.client_params) is None:
+        return None
+    info = params.client_info
+    return line(info.name, MAX_CLIENT), line(info.version, MAX_CLIENT)
 
 
 def _light(method: str, result: Any) -> Any:

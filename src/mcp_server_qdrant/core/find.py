@@ -129,7 +129,9 @@ class SearchRequest(Tuning):
     ] = None
     within: Annotated[Word | None, Field(description="Id: passages of that text")] = None
     limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
-    mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
+    mode: Annotated[Mode, Field(description="full: metadata and the whole text, or part")] = (
+        "minimal"
+    )
     since: Annotated[
         Word | None,
         Field(description="Date: 2026-10-31, 2026-10, yesterday, last week, 3 days"),
@@ -141,7 +143,7 @@ class SearchRequest(Tuning):
         JsonObject,
         Field(
             description='Qdrant filter: {"must":[{"key":"tags","match":{"value":"x"}}]}; '
-            "keys: tags, source, created_at, title, metadata.*"
+            "keys: tags, source, created_at, title, stored_by.client, stored_by.caller, metadata.*"
         ),
     ] = None
 

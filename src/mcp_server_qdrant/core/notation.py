@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+OWN = 60  # characters of an id that is shown as its caller gave it
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
 _AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
@@ -90,7 +91,16 @@ def escaped(data: str) -> str:
 def line(text: str, length: int | None = LINE) -> str:
     """The text on one line of at most `length` characters."""
     folded = plain(" ".join(text.split()))
-    return folded if length is None or len(folded) <= length else f"{folded[: length - 1]}…"
+    return folded if length is None else clipped(folded, length)
+
+
+def clipped(text: str, length: int) -> str:
+    """As many of its words as have room; of one long word the beginning."""
+    if len(text) <= length:
+        return text
+    kept = text[: max(length - 1, 1)]
+    words = kept if text[len(kept)].isspace() else kept.rpartition(" ")[0]
+    return f"{(words if len(words) > len(kept) // 2 else kept).rstrip()}…"
 
 
 def chain(path: str, length: int) -> str:
@@ -106,8 +116,8 @@ def chain(path: str, length: int) -> str:
         last.append(name)
     if last:
         return " > ".join([first, "…", *reversed(last)])
-    end = inner[-1][: max(length // 2, length - len(first) - 4)]
-    return f"{first[: length - len(end) - 4]}… > {end}"
+    end = clipped(inner[-1], max(length // 2, length - len(first) - 3))
+    return f"{clipped(first, length - len(end) - 3)} > {end}"
 
 
 def called(name: str | int) -> str:
@@ -197,6 +207,46 @@ def short_id(point: PointId) -> str:
 def first_id(beginning: str) -> str | None:
     """The least id that begins so; None for what `short_id` does not make."""
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
+
+
+@lru_cache(1024)
+def own_id(collection: str, point: PointId, document: str | None) -> str:
+    """The id of a text that all tools show: its caller's, where it is short and surely finds it."""
+    if (
+        document
+        and len(document) <= OWN
+        and as_point_id(document) is None
+        and first_id(document) is None
+        and point_id(collection, document, 0) == point
+    ):
+        return document
+    return short_id(point)
+
+
+def document_id(document: Document) -> str:
+    """The id of a whole text as all tools show and take it."""
+    return own_id(document.collection, document.head or document.id, document.document)
+
+
+def shown_id(document: Document) -> str:
+    """The id of a text; of one part of it, that of the whole and its number."""
+    whole = document.chunks == 1 or (document.chunk == 0 and document.last is not None)
+    if whole or document.document is None:
+        return document_id(document)
+    return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
+
+
+def is_numbered(document: Document) -> bool:
+    """True for one part of a text, whose id is shown with its number."""
+    return document.document is not None and document.last is None
+
+
+def heir_id(document: Document) -> str | None:
+    """The id of the text that superseded this one."""
+    if document.heir is None:
+        return document.superseded_by
+    place = document.superseded_in or document.collection
+    return own_id(place, document.heir, document.superseded_by)
 
 
 def part_of(text: str) -> tuple[str, int, int] | None:

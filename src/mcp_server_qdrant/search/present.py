@@ -54,7 +54,7 @@ def present(
             score=hit.score,
             passages=passages,
             why=_why(hit, query, ranks) if request.explain else None,
-            also=hit.also,
+            also=tuple(map(texts.document, hit.also)),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
         )

@@ -55,6 +55,7 @@ class FindArguments(SearchRequest, ArgModelBase):
         WithJsonSchema({"type": "object", "description": f"Seldom needed: {_SELDOM}"}),
     ] = None
     collection_name: Word | None = None  # the official server's name for a single collection
+    points: bool = False  # ids of points instead of texts, for programs
 
     @override
     def model_dump_one_level(self) -> dict[str, Any]:
@@ -66,6 +67,7 @@ class FindArguments(SearchRequest, ArgModelBase):
         given = {name: getattr(self, name) for name in self.model_fields_set}
         if tuning := given.pop("tuning", None):
             given |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
+        given.pop("points", None)
         one = given.pop("collection_name", None)
         given["collections"] = _wanted(self.collections, one)
         values = {field: given.pop(field.name, None) for field in self.filterable}
@@ -86,7 +88,7 @@ class FindArguments(SearchRequest, ArgModelBase):
 
 
 # Accepted as arguments of their own, as they were before there was `tuning`.
-UNLISTED = frozenset({*Tuning.model_fields, "collection_name"})
+UNLISTED = frozenset({*Tuning.model_fields, "collection_name", "points"})
 
 
 def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
+from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
@@ -21,6 +22,7 @@ from mcp_server_qdrant.core.notation import (
     as_point_id,
     called,
     every,
+    first_id,
     impossible,
     iso,
     moment,
@@ -37,7 +39,7 @@ from mcp_server_qdrant.tools.delete import (
     delete_tool,
 )
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim
+from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim, whole
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -47,6 +49,7 @@ MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
+CHARACTERS = 20_000  # about 5,000 tokens
 
 
 Where = Annotated[
@@ -72,6 +75,9 @@ Ids = Annotated[
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
 After = Annotated[Word | None, Field(description="The last name of the page before")]
+Size = Annotated[
+    int, Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters; says how to read on")
+]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -92,12 +98,13 @@ class Tools:
         request = asked.request()
         page = await (await self._services()).pipeline.search(request)
         if request.mode == "full":
-            page = slim(page, MAX_METADATA)
+            page = whole(slim(page, MAX_METADATA))
         elif request.limit is None and not request.explain:
             page = fitted(page)
         page = concluded(page)
         return answer(
-            tool_text.page(page, request.mode), tool_output.find_output(page, request.mode)
+            tool_text.page(page, request.mode),
+            tool_output.find_output(page, request.mode, points=asked.points),
         )
 
     async def store(
@@ -146,6 +153,7 @@ class Tools:
             title=title,
             tags=words,
             created_at=created_at,
+            stored_by=speaker() or None,
         )
         old = await _superseded(services, supersedes, collection) if supersedes else None
         done = await services.store.store(
@@ -154,24 +162,36 @@ class Tools:
         return answer(tool_text.stored(done), tool_output.stored(done))
 
     async def get(
-        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Place = None
+        self,
+        ids: Ids,
+        neighbours: Neighbours = 0,
+        collection_name: Place = None,
+        size: Size = CHARACTERS,
+        points: bool = False,  # noqa: FBT001, FBT002
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
-        ids = await services.lookup.full(ids, collection_name)
+        asked, ids = ids, await services.lookup.full(ids, collection_name)
         found, failures = await services.lookup.get(
-            ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
+            ids,
+            neighbours=neighbours,
+            collection=collection_name,
+            room=size,
+            whole=[full for one, full in zip(asked, ids, strict=True) if first_id(one)],
         )
-        points = {_plain(str(document.id)) for document in found}
+        there = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
-        missing = [one for one in ids if one not in documents and _plain(one) not in points]
+        missing = [one for one in ids if one not in documents and _plain(one) not in there]
         if not found:
             raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
-        shown, notes = fitting(found, MAX_CHARACTERS)
+        shown, notes = fitting(found, size, MAX_CHARACTERS)
         shown, more = described(shown, MAX_METADATA)
         notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
-        structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
+        structured = {
+            "documents": [tool_output.document(one, points=points) for one in shown],
+            "missing": missing,
+        }
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self, pattern: Pattern = None, after: After = None) -> CallToolResult:
@@ -229,13 +249,13 @@ def _plain(point: str) -> str:
 
 
 FIND = (
-    "Search the user's memory and documents by meaning and keywords, before you answer from memory. "
-    "Returns passages with relevance 0..1 and ids for qdrant-get."
+    "Search the user's memory and documents by meaning and keywords, before you answer from "
+    "memory. Returns passages with relevance 0..1 and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later sessions: decisions, facts, preferences. With the id of a stored "
-    "one: replace its text, or without information change its title, tags or metadata, or move it. "
-    'What is left out stays; "" and [] remove, as null does in metadata.'
+    "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
+    "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
+    "and null inside metadata remove."
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."
@@ -287,17 +307,13 @@ async def _located(
 
 
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
-    """The text that is to rank last. Raises RequestError where the collection has none."""
-    with suppress(UnknownCollection):
-        lookup = services.deletion.lookup
-        (whole,) = await lookup.full([id], collection)
-        found = await lookup.named(collection, [whole])
-        if whole in found:
-            return found[whole]
-    raise RequestError(
-        f"supersedes: there is no text {called(id)} in {called(collection)}: use the id and the "
-        "collection_name of a found one."
-    )
+    """The text that is to rank last: of this collection, or of the one that has it."""
+    for place in (collection, None):
+        with suppress(UnknownCollection):
+            found, _ = await services.deletion.lookup.located([id], place)
+            if found:
+                return found[0]
+    raise RequestError(f"supersedes: there is no text {called(id)}: use the id of a found one.")
 
 
 def make_tools(services: Open, options: Options) -> list[ClosedTool]:
@@ -329,7 +345,7 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
                 tools.store, "qdrant-store", description, write=True, unlisted=UNLISTED_IN_STORE
             )
         )
-    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
+    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False, unlisted={"points"}))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
         delete, description = delete_ids_tool(services), DELETE_BY_IDS

@@ -56,7 +56,7 @@ class Memories:
         return {"newest": {name: page["results"] for name, page in found.items()}}
 
     async def _newest(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found = await self._run("qdrant-find", {**arguments, "mode": "full"})
+        found = await self._run("qdrant-find", {**arguments, "mode": "full", "points": True})
         return found | {"results": [_row(one) for one in found["results"]]}
 
     async def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
