@@ -63,7 +63,7 @@ async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
             {"query": "alpha n3 bridge", "collections": ["*"]},
         ):
             found = await client.call_tool(
-                "qdrant-find", arguments | {"explain": True, "points": True}
+                "qdrant-find", arguments | {"explain": True, "point_ids": True}
             )
             hits = (await project(client, **arguments)).structured_content["hits"]
 

@@ -714,7 +714,7 @@ class TestGet:
     async def test_a_uuid_that_is_written_otherwise_is_not_called_missing(self, write):
         async with memory_server() as client:
             point = await first_point(client, await store(client, "roses"))
-            asked = {"ids": [write(point)], "points": True}
+            asked = {"ids": [write(point)], "point_ids": True}
             result = await client.call_tool("qdrant-get", asked)
 
         assert result.structured_content["missing"] == []

@@ -48,7 +48,7 @@ from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
 
-WRITERS = 8  # callers and clients that are named for a collection
+MOST_WRITERS = 8  # callers and clients that are named for a collection
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -97,7 +97,7 @@ class Services:
         infos = await self.catalog.describe(names)
         if self.shared.check is not None:
             return infos
-        found, _ = await gathered(names, lambda name: self.facets.writers(name, WRITERS))
+        found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]

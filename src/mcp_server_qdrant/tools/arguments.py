@@ -55,7 +55,7 @@ class FindArguments(SearchRequest, ArgModelBase):
         WithJsonSchema({"type": "object", "description": f"Seldom needed: {_SELDOM}"}),
     ] = None
     collection_name: Word | None = None  # the official server's name for a single collection
-    points: bool = False  # ids of points instead of texts, for programs
+    point_ids: bool = False  # in place of those of texts, for programs
 
     @override
     def model_dump_one_level(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class FindArguments(SearchRequest, ArgModelBase):
         given = {name: getattr(self, name) for name in self.model_fields_set}
         if tuning := given.pop("tuning", None):
             given |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
-        given.pop("points", None)
+        given.pop("point_ids", None)
         one = given.pop("collection_name", None)
         given["collections"] = _wanted(self.collections, one)
         values = {field: given.pop(field.name, None) for field in self.filterable}
@@ -88,7 +88,7 @@ class FindArguments(SearchRequest, ArgModelBase):
 
 
 # Accepted as arguments of their own, as they were before there was `tuning`.
-UNLISTED = frozenset({*Tuning.model_fields, "collection_name", "points"})
+UNLISTED = frozenset({*Tuning.model_fields, "collection_name", "point_ids"})
 
 
 def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:
@@ -109,15 +109,10 @@ def _argument(field: FilterableField) -> tuple[Any, Any]:
     kind: Any = _TYPES[field.field_type]
     if field.condition in ("any", "except"):
         kind = list[kind]
-    described = Field(description=field.description)
-    return (
-        (Annotated[kind, described], ...)
-        if field.required
-        else (
-            Annotated[kind | None, described],
-            None,
-        )
-    )
+    annotation = Annotated[
+        kind if field.required else kind | None, Field(description=field.description)
+    ]
+    return annotation, ... if field.required else None
 
 
 def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:

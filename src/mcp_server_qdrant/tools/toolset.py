@@ -104,7 +104,7 @@ class Tools:
         page = concluded(page)
         return answer(
             tool_text.page(page, request.mode),
-            tool_output.find_output(page, request.mode, points=asked.points),
+            tool_output.find_output(page, request.mode, points=asked.point_ids),
         )
 
     async def store(
@@ -167,7 +167,7 @@ class Tools:
         neighbours: Neighbours = 0,
         collection_name: Place = None,
         size: Size = CHARACTERS,
-        points: bool = False,  # noqa: FBT001, FBT002
+        point_ids: bool = False,  # noqa: FBT001, FBT002
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
@@ -189,7 +189,7 @@ class Tools:
         notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
         structured = {
-            "documents": [tool_output.document(one, points=points) for one in shown],
+            "documents": [tool_output.document(one, points=point_ids) for one in shown],
             "missing": missing,
         }
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
@@ -345,7 +345,7 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
                 tools.store, "qdrant-store", description, write=True, unlisted=UNLISTED_IN_STORE
             )
         )
-    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False, unlisted={"points"}))
+    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False, unlisted={"point_ids"}))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
         delete, description = delete_ids_tool(services), DELETE_BY_IDS

@@ -153,7 +153,7 @@ class Desk:
             "ids": [body.get("id")],
             "collection_name": body.get("collection"),
             "neighbours": body.get("neighbours"),
-            "points": True,
+            "point_ids": True,
         }
         return await self._run("qdrant-get", arguments)
 
@@ -165,7 +165,7 @@ class Desk:
         if not str(body.get("query") or "").strip():
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
         arguments = {name: value for name, value in body.items() if name not in ("tags", "ids")}
-        arguments["points"] = True
+        arguments["point_ids"] = True
         must = [tagged(body["tags"])] if body.get("tags") else []
         if body.get("ids"):
             must.append(among(body["ids"]))

@@ -79,7 +79,7 @@ class TagIndex:
         if not wanted:
             return
         names = [target.collection for target in targets]
-        found, failed = await gathered(names, lambda name: self._facets(name, MOST))
+        found, failed = await gathered(names, self._all)
         if failed or any(len(tags) >= MOST for tags in found.values()):
             return
         there = Counter(value for tags in found.values() for _, value in tags)
@@ -90,6 +90,10 @@ class TagIndex:
                 f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "
                 f"{some([*map(called, listed)], NAMED)}."
             )
+
+    async def _all(self, name: str) -> Sequence[Stored]:
+        async with self._gate:
+            return await self._facets(name, MOST)
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
         """The terms of the query that name tags, so that they need not stand in a text."""
