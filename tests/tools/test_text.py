@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mcp_server_qdrant.core.access import Caller, calling, speaking
 from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Correction,
@@ -326,3 +327,23 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
     line = tool_text.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
     assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"
+
+
+@pytest.mark.parametrize(
+    ("stored_by", "shown"),
+    [
+        ({"client": "cursor", "caller": "bob"}, "notes (id 7, written by bob)"),
+        ({"client": "other", "caller": "ana"}, "notes (id 7, stored with other)"),
+        ({"client": "a b", "version": "2"}, "notes (id 7, stored with 'a b')"),
+        ({"client": "cursor", "caller": "ana"}, "notes (id 7)"),
+        (None, "notes (id 7)"),
+    ],
+)
+def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
+    one = Document(7, "notes", "moss", stored_by=stored_by)
+    with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
+        text = tool_text.documents([one], [])
+        page = tool_text.page(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
+
+    assert text.splitlines()[0] == shown
+    assert page.splitlines()[0] == f"1. [0.50] {shown}"

@@ -109,7 +109,7 @@ def _argument(field: FilterableField) -> tuple[Any, Any]:
     kind: Any = _TYPES[field.field_type]
     if field.condition in ("any", "except"):
         kind = list[kind]
-    annotation = Annotated[
+    annotation: Any = Annotated[
         kind if field.required else kind | None, Field(description=field.description)
     ]
     return annotation, ... if field.required else None
