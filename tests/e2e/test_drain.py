@@ -30,7 +30,7 @@ def engine() -> Iterator[RestServer]:
 
 def settings(engine: RestServer, **more: str) -> dict[str, str]:
     """A server over the stub, by keyword alone: it is there at once, and waits as long as asked."""
-    patient = {"QDRANT_TIMEOUT": "60", "SEARCH_LIMITS": "seconds=60"}
+    patient = {"QDRANT_TIMEOUT": "60", "QDRANT_SEARCH_TIMEOUT": "60"}
     return {"QDRANT_URL": engine.url, "EMBEDDING_PROVIDER": "none", **patient, **more}
 
 

@@ -105,5 +105,5 @@ def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
 
 @pytest.mark.parametrize("url", [None, ":memory:"])
 def test_what_only_a_server_has_is_refused_of_the_embedded_engine(loaded, url):
-    with pytest.raises(ConfigError, match="QDRANT_CLUSTER needs QDRANT_URL"):
+    with pytest.raises(ConfigError, match="QDRANT_REPLICATION_FACTOR needs QDRANT_URL"):
         loaded(QDRANT_REPLICATION_FACTOR="2", **({"QDRANT_URL": url} if url else {}))

@@ -213,7 +213,7 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.embedding_options.background).of)
+    paced = Sync(store, files, Pace(settings.sync_share).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection)
         for source in settings.sync_sources
@@ -282,7 +282,7 @@ def _pipeline(
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
-        limits=settings.search_limits,
+        timeout=settings.search_timeout,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(

@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -37,7 +36,7 @@ from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
-from mcp_server_qdrant.settings.former import FORMER, former, modern
+from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
@@ -92,9 +91,6 @@ class Settings(
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The usual ones; relative paths in a settings file are relative to it."""
-        for source in (env_settings, dotenv_settings):
-            assert isinstance(source, EnvSettingsSource)
-            source.env_vars = modern(source.env_vars)
         file = dotenv_settings
         if isinstance(file, DotEnvSettingsSource) and isinstance(file.env_file, Path):
             file.env_vars = paths_below(file.env_file.parent, file.env_vars, _path_variables())
@@ -109,9 +105,11 @@ class Settings(
     @model_validator(mode="after")
     def _server_where_needed(self) -> Self:
         encodes = "EMBEDDING_PROVIDER=qdrant" if self.serves("qdrant") else None
-        variable = encodes if self.cluster.unset else "QDRANT_CLUSTER"
-        if variable and self.qdrant_url in (None, ":memory:"):
-            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
+        fields = ClusterSettings.model_fields.items()
+        asked = (name for name, info in fields if getattr(self, name) != info.default)
+        needy = encodes or next((environment_names()[name][0] for name in asked), None)
+        if needy and self.qdrant_url in (None, ":memory:"):
+            raise ValueError(f"{needy} needs QDRANT_URL: a Qdrant server")
         return self
 
 
@@ -193,7 +191,7 @@ def load(
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        for sentence in former({name: value for name, (value, _) in _given(file).items()}):
+        for sentence in former(_given(file)):
             tell(sentence)
         settings = Settings(_env_file=file, **(first or {}))
     except ValidationError as error:
@@ -201,10 +199,8 @@ def load(
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
     if file:
-        own = modern({name.lower(): value for name, value in os.environ.items() if value})
-        fields = [
-            field for field, choices in names.items() if {c.lower() for c in choices} & own.keys()
-        ]
+        own = {name.upper() for name, value in os.environ.items() if value}
+        fields = [field for field, choices in names.items() if own.intersection(choices)]
         for sentence in _keys_sent(settings, fields, names, file):
             tell(sentence)
     return settings
