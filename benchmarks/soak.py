@@ -213,7 +213,7 @@ def main() -> None:
             "FASTEMBED_CACHE_PATH": str(model_cache(args.model_cache)),
             "HF_HUB_OFFLINE": "1",
             "FASTMCP_PORT": str(port),
-            "HTTP_LIMITS": f"calls={args.callers},share=1",
+            "HTTP_MAX_CALLS": str(2 * args.callers),  # one address may have half of them
         }
         command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
         server = subprocess.Popen(command, env=env, cwd=folder)

@@ -91,6 +91,20 @@ def test_parts_that_do_nothing_any_more_are_told_of_and_the_others_are_taken(
     ]
 
 
+def test_parts_of_a_group_that_is_gone_become_settings_of_their_own(loaded, monkeypatch):
+    loaded()
+    monkeypatch.setenv("HTTP_LIMITS", "calls=8,drain=0.5,share=1")
+    said: list[str] = []
+    settings = load(None, said.append)
+
+    assert (settings.http_max_calls, settings.http_drain_seconds) == (8, 0.5)
+    assert said == [
+        "share in HTTP_LIMITS is no longer a setting and does nothing: remove it",
+        "calls in HTTP_LIMITS is now HTTP_MAX_CALLS: set that instead",
+        "drain in HTTP_LIMITS is now HTTP_DRAIN_SECONDS: set that instead",
+    ]
+
+
 def test_a_group_that_cannot_be_read_is_named(loaded):
     with pytest.raises(ConfigError, match=r"^QDRANT_CLUSTER: "):
         loaded(QDRANT_URL="http://localhost:6333", QDRANT_CLUSTER="grpc")

@@ -69,7 +69,7 @@ class Metrics(Recorder):
         self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
         self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
         under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
-        under_way.set_function(lambda: load.under_way)
+        under_way.set_function(lambda: load.calls.count)
         streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
         streams.set_function(lambda: load.streams.count)
         for phase in PHASES:

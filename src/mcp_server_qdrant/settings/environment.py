@@ -37,7 +37,7 @@ from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
-from mcp_server_qdrant.settings.former import FORMER, former, modern
+from mcp_server_qdrant.settings.former import FORMER, PARTS, former, modern
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
@@ -173,7 +173,8 @@ def without_settings() -> dict[str, str]:
 
 
 def _variables() -> set[str]:
-    return {name for choices in environment_names().values() for name in choices} | FORMER.keys()
+    now = {name for choices in environment_names().values() for name in choices}
+    return now | FORMER.keys() | PARTS.keys()
 
 
 def load(

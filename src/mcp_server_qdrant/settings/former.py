@@ -13,12 +13,6 @@ FORMER = {
     "QDRANT_FUZZY_WEIGHT": "QDRANT_FUZZY_BOOST",
     STEPS: ALPHA,
     SIZES: ALPHA,
-    "HTTP_MAX_BODY": "HTTP_LIMITS body",
-    "HTTP_MAX_CALLS": "HTTP_LIMITS calls",
-    "HTTP_MAX_STREAMS": "HTTP_LIMITS streams",
-    "HTTP_MAX_SESSIONS": "HTTP_LIMITS sessions",
-    "HTTP_CALLER_SHARE": "HTTP_LIMITS share",
-    "HTTP_DRAIN_SECONDS": "HTTP_LIMITS drain",
     "QDRANT_SHARD_NUMBER": "QDRANT_CLUSTER shards",
     "QDRANT_REPLICATION_FACTOR": "QDRANT_CLUSTER replicas",
     "QDRANT_WRITE_CONSISTENCY_FACTOR": "QDRANT_CLUSTER write_consistency",
@@ -49,6 +43,10 @@ FORMER = {
     "QDRANT_PREFER_GRPC": "",
     "QDRANT_GRPC_PORT": "",
     # Constants now.
+    "HTTP_MAX_BODY": "",
+    "HTTP_MAX_STREAMS": "",
+    "HTTP_MAX_SESSIONS": "",
+    "HTTP_CALLER_SHARE": "",
     "QDRANT_SEARCH_LIMIT_FACTOR": "",
     "QDRANT_SEARCH_CONCURRENCY": "",
     "QDRANT_FOLD_DUPLICATES": "",
@@ -57,16 +55,27 @@ FORMER = {
     "AUTH_LEEWAY": "",
     "TENANT_CHECK_TIMEOUT": "",
 }
-# Parts of variables, which do nothing.
-DROPPED = {"QDRANT_CLUSTER": ("grpc", "grpc_port"), "SEARCH_LIMITS": ("collections",)}
+# Parts of variables: the variable that each is now, or nothing.
+PARTS = {
+    "HTTP_LIMITS": {
+        **dict.fromkeys(("body", "streams", "sessions", "share"), ""),
+        "calls": "HTTP_MAX_CALLS",
+        "drain": "HTTP_DRAIN_SECONDS",
+    },
+    "QDRANT_CLUSTER": {"grpc": "", "grpc_port": ""},
+    "SEARCH_LIMITS": {"collections": ""},
+}
 
 
 def former(given: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each old variable, or part of one, among those given."""
     present = {name.upper(): value for name, value in given.items()}
-    for group, keys in DROPPED.items():
-        for key in keys:
-            if key in (_parts(present.get(group)) or ()):
+    for group, parts in PARTS.items():
+        written = _parts(present.get(group)) or ()
+        for key, new in parts.items():
+            if key in written and new:
+                yield f"{key} in {group} is now {new}: set that instead"
+            elif key in written:
                 yield f"{key} in {group} is no longer a setting and does nothing: remove it"
     for old, new in FORMER.items():
         if old not in present:
@@ -89,10 +98,12 @@ def modern(given: Mapping[str, str | None]) -> dict[str, str | None]:
     steps, sizes = found.pop(STEPS.lower(), None), found.pop(SIZES.lower(), None)
     if steps:
         _fill(found, ALPHA, _by_size(steps, sizes or "500,5000"))
-    for group, keys in DROPPED.items():
-        parts = _parts(found.get(group.lower())) or {}
-        if not parts.keys().isdisjoint(keys):
-            kept = {key: value for key, value in parts.items() if key not in keys}
+    for group, parts in PARTS.items():
+        kept = _parts(found.get(group.lower())) or {}
+        for key in kept.keys() & parts.keys():
+            written = str(kept.pop(key))
+            if parts[key]:
+                _fill(found, parts[key], written)
             found[group.lower()] = json.dumps(kept)
     for old, new in FORMER.items():
         value = found.pop(old.lower(), None)
