@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.load import Load, holder
 from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening

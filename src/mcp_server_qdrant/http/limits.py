@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.http.load import PLACE, SESSION, Load, Place, Refusal, holder, tapped
+from mcp_server_qdrant.http.load import PLACE, SESSION, Load, Place, holder, tapped
 
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
@@ -34,7 +34,8 @@ RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 EMPTY: Message = {"type": "http.request", "body": b"", "more_body": False}
 
-SENTENCES: dict[Refusal, str] = {
+# Why a request is refused.
+SENTENCES = {
     "draining": "The server is shutting down; try again, another one may answer.",
     "busy": "Others keep the server busy with all the requests it takes; try again shortly.",
     "own_calls": "You have as many requests under way as one caller may; wait for one to end.",
@@ -48,13 +49,13 @@ SENTENCES: dict[Refusal, str] = {
     "wait for a request to end.",
     "too_slow": "The request did not arrive in time.",
 }
-STATUSES: dict[Refusal, int] = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
+STATUSES = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
 
 
 class Refused(Exception):
     """A request that is not served."""
 
-    def __init__(self, reason: Refusal) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -71,7 +72,7 @@ class Limits:
         self,
         app: ASGIApp,
         load: Load,
-        refused: Callable[[Refusal], None] = lambda _: None,
+        refused: Callable[[str], None] = lambda _: None,
         *,
         size: int = BODY,
         seconds: float = BODY_SECONDS,
@@ -121,14 +122,14 @@ class Limits:
         _check(reason)
         return place, _replay(body, receive)
 
-    def _no_call(self, scope: Scope, who: str) -> Refusal | None:
+    def _no_call(self, scope: Scope, who: str) -> str | None:
         reason = self._load.refusal(self._load.calls, who)
         if reason is None and _opens_session(scope):
             reason = self._load.sessions.refusal(who)
         return reason
 
 
-def _check(reason: Refusal | None) -> None:
+def _check(reason: str | None) -> None:
     """Raise Refused where there is a reason."""
     if reason:
         raise Refused(reason)
@@ -169,7 +170,7 @@ class Bodies:
         if _declared(scope) > self._size:
             raise Refused("too_large")
         self._make_room(who)
-        reason: Refusal = "too_slow"
+        reason = "too_slow"
         with anyio.move_on_after(self._seconds) as coming:
             self._coming[coming] = who, self._clock()
             try:
@@ -250,7 +251,7 @@ def _declared(scope: Scope) -> int:
     return int(length) if length.isascii() and length.isdigit() else 0
 
 
-def refusal(reason: Refusal) -> JSONResponse:
+def refusal(reason: str) -> JSONResponse:
     """The status of the reason and one sentence, in the shape MCP clients know."""
     status = STATUSES.get(reason, 429)
     error = {"code": SERVER_ERROR, "message": SENTENCES[reason]}

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, get_args
 
 import anyio
 from starlette.datastructures import Headers
@@ -18,20 +17,6 @@ STREAMS = SESSIONS = 1000
 IDLE_SECONDS = 1800.0  # after which an unused session is ended
 SESSION = "mcp-session-id"
 PLACE = "mcp_server_qdrant.place"  # key of the ASGI scope, for work in other tasks
-
-Refusal = Literal[
-    "draining",
-    "busy",
-    "own_calls",
-    "streams",
-    "own_streams",
-    "sessions",
-    "own_sessions",
-    "too_large",
-    "own_bytes",
-    "too_slow",
-]
-REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 
 def holder(scope: Scope) -> str:
@@ -58,7 +43,7 @@ class Places:
     `own_full` and `full` are the reasons to refuse a caller whose share, or everything, is taken.
     """
 
-    def __init__(self, most: int, own_full: Refusal, full: Refusal) -> None:
+    def __init__(self, most: int, own_full: str, full: str) -> None:
         self.most = most
         self.own = math.ceil(most * SHARE)
         self.own_full = own_full
@@ -70,7 +55,7 @@ class Places:
         """Places taken."""
         return self.held.total()
 
-    def refusal(self, who: str) -> Refusal | None:
+    def refusal(self, who: str) -> str | None:
         """A reason to refuse the caller another."""
         if self.held[who] >= self.own:
             return self.own_full
@@ -90,14 +75,16 @@ class Place:
         self._users = 0
 
     def __enter__(self) -> None:
-        self._held[self._who] += not self._users
+        if not self._users:
+            self._held[self._who] += 1
         self._users += 1
 
     def __exit__(self, *_: object) -> None:
         self._users -= 1
-        self._held[self._who] -= not self._users
-        if not self._held[self._who]:
-            del self._held[self._who]
+        if not self._users:
+            self._held[self._who] -= 1
+            if not self._held[self._who]:
+                del self._held[self._who]
 
 
 class Sessions(Places):
@@ -108,7 +95,7 @@ class Sessions(Places):
         self._clock = clock
         self._known: dict[str, tuple[str, float]] = {}  # id -> owner, last used
 
-    def refusal(self, who: str) -> Refusal | None:
+    def refusal(self, who: str) -> str | None:
         """A reason to refuse the caller another. The SDK ended those that were not used."""
         since = self._clock() - IDLE_SECONDS
         self._known = {one: known for one, known in self._known.items() if known[1] > since}
@@ -177,7 +164,7 @@ class Load:
         self.standing = Standing()
         self._streams_end = False
 
-    def refusal(self, places: Places, who: str) -> Refusal | None:
+    def refusal(self, places: Places, who: str) -> str | None:
         """A reason to refuse the caller one of these places."""
         return "draining" if self.draining else places.refusal(who)
 

@@ -19,7 +19,8 @@ from typing_extensions import override
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
 from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.load import REFUSALS, Load, Refusal
+from mcp_server_qdrant.http.limits import SENTENCES
+from mcp_server_qdrant.http.load import Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
@@ -76,7 +77,7 @@ class Metrics(Recorder):
             self._phase_seconds.labels(phase)
         for answer in ANSWERS:
             self._answers.labels(answer)
-        for reason in REFUSALS:
+        for reason in SENTENCES:
             self._refused.labels(reason)
 
     def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
@@ -113,7 +114,7 @@ class Metrics(Recorder):
         if corrected:
             self._corrected.inc()
 
-    def refused(self, reason: Refusal) -> None:
+    def refused(self, reason: str) -> None:
         """Count a refusal."""
         self._refused.labels(reason).inc()
 
