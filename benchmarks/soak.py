@@ -207,14 +207,17 @@ async def carried(port: int, mark: str, points: int, minutes: float) -> None:
     await together(clients[:1], Phase("warm-up", 5), query)
     for callers in CARRIED_CALLERS:
         phase = Phase("", minutes * 60)
+        for client in clients:  # the server has ended the connections that nobody used
+            await client.close()
         await together(clients[:callers], phase, query)
         finds, stores = (phase.taken[tool] for tool in ("find", "store"))
         rate = (len(finds) + len(stores)) / phase.seconds
         cells = [f"{points:,}", str(callers), f"{rate:.0f}"]
         cells += [f"{quantile(finds, share):.0f} ms" for share in (0.5, 0.95)]
         cells += [f"{quantile(stores, 0.95):.0f} ms", f"{memory(mark).pss:.0f} MB"]
-        faults = phase.errors.total() + phase.refused
-        print(f"| {' | '.join(cells)} |{f' {faults} failed' if faults else ''}", flush=True)
+        print(f"| {' | '.join(cells)} |", flush=True)
+        if phase.errors or phase.refused:
+            print(f"{phase.refused} refused, errors {dict(phase.errors)}", file=sys.stderr)
 
 
 def filled(folder: Path, points: int, cache: Path) -> None:

@@ -105,6 +105,22 @@ async def test_once_a_call_is_done_there_is_room_again():
     assert refused == []
 
 
+async def test_with_the_last_part_of_its_answer_a_request_is_over():
+    seen = []
+
+    async def lingering(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        seen.append(load.calls.count)
+        await send({"type": "http.response.body", "body": b"b"})
+        seen.append(load.calls.count)
+
+    app, load, _ = limited(lingering)
+    await post(app).done()
+
+    assert seen == [1, 0]
+
+
 async def test_a_call_that_fails_makes_room_too():
     async def failing(*_):
         raise RuntimeError

@@ -9,14 +9,14 @@ sessions, and each answers 503 where a client should slow down.
 import json
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import anyio
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.http.load import PLACE, SESSION, Load, Place, holder, tapped
+from mcp_server_qdrant.http.load import PLACE, SESSION, Load, Place, holder, is_last, tapped
 
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
@@ -98,8 +98,14 @@ class Limits:
                 await self._load.stream(self._app, scope, receive, send)
             else:
                 place, receive = await self._admitted(scope, receive, who)
-                with place:
-                    await self._app({**scope, PLACE: place}, receive, send)
+                with ExitStack() as taken:
+                    taken.enter_context(place)
+
+                    def see(message: Message) -> None:
+                        if is_last(message):  # now the client may go on
+                            taken.close()
+
+                    await self._app({**scope, PLACE: place}, receive, tapped(send, see))
         except Refused as refused:
             self._refused(refused.reason)
             await refusal(refused.reason)(scope, receive, send)

@@ -37,6 +37,11 @@ def tapped(send: Send, see: Callable[[Message], None]) -> Send:
     return sent
 
 
+def is_last(message: Message) -> bool:
+    """True where an answer ends with this message."""
+    return message["type"] == "http.response.body" and not message.get("more_body")
+
+
 class Places:
     """A number of places, of which one caller has its share at most.
 
@@ -175,7 +180,7 @@ class Load:
         def see(message: Message) -> None:
             nonlocal began, ended
             began = True
-            ended = message["type"] == "http.response.body" and not message.get("more_body")
+            ended = is_last(message)
 
         standing = self.standing.watched(scope, lambda: self._streams_end)
         with Place(self.streams, holder(scope)), standing as cancel:
