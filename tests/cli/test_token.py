@@ -1,6 +1,8 @@
 """The command that makes tokens."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -229,3 +231,17 @@ def test_what_cannot_be_changed_is_said_and_the_file_stays(path, arguments, why)
 
     assert (code, printed, path.read_text()) == (2, "", before)
     assert why in said
+
+
+def test_every_command_of_the_page_on_tokens_does_what_it_says(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/tokens.md").read_text()
+    commands = re.findall(r"^mcp-server-qdrant token (.*)$", page, re.MULTILINE)
+    shown = re.search(r"^```\n(NAME.*?)```", page, re.MULTILINE | re.DOTALL)[1]
+
+    for command in commands:
+        code, printed, said = run(*command.replace("~", str(tmp_path)).split())
+        assert code == 0, said
+        assert "list" not in command or printed == shown
+
+    assert len(commands) == 6
+    assert [one.name for one in read(tmp_path / "tokens.yaml")] == ["robot"]
