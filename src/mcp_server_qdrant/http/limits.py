@@ -16,7 +16,16 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.http.load import PLACE, SESSION, Load, Place, holder, is_last, tapped
+from mcp_server_qdrant.http.load import (
+    PLACE,
+    SESSION,
+    Load,
+    Place,
+    Refused,
+    holder,
+    is_last,
+    tapped,
+)
 
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
@@ -50,14 +59,6 @@ SENTENCES = {
     "too_slow": "The request did not arrive in time.",
 }
 STATUSES = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
-
-
-class Refused(Exception):
-    """A request that is not served."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Limits:
@@ -94,7 +95,7 @@ class Limits:
             send = tapped(send, self._load.sessions.following(scope, who))
         try:
             if _is_stream(scope):
-                _check(self._load.refusal(self._load.streams, who))
+                self._load.check(self._load.streams, who)
                 await self._load.stream(self._app, scope, receive, send)
             else:
                 place, receive = await self._admitted(scope, receive, who)
@@ -116,43 +117,39 @@ class Limits:
         """The place of a request, and its body where there is one. Raises Refused."""
         if scope["method"] in ("DELETE", "OPTIONS"):
             return nullcontext(), _replay(EMPTY, receive)
-        reason = self._no_call(scope, who)
-        _check(None if _may_answer(scope) else reason)
-        place = Place(self._load.calls, who)
+        asks = not _may_answer(scope)
+        if asks:
+            self._check(scope, who)
         if scope["method"] in ("GET", "HEAD"):
-            return place, receive
+            return Place(self._load.calls, who), receive
         body = await self._bodies.read(scope, receive, who)
-        reason = self._no_call(scope, who)  # others may have come meanwhile
-        if reason and _may_answer(scope) and _asks_nothing(body.get("body", b"")):
-            return nullcontext(), _replay(body, receive)
-        _check(reason)
-        return place, _replay(body, receive)
+        if asks or _asks(body.get("body", b"")):
+            self._check(scope, who)  # others may have come meanwhile
+            return Place(self._load.calls, who), _replay(body, receive)
+        return nullcontext(), _replay(body, receive)
 
-    def _no_call(self, scope: Scope, who: str) -> str | None:
-        reason = self._load.refusal(self._load.calls, who)
-        if reason is None and _opens_session(scope):
-            reason = self._load.sessions.refusal(who)
-        return reason
-
-
-def _check(reason: str | None) -> None:
-    """Raise Refused where there is a reason."""
-    if reason:
-        raise Refused(reason)
+    def _check(self, scope: Scope, who: str) -> None:
+        self._load.check(self._load.calls, who)
+        if _opens_session(scope):
+            self._load.sessions.check(who)
 
 
 def _is_stream(scope: Scope) -> bool:
     """True where the answer is a stream that stays open, and no call waits for its end."""
     if scope["method"] == "GET":
         return scope["path"] in STREAM_PATHS
-    return scope["method"] == "POST" and LISTEN in scope["headers"]
+    return LISTEN in scope["headers"] and not _has_session(scope)
 
 
 def _opens_session(scope: Scope) -> bool:
     """True where the request can only open a new session, where this server keeps sessions."""
-    headers = Headers(scope=scope)
-    fresh = scope["method"] == "POST" and scope["path"] == MCP and not headers.get(SESSION)
-    return fresh and headers.get(VERSION, "") < SESSIONLESS
+    fresh = not Headers(scope=scope).get(SESSION)
+    return fresh and scope["method"] == "POST" and scope["path"] == MCP and _has_session(scope)
+
+
+def _has_session(scope: Scope) -> bool:
+    """True of a protocol with sessions."""
+    return Headers(scope=scope).get(VERSION, "") < SESSIONLESS
 
 
 class Bodies:
@@ -243,12 +240,13 @@ def _may_answer(scope: Scope) -> bool:
     return bool(within) and scope["method"] == "POST" and 0 < _declared(scope) <= SMALL
 
 
-def _asks_nothing(body: bytes) -> bool:
+def _asks(body: bytes) -> bool:
+    """True unless it is a notification or an answer."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and not {"id", "method"} <= set(message)
+        return True
+    return not isinstance(message, dict) or {"id", "method"} <= message.keys()
 
 
 def _declared(scope: Scope) -> int:

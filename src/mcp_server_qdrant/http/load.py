@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
 
@@ -42,6 +43,14 @@ def is_last(message: Message) -> bool:
     return message["type"] == "http.response.body" and not message.get("more_body")
 
 
+class Refused(Exception):
+    """A request that is not served."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Places:
     """A number of places, of which one caller has its share at most.
 
@@ -60,11 +69,12 @@ class Places:
         """Places taken."""
         return self.held.total()
 
-    def refusal(self, who: str) -> str | None:
-        """A reason to refuse the caller another."""
+    def check(self, who: str) -> None:
+        """Raise Refused where the caller may not have another."""
         if self.held[who] >= self.own:
-            return self.own_full
-        return self.full if self.count >= self.most else None
+            raise Refused(self.own_full)
+        if self.count >= self.most:
+            raise Refused(self.full)
 
 
 class Place:
@@ -100,12 +110,13 @@ class Sessions(Places):
         self._clock = clock
         self._known: dict[str, tuple[str, float]] = {}  # id -> owner, last used
 
-    def refusal(self, who: str) -> str | None:
-        """A reason to refuse the caller another. The SDK ended those that were not used."""
+    @override
+    def check(self, who: str) -> None:
+        """The same; the SDK ended those that were not used."""
         since = self._clock() - IDLE_SECONDS
         self._known = {one: known for one, known in self._known.items() if known[1] > since}
         self.held = Counter(owner for owner, _ in self._known.values())
-        return super().refusal(who)
+        super().check(who)
 
     def following(self, scope: Scope, who: str) -> Callable[[Message], None]:
         """What sees by the answer to a request whether a session began, goes on or is over."""
@@ -169,9 +180,11 @@ class Load:
         self.standing = Standing()
         self._streams_end = False
 
-    def refusal(self, places: Places, who: str) -> str | None:
-        """A reason to refuse the caller one of these places."""
-        return "draining" if self.draining else places.refusal(who)
+    def check(self, places: Places, who: str) -> None:
+        """Raise Refused where the caller may not have one of these places."""
+        if self.draining:
+            raise Refused("draining")
+        places.check(who)
 
     async def stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one event stream until either side ends it, or its token is withdrawn."""
