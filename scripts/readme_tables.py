@@ -11,7 +11,7 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
-from env_example import described, shown
+from env_example import shown
 from server_json import NAME, REPOSITORY
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +30,7 @@ def settings_table() -> str:
         info = Settings.model_fields[field]
         variables = ", ".join(f"`{name}`" for name in variants)
         default = f"`{text}`" if (text := shown(info.default)) else ""
-        rows.append(f"| {variables} | {default} | {described(info)} |")
+        rows.append(f"| {variables} | {default} | {info.description} |")
     return "\n".join(rows)
 
 

@@ -199,7 +199,7 @@ async def test_a_call_under_way_is_ended_with_its_token(served, tokens_file, way
             notes.catalog.reached.clear()
         entries = json.loads(tokens_file.read_text())
         tokens_file.write_text(json.dumps([e for e in entries if e["name"] != "ana"]))
-        notes.standing.end_withdrawn()
+        notes.standing.look()
         with pytest.raises(MCPError) as ended:
             await calls[0]
         del notes.catalog

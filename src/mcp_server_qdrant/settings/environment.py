@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 from pydantic import (
     AliasChoices,
-    BaseModel,
     SecretStr,
     ValidationError,
     model_validator,
@@ -171,7 +170,8 @@ def without_settings() -> dict[str, str]:
 
 
 def _variables() -> set[str]:
-    return {name for choices in environment_names().values() for name in choices} | FORMER.keys()
+    now = {name for choices in environment_names().values() for name in choices}
+    return now | FORMER.keys()
 
 
 def load(
@@ -251,11 +251,6 @@ def explained(error: ValidationError) -> str:
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
     info = Settings.model_fields.get(field)
-    group = info.annotation if info else None
-    if inside and isinstance(group, type) and issubclass(group, BaseModel):
-        info = group.model_fields.get(inside[0])
-        old = [old for old, new in FORMER.items() if new == f"{choices[0]} {inside[0]}"]
-        choices = (*(name for name in old if name in os.environ), *choices)
     if info and first["type"] in OUT_OF_BOUNDS:
         text = in_words(info) or text
     variable = next((choice for choice in choices if choice in os.environ), choices[0])
