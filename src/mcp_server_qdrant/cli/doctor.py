@@ -23,6 +23,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.extras import NEEDED_BY, adding, missing
 from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
             yield one
         async for one in _services(settings, given):
             yield one
+    for extra in missing():
+        yield Finding("extra", f"{NEEDED_BY[extra]} needs the extra {extra!r}.", adding(extra))
     for one in _clients():
         yield one
 
