@@ -38,8 +38,10 @@ Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises Encoder
 class Flow:
     """Stores the chunks of jobs in one collection.
 
-    `encode` makes dense vectors; None where the collection has none. `wrote` is called after each
-    write, `finished` once all chunks of a job are written, `failed` where one of them cannot be.
+    `encode` makes dense vectors; None where the collection has none. Once it makes none at all, the
+    chunks are stored for keywords, and `pending`: marked, so that they get their vectors later.
+    `wrote` is called after each write, `finished` once all chunks of a job are written, `failed`
+    where one of them cannot be.
     """
 
     target: Target
@@ -50,9 +52,10 @@ class Flow:
     finished: Callable[[Job], Awaitable[None]]
     failed: Callable[[Job, str], None]
     retries: Sequence[float] = RETRIES
+    pending: bool = False
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
-        """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
+        """Store all jobs. Raises what stops everything: no engine, a full disk."""
         queue: asyncio.Queue[Items | None] = asyncio.Queue(WORKERS)
         try:
             async with asyncio.TaskGroup() as group:
@@ -83,12 +86,15 @@ class Flow:
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
+            if isinstance(error, EncoderUnavailable) and await self._modelless():
+                await self._store(items)
+                return
             jobs = {id(job): job for job, _ in items}
             if len(jobs) > 1:
                 for one in jobs.values():
                     await self._store([item for item in items if item[0] is one])
             else:
-                await self._give_up(items[0][0], error)
+                self._give_up(items[0][0], error)
             return
         self.wrote(items)
         for job, _ in items:
@@ -125,21 +131,34 @@ class Flow:
         for start in range(0, len(ids), WINDOW):
             await self.points.settle(self.target.collection, ids[start : start + WINDOW])
 
-    async def _give_up(self, job: Job, error: QdrantMcpError) -> None:
-        """Give up one job, unless nothing can be encoded at all."""
-        if isinstance(error, EncoderUnavailable) and self.encode is not None:
-            # One that no cache of vectors has.
-            await self.encode([f"Is it this text, or every one? {uuid4()}"])
+    async def _modelless(self) -> bool:
+        """Whether nothing can be encoded at all: then keywords have to do.
+
+        Raises EncoderUnavailable where the vector has no name: it cannot be left out for now.
+        """
+        if self.encode is not None:
+            try:
+                # One that no cache of vectors has.
+                await self.encode([f"Is it this text, or every one? {uuid4()}"])
+            except EncoderUnavailable:
+                if self.target.dense is not None and self.target.dense.vector == "":
+                    raise
+                await self.points.expect_pending(self.target.collection)
+                self.encode, self.pending = None, True
+        return self.pending
+
+    def _give_up(self, job: Job, error: QdrantMcpError) -> None:
         if not job.failed:
             job.failed = True
             self.failed(job, str(error))
 
     async def _points(self, items: Items) -> list[StoredPoint]:
         dense: Sequence[Dense | None] = [None] * len(items)
+        mark = {"pending": "dense"} if self.pending else {}
         if self.encode is not None:
             dense = await self.encode([piece.text for _, piece in items])
         chunks = [_marked(job, piece.chunk) for job, piece in items]
-        marks = [{"file": job.state} for job, _ in items]
+        marks = [{"file": job.state, **mark} for job, _ in items]
         return await stored_points(self.bm25, chunks, dense, marks)
 
     async def _write(self, points: Sequence[StoredPoint]) -> None:
