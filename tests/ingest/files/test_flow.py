@@ -74,16 +74,21 @@ class Trial:
         self.finished: list[str] = []
         self.failed: dict[str, str] = {}
         self.wrote = 0
+        self.encoded: list[int] = []
         self.flow = Flow(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
             Words(),
             self.disk,
+            encoded=self._encoded,
             wrote=self._wrote,
             finished=self._finished,
             failed=self._failed,
             retries=retries,
         )
+
+    def _encoded(self, items: Any) -> None:
+        self.encoded.append(len(items))
 
     def _wrote(self, items: Any) -> None:
         self.wrote += len(items)
@@ -191,6 +196,13 @@ async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
     assert trial.flow.pending
     assert trial.disk.expecting == ["c"]
     assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
+
+
+async def test_progress_is_told_within_a_slice_in_steps_that_grow():
+    trial = Trial()
+    await trial.run(job("a", *["one"] * 30))
+
+    assert (trial.encoded, trial.wrote) == ([8, 16, 6], 30)
 
 
 async def test_a_vector_without_a_name_cannot_be_left_out():

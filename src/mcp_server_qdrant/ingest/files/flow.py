@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from time import time
+from time import monotonic, time
 from uuid import uuid4
 
 from mcp_server_qdrant.core.datatypes import Document, Target
@@ -26,7 +26,8 @@ from mcp_server_qdrant.ingest.files.prepare import Job, Piece
 from mcp_server_qdrant.qdrant.points import Points
 
 WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
-SLICE = 128  # chunks that are encoded and written together
+SLICE = 128  # chunks that are written together
+STEP, STEP_SECONDS = 8, 1.0  # chunks that are encoded together at first, twice as many if sooner
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -40,19 +41,21 @@ class Flow:
 
     `encode` makes dense vectors; None where the collection has none. Once it makes none at all, the
     chunks are stored for keywords, and `pending`: marked, so that they get their vectors later.
-    `wrote` is called after each write, `finished` once all chunks of a job are written, `failed`
-    where one of them cannot be.
+    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all chunks of
+    a job are written, `failed` where one of them cannot be.
     """
 
     target: Target
     encode: Encode | None
     bm25: Bm25Encoder
     points: Points
+    encoded: Callable[[Items], None]
     wrote: Callable[[Items], None]
     finished: Callable[[Job], Awaitable[None]]
     failed: Callable[[Job, str], None]
     retries: Sequence[float] = RETRIES
     pending: bool = False
+    _step: int = STEP
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
         """Store all jobs. Raises what stops everything: no engine, a full disk."""
@@ -156,10 +159,23 @@ class Flow:
         dense: Sequence[Dense | None] = [None] * len(items)
         mark = {"pending": "dense"} if self.pending else {}
         if self.encode is not None:
-            dense = await self.encode([piece.text for _, piece in items])
+            dense = await self._dense(items, self.encode)
+        else:
+            self.encoded(items)
         chunks = [_marked(job, piece.chunk) for job, piece in items]
         marks = [{"file": job.state, **mark} for job, _ in items]
         return await stored_points(self.bm25, chunks, dense, marks)
+
+    async def _dense(self, items: Items, encode: Encode) -> Sequence[Dense]:
+        """Their vectors, of so many texts at a time that a slow model is seen to go on."""
+        vectors: list[Dense] = []
+        while some := items[len(vectors) :][: self._step]:
+            began = monotonic()
+            vectors += await encode([piece.text for _, piece in some])
+            self.encoded(some)
+            if monotonic() - began < STEP_SECONDS:
+                self._step = min(2 * self._step, SLICE)
+        return vectors
 
     async def _write(self, points: Sequence[StoredPoint]) -> None:
         await retried(

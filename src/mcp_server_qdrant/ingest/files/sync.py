@@ -63,9 +63,10 @@ class SyncRequest:
 class Report:
     """The progress of a run, and in the end its result. `seconds` are counted from its start.
 
-    `size` of `sizes` bytes are done, of the files that are to be read. `notes` are sentences on
-    files that are stored. In a dry run nothing is stored and the lists say what would be.
-    `pending`: texts were stored for keywords, and get their vectors later.
+    `size` of `sizes` bytes are done, of the files that are to be read: so many of their texts are
+    `encoded`, and written soon. `pending`: they were written for keywords, and get their vectors
+    later. `notes` are sentences on files that are stored. In a dry run nothing is stored and the
+    lists say what would be.
     """
 
     phase: str = "Looking for files"
@@ -77,6 +78,7 @@ class Report:
     notes: list[tuple[str, str]] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     files: int = 0
+    encoded: int = 0
     texts: int = 0
     tokens: int = 0
     pending: bool = False
@@ -207,6 +209,7 @@ class _Run:
             self._pace(encoder.encode_documents) if encoder else None,
             self._store.bm25,
             self._store.points,
+            encoded=self._encoded,
             wrote=self._wrote,
             finished=self._finished,
             failed=self._failed,
@@ -252,13 +255,14 @@ class _Run:
         self._report.phase = "Reading"
         for found in waiting:
             known = self._known.get(found.path)
+            if not self._report.encoded:
+                self._report.phase = f"Reading {found.path}"
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, Job):
                 if done.pieces and (renamed := self._gone.get(done.contents)):
                     name = self._request.collection
                     if written := await self._files.written(name, renamed.points):
                         done.date(written)
-                self._report.phase = "Storing"
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
                 yield done
@@ -284,11 +288,14 @@ class _Run:
         current = replace(version, mtime=same.found.mtime, size=same.found.size, marked=())
         self._known[same.found.path] = KnownFile({same.contents: current})
 
+    def _encoded(self, items: Items) -> None:
+        self._report.phase = "Storing"
+        self._report.encoded += len(items)
+        self._report.size += sum(job.found.size / len(job.pieces) for job, _ in items)
+
     def _wrote(self, items: Items) -> None:
         self._report.texts += len(items)
-        for job, piece in items:
-            self._report.tokens += piece.tokens
-            self._report.size += job.found.size / len(job.pieces)
+        self._report.tokens += sum(piece.tokens for _, piece in items)
         self._store.written(self._request.collection, [piece.text for _, piece in items])
 
     async def _finished(self, job: Job) -> None:
