@@ -24,7 +24,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.payload import stored_payload
-from mcp_server_qdrant.qdrant.points import Blueprint, Points
+from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 VECTOR = "fast-all-minilm-l6-v2"
 BATCH = 500

@@ -36,7 +36,7 @@ from qdrant_client import AsyncQdrantClient
 from mcp_server_qdrant.app.services import open_encoders, wire
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 
 NAME = servers.COLLECTION

@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.layout import lay_out
-from mcp_server_qdrant.qdrant.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings
 

@@ -210,7 +210,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> int:
     """The bytes that an answer of another server may have: few, so that they are reached soon."""
-    for module in ("core.bounded", "qdrant.line.http"):
+    for module in ("core.bounded", "qdrant.server.connections"):
         monkeypatch.setattr(f"mcp_server_qdrant.{module}.LARGEST", 500_000)
     return 500_000
 
@@ -218,7 +218,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a server refused is tried again without a pause."""
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.remote.PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.server.remote.PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture

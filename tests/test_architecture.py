@@ -105,12 +105,17 @@ OWNERS = {  # third party -> the files that may import it
     "onnxruntime": ("encoders/local/*",),
     "tokenizers": ("encoders/local/*", "ingest/chunk.py"),  # counts a chunk's tokens
     "httpx": (
-        *("core/bounded.py", "encoders/remote/*", "http/auth/jwks.py", "qdrant/snapshots.py"),
-        "qdrant/line/*",
+        *(
+            "core/bounded.py",
+            "encoders/remote/*",
+            "http/auth/jwks.py",
+            "qdrant/upkeep/snapshots.py",
+        ),
+        "qdrant/server/*",
     ),
-    "httptools": ("qdrant/line/http.py",),
+    "httptools": ("qdrant/server/connections.py",),
     "jwt": ("http/auth/oauth.py",),
-    "orjson": ("qdrant/line/rest.py",),
+    "orjson": ("qdrant/server/rest.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),
     "opentelemetry": ("http/tracing.py",),

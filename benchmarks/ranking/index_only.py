@@ -19,7 +19,7 @@ from run import Search, measure
 from mcp_server_qdrant.app.services import open_services
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 
 

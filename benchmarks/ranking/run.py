@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
 from mcp_server_qdrant.qdrant.payload import stored_payload
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
 
 MERGED = "merged"

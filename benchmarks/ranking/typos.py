@@ -22,7 +22,7 @@ from run import fill, ndcg
 
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.settings.environment import Settings

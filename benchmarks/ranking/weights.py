@@ -24,7 +24,7 @@ from scipy.stats import ttest_rel
 
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search.algorithm import Steps
 from mcp_server_qdrant.search.steps import titles
 from mcp_server_qdrant.settings.environment import Settings

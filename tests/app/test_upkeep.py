@@ -20,10 +20,10 @@ from mcp_server_qdrant.app.upkeep import (
 )
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.marks import ROW_KEY
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder
 from tests.local_mode import TEXTS, VECTOR, files, leave, replace, row, store_more, stored
 from tests.support import IDF, Engine, find, foreign, make_settings, registry, remember, texts

@@ -150,7 +150,7 @@ async def test_points_of_other_tools_are_labelled_by_their_ids(services):
 
 @on_both_engines
 async def test_many_documents_of_one_tag_are_all_expected(services, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.points.PAGE", 2)
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.write.points.PAGE", 2)
     where = {"must": [{"key": "metadata.n", "range": {"gt": 0}}]}
     done = await measure(services, [Label("key", where=where)], HYBRID)
 

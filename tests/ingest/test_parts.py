@@ -15,8 +15,8 @@ from mcp_server_qdrant.core.notation import is_part_id, part_id, point_id, point
 from mcp_server_qdrant.ingest.files.sync import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
-from mcp_server_qdrant.qdrant.leftovers import PATIENCE, Leftovers
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.leftovers import PATIENCE, Leftovers
+from mcp_server_qdrant.qdrant.write.points import Points
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import (
     Unforeseen,
 )
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.tools.toolset import Tools
 from tests.fakes import FakeEncoder
 from tests.support import (

@@ -8,9 +8,9 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.qdrant import backup, manifest
-from mcp_server_qdrant.qdrant.backup import ServerArchive
-from mcp_server_qdrant.qdrant.snapshots import Snapshots
+from mcp_server_qdrant.qdrant.upkeep import backup, manifest
+from mcp_server_qdrant.qdrant.upkeep.backup import ServerArchive
+from mcp_server_qdrant.qdrant.upkeep.snapshots import Snapshots
 from tests.live.conftest import URL, names
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

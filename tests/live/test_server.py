@@ -15,8 +15,8 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, dense, foreign

@@ -25,9 +25,9 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.client import INSECURE, open_client
 from mcp_server_qdrant.qdrant.errors import FORBIDDEN, UNREACHABLE, TranslatedClient, foreign_errors
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from tests.support import OneModel
 
 WRONG = b'{"status":{"error":"Wrong input: Vector dimension error"},"time":1e-6}'

@@ -19,8 +19,8 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
 )
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.remote import RemoteClient
-from mcp_server_qdrant.qdrant.snapshots import Snapshots
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
+from mcp_server_qdrant.qdrant.upkeep.snapshots import Snapshots
 from tests.fakes import FakeEncoder
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 from tests.qdrant.rest_stub import RestServer
@@ -121,7 +121,7 @@ SNAPSHOTS = {
 @pytest.mark.parametrize("kind", [*ENDLESS, *HEAVY, *LATE])
 async def test_calls_about_snapshots_end_too(kind, tmp_path, monkeypatch, little):
     for name in ("SECONDS", "LOOK_UP_SECONDS"):
-        monkeypatch.setattr(f"mcp_server_qdrant.qdrant.snapshots.{name}", 0.3)
+        monkeypatch.setattr(f"mcp_server_qdrant.qdrant.upkeep.snapshots.{name}", 0.3)
     async with hostile(kind) as server, asyncio.timeout(60):
         snapshots = Snapshots(server.url, None)
         for call in SNAPSHOTS.values():
@@ -133,7 +133,7 @@ async def test_calls_about_snapshots_end_too(kind, tmp_path, monkeypatch, little
 
 
 async def test_a_snapshot_leaves_room_on_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.snapshots.RESERVE", 2**63)
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.upkeep.snapshots.RESERVE", 2**63)
     async with hostile("a body in chunks") as server:
         snapshots = Snapshots(server.url, None)
         with pytest.raises(QdrantMcpError, match="too little room"):

@@ -10,10 +10,10 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
-from mcp_server_qdrant.qdrant.trips import EdgeQueries
 from tests.support import IDF, empty_edge, foreign, sparse_vector
 
 BM25 = Bm25Encoder()

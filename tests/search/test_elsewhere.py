@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.qdrant import catalog
+from mcp_server_qdrant.qdrant.read import catalog
 from mcp_server_qdrant.search import elsewhere
 from tests.fakes import FakeEncoder
 from tests.support import find, memory_engine, memory_server, memory_services, remember, said

@@ -8,7 +8,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.newest import SCANNED
+from mcp_server_qdrant.qdrant.read.newest import SCANNED
 from tests.support import (
     COSINE,
     either_engine,

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.qdrant.query import RRF_K, Queries
+from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.payloads import hydrate

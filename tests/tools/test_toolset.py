@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnav
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.ingest.files.background import Background
-from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.tools.page import tokens
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
 from tests.fakes import FakeEncoder

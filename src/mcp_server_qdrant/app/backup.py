@@ -14,11 +14,11 @@ from mcp_server_qdrant.app.upkeep import (
     visible,
 )
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant import backup, manifest
-from mcp_server_qdrant.qdrant.backup import Archive, EdgeArchive, ServerArchive, Tell
 from mcp_server_qdrant.qdrant.client import LOCAL
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.snapshots import Snapshots
+from mcp_server_qdrant.qdrant.upkeep import backup, manifest
+from mcp_server_qdrant.qdrant.upkeep.backup import Archive, EdgeArchive, ServerArchive, Tell
+from mcp_server_qdrant.qdrant.upkeep.snapshots import Snapshots
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 

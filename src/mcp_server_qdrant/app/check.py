@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.datatypes import Document, Hit, PointId, SearchPage
 from mcp_server_qdrant.core.errors import CheckUnavailable
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
-from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.search.doubt import WEAK
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Query, Ranked

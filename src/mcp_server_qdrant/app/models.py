@@ -15,9 +15,9 @@ from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_
 from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.qdrant.inference import key_header
-from mcp_server_qdrant.qdrant.points import Blueprint
-from mcp_server_qdrant.qdrant.remote import Cluster
+from mcp_server_qdrant.qdrant.server.inference import key_header
+from mcp_server_qdrant.qdrant.server.remote import Cluster
+from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed

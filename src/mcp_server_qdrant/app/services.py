@@ -27,15 +27,15 @@ from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.draw import Drawer
-from mcp_server_qdrant.qdrant.files import Files
-from mcp_server_qdrant.qdrant.keys import PayloadKeys
-from mcp_server_qdrant.qdrant.lookup import Lookup
-from mcp_server_qdrant.qdrant.newest import Newest
 from mcp_server_qdrant.qdrant.payload import read, title_of
-from mcp_server_qdrant.qdrant.sample import Sampler
-from mcp_server_qdrant.qdrant.tags import TagFacets
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.draw import Drawer
+from mcp_server_qdrant.qdrant.read.facets import TagFacets
+from mcp_server_qdrant.qdrant.read.keys import PayloadKeys
+from mcp_server_qdrant.qdrant.read.lookup import Lookup
+from mcp_server_qdrant.qdrant.read.newest import Newest
+from mcp_server_qdrant.qdrant.read.sample import Sampler
+from mcp_server_qdrant.qdrant.read.sources import Files
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts

@@ -17,17 +17,17 @@ from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.files.background import Pace
 from mcp_server_qdrant.ingest.pending import Backfill
-from mcp_server_qdrant.qdrant.bulk import Bulk
-from mcp_server_qdrant.qdrant.catalog import Catalog
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.payload import paths
-from mcp_server_qdrant.qdrant.points import DATE_INDEX, Points, Tally
-from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
-from mcp_server_qdrant.qdrant.trips import EdgeQueries
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 from mcp_server_qdrant.settings.values import revealed

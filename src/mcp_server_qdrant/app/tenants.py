@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.qdrant.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
 
 KEPT = 256  # tenants whose catalogs, words and tags are remembered

@@ -23,11 +23,11 @@ from mcp_server_qdrant.core.notation import amount, listed_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in, renew, since
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
-from mcp_server_qdrant.qdrant.remote import Cluster
+from mcp_server_qdrant.qdrant.server.remote import Cluster
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import Document, Result
 from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.sweep import Configuration
-from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services

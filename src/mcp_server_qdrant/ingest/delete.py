@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.ingest.store import Store, check_seen
-from mcp_server_qdrant.qdrant.lookup import Lookup
+from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 EXAMPLES = 3
 BATCH = 1_000

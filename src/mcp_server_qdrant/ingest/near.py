@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.qdrant.query import Queries
+from mcp_server_qdrant.qdrant.read.query import Queries
 
 LOOKED_AT = 8  # the text itself and its parts may be among them
 COSINE = 0.8

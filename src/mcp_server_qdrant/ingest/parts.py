@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.datatypes import Document, PointId, Target
 from mcp_server_qdrant.core.errors import Outdated, QdrantMcpError
 from mcp_server_qdrant.core.notation import Identify, part_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.write.points import Points
 
 UPSERT = 64
 

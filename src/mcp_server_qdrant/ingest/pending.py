@@ -10,8 +10,8 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unfores
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files.flow import Encode
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.write.points import Points
 
 BATCH = 32
 RETRY_SECONDS = 30.0

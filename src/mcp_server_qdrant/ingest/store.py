@@ -36,8 +36,8 @@ from mcp_server_qdrant.ingest.encoding import (
 )
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import Replacement, numbered
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.points import Blueprint, Points
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
 FALLBACK_TOKENS = 128

@@ -30,8 +30,8 @@ from mcp_server_qdrant.projection.neighbours import (
 from mcp_server_qdrant.projection.pca import shares
 from mcp_server_qdrant.projection.place import place
 from mcp_server_qdrant.projection.tsne import SAMPLED
-from mcp_server_qdrant.qdrant.catalog import Catalog
-from mcp_server_qdrant.qdrant.draw import Drawer
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time

@@ -15,7 +15,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.layout import near
 from mcp_server_qdrant.projection.neighbours import beside
 from mcp_server_qdrant.projection.pca import unit
-from mcp_server_qdrant.qdrant.draw import Drawer
+from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 SNIPPET = 160
 

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnav
 from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.remote import Cluster, RemoteClient
+from mcp_server_qdrant.qdrant.server.remote import Cluster, RemoteClient
 
 LOCAL = ":memory:"
 INSECURE = (

@@ -17,8 +17,8 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.local.files import LocalFiles
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.local_mode import TEXTS, leave
 from tests.support import COSINE, IDF, Engine, dense, either_engine, foreign

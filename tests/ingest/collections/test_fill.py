@@ -4,7 +4,7 @@ import itertools
 
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.ingest.collections.fill import PASSES, fill
-from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.support import IDF, Engine, foreign, memory_engine
 
 

@@ -22,9 +22,9 @@ from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.errors import foreign_errors
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import rest_server

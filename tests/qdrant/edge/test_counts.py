@@ -15,7 +15,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.edge import counts as edge_counts
 from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import shards as edge_shards
@@ -25,6 +24,7 @@ from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.serve import Worker
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.qdrant.edge.test_safety import Replies, done, shards_in
 from tests.support import memory_engine
 

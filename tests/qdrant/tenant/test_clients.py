@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
-from mcp_server_qdrant.qdrant.remote import RemoteClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant
 from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
 from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter

@@ -6,9 +6,9 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import AnswerTooLarge, EngineFailure, RequestError
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.local.files import LocalFiles
 from mcp_server_qdrant.qdrant.paging import paged
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PAGE = 128  # points with vectors and texts in one request
 

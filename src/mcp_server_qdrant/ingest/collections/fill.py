@@ -7,8 +7,8 @@ from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
-from mcp_server_qdrant.qdrant.bulk import Bulk
 from mcp_server_qdrant.qdrant.paging import paged
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
 

@@ -19,7 +19,7 @@ from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.ingest.collections.copying import mirror
 from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Vector, fill
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
-from mcp_server_qdrant.qdrant.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model

@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import stored_points
 from mcp_server_qdrant.ingest.files.prepare import Job, Piece
-from mcp_server_qdrant.qdrant.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points
 
 WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
 SLICE = 128  # chunks that are written together

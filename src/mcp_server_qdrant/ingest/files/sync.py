@@ -28,7 +28,7 @@ from mcp_server_qdrant.ingest.files.walk import (
     walk_all,
 )
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
-from mcp_server_qdrant.qdrant.files import Files
+from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download

@@ -32,6 +32,7 @@ Words = Sequence[tuple[Any, float]]
 IDFS = 50_000  # kept for one shard
 FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
 TERMS = 64  # probed between two pauses
+TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
 _ALL, _NO_VECTOR = True, False
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
@@ -229,51 +230,44 @@ class _Filters:
 def fused(
     engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
-    """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
+    """The best points by the engine's weighted RRF: ids, RRF, exact scores per scored leg.
 
-    The legs are asked one by one, which takes less than the engine's own fusion, and their
-    scores are exact (codes are rescored): only points that one leg did not find are scored again.
-    Ties are cut by id.
+    Ties are cut by id, of as many as `TIES` points.
     """
-    found: list[Scores] = []
-    ids: dict[int, Any] = {}
-    rrf: dict[int, float] = {}
-    for leg in legs:
-        scores: Scores = {}
-        for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
-            point_id = point.id
-            key = point_id if type(point_id) is int else ~point_id.int
-            ids[key], scores[key] = point_id, point.score
-            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
-        found.append(scores)
-    floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
-    best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
-    scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
-    for leg, scores in scored:
-        if leg.words:
-            _add_up(engine, leg, scores, [ids[key] for *_, key in best])
-            continue
-        if len(scores) < limit:
-            continue  # no other point has a score on this leg
-        if missing := [ids[key] for *_, key in best if key not in scores]:
-            only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
-            exact = _ask(engine, leg.query, only, len(missing), leg.exact)
-            scores.update((_key(point.id), point.score) for point in exact)
+    if not legs:
+        return [], [], []
+    rrf: Any = edge.Fusion.Rrf(k, [leg.weight for leg in legs])  # its stub lacks the base class
+    found = engine.query(
+        edge.QueryRequest(
+            limit + TIES,
+            query=rrf,
+            prefetches=[
+                edge.Prefetch(limit, query=leg.query, filter=leg.where, params=leg.params)
+                for leg in legs
+            ],
+            with_payload=False,
+            with_vector=False,
+        )
+    )
+    best = sorted((-point.score, str(point.id), point.id) for point in found)[:limit]
+    ids = [point_id for *_, point_id in best]
+    only = edge.Filter(must=[edge.HasIdCondition(set(ids))])
+    scores = [_scores(engine, leg, only, len(ids)) for leg in legs if leg.scored]
     return (
-        [key if key >= 0 else text for _, text, key in best],
+        [point_id if type(point_id) is int else text for _, text, point_id in best],
         [-score for score, *_ in best],
-        [[scores.get(key) for *_, key in best] for _, scores in scored],
+        [[leg.get(key) for key in map(_key, ids)] for leg in scores],
     )
 
 
-def _add_up(engine: edge.EdgeShard, leg: EngineLeg, scores: Scores, points: list[Any]) -> None:
-    """Replace scores under the collection's own idf by the sums of those of the words."""
-    scores.clear()
-    only = edge.Filter(must=[edge.HasIdCondition(set(points))])
-    for word, weight in leg.words:
-        for point in _ask(engine, word, only, len(points), leg.exact):
+def _scores(engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int) -> Scores:
+    """The exact scores of a few points; of a text index the sums of those of the words."""
+    scores: Scores = {}
+    for query, weight in leg.words or [(leg.query, 1.0)]:
+        for point in _ask(engine, query, only, limit, leg.exact):
             key = _key(point.id)
             scores[key] = scores.get(key, 0.0) + weight * point.score
+    return scores
 
 
 def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:

@@ -33,9 +33,9 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
     contained,
 )
-from mcp_server_qdrant.qdrant.bulk import Shape
 from mcp_server_qdrant.qdrant.edge.check import check_points, plain_payload
 from mcp_server_qdrant.qdrant.edge.plain import plain_vectors
+from mcp_server_qdrant.qdrant.write.bulk import Shape
 
 META = "meta.json"
 LOCKED_SECONDS = 30.0  # another process may be writing

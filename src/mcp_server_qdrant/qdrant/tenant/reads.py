@@ -23,8 +23,8 @@ from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both
 from mcp_server_qdrant.qdrant.legs import ranks_text
+from mcp_server_qdrant.qdrant.server.version import at_least
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
-from mcp_server_qdrant.qdrant.version import at_least
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0

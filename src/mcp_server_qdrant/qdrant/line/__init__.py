@@ -1,1 +1,0 @@
-"""The lean line to a Qdrant server: its reads without what qdrant-client adds to them."""

@@ -1,0 +1,1 @@
+"""Reading collections: searches, documents, samples, lists."""

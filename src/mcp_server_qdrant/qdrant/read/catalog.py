@@ -1,0 +1,377 @@
+"""The collections: their names, which of them may be seen, and how each is searched."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Container, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from mcp_server_qdrant.core.access import calling
+from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
+from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.models import MODEL_KEY
+from mcp_server_qdrant.core.notation import listed_in
+from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
+from mcp_server_qdrant.qdrant.listing import is_glob, listed
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
+from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update
+
+NAMES_SECONDS = 2.0
+TARGET_SECONDS = 30.0
+FAILED_SECONDS = 5.0
+LOOK_UP_SECONDS = 3.0
+AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
+NEAR = 0.7
+NEAR_NAMES = 3
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Entry:
+    target: Target
+    info: models.CollectionInfo
+    looked_up: float
+
+
+class Catalog:
+    """The collections of one engine, as this server may show them.
+
+    `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
+    a hidden collection reads like one about a collection that does not exist. `gained` is called
+    when a collection turns out to have been upgraded since the last look-up; `shown` counts the
+    points of a collection of ours that a reader is shown; `dates` are payload paths of dates,
+    `content_fields` the payload keys that may hold a text.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        models: Models,
+        *,
+        default: str | None = None,
+        allowed: Sequence[str] = (),
+        gained: Callable[[str], None] = lambda _: None,
+        shown: Callable[[str], Awaitable[int]] | None = None,
+        dates: Sequence[str] = DATES,
+        content_fields: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._gained = gained
+        self._shown = shown
+        self._default = default
+        self._allowed = tuple(allowed)
+        self._dates = tuple(dates)
+        self._content_fields = tuple(content_fields)
+        self._clock = clock
+        self._entries: dict[str, _Entry] = {}
+        self._names: tuple[float, tuple[str, ...]] = (0.0, ())
+        self._failed: dict[str, tuple[float, Target]] = {}
+        self._warned: dict[str, str] = {}
+        self._look_ups: dict[str, asyncio.Task[Target]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def names(self) -> tuple[str, ...]:
+        """The visible collections, sorted; at most two seconds old."""
+        expires, names = self._names
+        if expires > self._clock():
+            return names
+        named = dict.fromkeys(filter(None, (*self._allowed, self._default)))
+        known = await listed(self._client, [name for name in named if not is_glob(name)])
+        names = tuple(name for name in known if self.visible(name))
+        self._names = (self._clock() + NAMES_SECONDS, names)
+        return names
+
+    def visible(self, name: str) -> bool:
+        """True where the allow-list lets this name be read and named."""
+        return not self._allowed or listed_in(self._allowed, name)
+
+    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
+        """The targets of a search: names, globs, `-name` to leave out; None for the default.
+
+        Raises UnknownCollection with the nearest names. A default collection that nobody has
+        stored into yet, and a glob that matches none, are no errors: there is nothing to find.
+        Nor is one that nobody named and that was deleted just now.
+        """
+        if wanted is None:
+            names = await self._default_names()
+        else:
+            names = await self._wanted(wanted)
+        known = {name: self._known(name) for name in names}
+        new = [name for name, target in known.items() if target is None]
+        if new:
+            known.update(zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True))
+        for name in new:
+            if known[name] is None and name in (wanted or ()):
+                raise UnknownCollection(name, await self.near(name))
+        return [target for target in known.values() if target]
+
+    async def _default_names(self) -> list[str]:
+        if self._default is None:
+            return list(await self.names())
+        return [self._default] if await self.exists(self._default) else []
+
+    async def _wanted(self, patterns: Sequence[str]) -> list[str]:
+        """The names that they choose, or all, without those of a `-pattern`.
+
+        What begins with a dash and is a collection's name is that name.
+        """
+        dashed = [one for one in patterns if one.startswith("-")]
+        left_out = [one for one in dashed if one not in await self.names()]
+        chosen = await self._matching([one for one in patterns if one not in left_out] or ["*"])
+        fewer = await self._matching([one[1:] for one in left_out])
+        return [name for name in chosen if name not in fewer]
+
+    async def _matching(self, wanted: Sequence[str]) -> list[str]:
+        chosen: dict[str, None] = {}
+        for pattern in wanted:
+            if is_glob(pattern) and pattern not in await self.names():
+                chosen.update(
+                    dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
+                )
+            elif await self.exists(pattern):
+                chosen[pattern] = None
+            else:
+                containing = [f"*{pattern}*"] if await self.matching(pattern) else []
+                raise UnknownCollection(pattern, await self.near(pattern) or containing)
+        return list(chosen)
+
+    async def exists(self, name: str) -> bool:
+        """True where a visible collection has this name."""
+        if not self.visible(name):
+            return False
+        if name in self._entries or name in await self.names():
+            return True
+        return bool(await self._client.collection_exists(name))
+
+    async def check_exists(self, name: str) -> None:
+        """Raise UnknownCollection, with the nearest names, where there is none of this name."""
+        if not await self.exists(name):
+            raise UnknownCollection(name, await self.near(name))
+
+    async def near(self, name: str) -> list[str]:
+        """Visible names that look like `name`, nearest first."""
+        found = process.extract(
+            name,
+            await self.names(),
+            scorer=OSA.normalized_similarity,
+            processor=str.casefold,
+            score_cutoff=NEAR,
+            limit=NEAR_NAMES,
+        )
+        return [near for near, _, _ in found]
+
+    async def target(self, name: str) -> Target:
+        """One collection resolved. An old answer serves while it is looked up anew.
+
+        A collection that cannot be read, or not in time, becomes a target without legs, with the
+        reason, for a few seconds.
+        """
+        known = self._known(name)
+        if known is not None:
+            return known
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                return await asyncio.shield(self._looking_up(name))
+        except UnknownCollection:
+            raise UnknownCollection(name, await self.near(name)) from None
+        except TimeoutError:
+            reason = "no answer in time"
+        except QdrantMcpError as error:
+            reason = str(error)
+        failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)
+        self._failed[name] = (self._clock() + FAILED_SECONDS, failed)
+        return failed
+
+    def _known(self, name: str) -> Target | None:
+        """The remembered target of this name; an old one is looked up anew in the background."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            if entry.looked_up + TARGET_SECONDS <= self._clock():
+                self._looking_up(name)
+            return entry.target
+        until, failed = self._failed.get(name, (0.0, None))
+        return failed if until > self._clock() else None
+
+    def _looking_up(self, name: str) -> "asyncio.Task[Target]":
+        """The look-up of this name that is under way, or a new one."""
+        task = self._look_ups.get(name)
+        if task is None:
+            with calling(None):  # others may wait for it: it is on nobody's account
+                task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
+            task.add_done_callback(partial(self._looked_up, name))
+        return task
+
+    def _looked_up(self, name: str, task: "asyncio.Task[Target]") -> None:
+        del self._look_ups[name]
+        if not task.cancelled() and task.exception() is not None:
+            self.forget(name)
+
+    async def _unless_gone(self, name: str) -> Target | None:
+        try:
+            return await self.target(name)
+        except UnknownCollection:
+            self.forget(name)
+            return None
+
+    async def _look_up(self, name: str) -> Target:
+        async with self._gate:
+            return await self._read(name)
+
+    async def _read(self, name: str) -> Target:
+        info = await self._client.get_collection(name)
+        unfinished = marks.filling(info.config.metadata)
+        sparse, filling = sparse_leg(info, unfinished), None
+        points = info.points_count or 0
+        documents = points
+        if sparse is None:
+            filling = sparse_leg(info, frozenset()) if unfinished else None
+            sparse = await text_leg(self._client, name, info, self._content_fields)
+            if sparse is not None:
+                documents = info.payload_schema[sparse.vector].points or points
+        elif sparse.idf:
+            having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
+            documents = (await self._client.count(name, count_filter=having)).count
+        dense, note = await dense_leg(self._models, name, info)
+        target = Target(
+            name,
+            points=points,
+            dense=dense,
+            sparse=sparse,
+            documents=documents,
+            note=note or (marks.UNFINISHED if unfinished else None),
+            filling=filling,
+            dates=dated_paths(info, self._dates),
+        )
+        before = self._entries.get(name)
+        if (damage := marks.damage(info)) and damage != self._warned.get(name):
+            self._warned[name] = damage
+            logger.warning("The collection %r is damaged: %s", name, damage)
+        self._entries[name] = _Entry(target, info, self._clock())
+        if before is not None and _upgraded(before.target, target):
+            self._gained(name)
+        return target
+
+    def count_stored(self, name: str, points: int) -> None:
+        """Count points just stored here, so that the next search weighs them, at no cost."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            old = entry.target
+            entry.target = replace(
+                old, points=old.points + points, documents=old.documents + points
+            )
+
+    def forget(self, name: str) -> None:
+        """Look this collection up anew at its next use: it was written to, or it failed."""
+        self._entries.pop(name, None)
+        self._names = (0.0, ())
+
+    def forget_all(self) -> None:
+        """Look everything up anew: another catalog of this engine was written through."""
+        for name in list(self._entries):
+            self.forget(name)
+
+    def has_document_index(self, name: str) -> bool:
+        """True where the chunks of a document are found fast."""
+        return self._ours_or(name, DOCUMENT_KEY)
+
+    def indexed(self, name: str, key: str) -> bool:
+        """True where this payload key of a collection that was looked up has an index."""
+        entry = self._entries.get(name)
+        return entry is not None and key in entry.info.payload_schema
+
+    def has_pending_index(self, name: str) -> bool:
+        """True where points may have been written here without their dense vector."""
+        return self._ours_or(name, PENDING_KEY)
+
+    def _ours_or(self, name: str, key: str) -> bool:
+        return self.indexes_of_ours(name) is not None or self.indexed(name, key)
+
+    def indexes_of_ours(self, name: str) -> Container[str] | None:
+        """The indexed payload fields of a collection that we made; None of any other."""
+        entry = self._entries.get(name)
+        return entry.info.payload_schema if entry is not None and _ours(entry) else None
+
+    async def matching(self, pattern: str | None) -> list[str]:
+        """The visible names that a glob matches, or that contain the text; None: all of them."""
+        glob = (pattern or "*").casefold()
+        glob = glob if is_glob(glob) else f"*{glob}*"
+        return [name for name in await self.names() if fnmatchcase(name.casefold(), glob)]
+
+    async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
+        """These collections, or all, as a person wants to see them; at most two seconds old."""
+        before = self._clock() - NAMES_SECONDS
+        wanted = await self.names() if names is None else names
+        known = {name: self._entries[name] for name in wanted if name in self._entries}
+        old = [name for name, entry in known.items() if entry.looked_up <= before]
+        if old:
+            await asyncio.wait(map(self._looking_up, old), timeout=LOOK_UP_SECONDS)
+        targets = await asyncio.gather(*map(self._unless_gone, wanted))
+        return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
+
+    async def _describe(self, target: Target) -> CollectionInfo:
+        legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
+        points, updated_at = await asyncio.gather(
+            self._points(target), self.changed_at(target.collection)
+        )
+        return CollectionInfo(
+            name=target.collection,
+            points=points,
+            legs=tuple(legs),
+            model=target.dense.model if target.dense else None,
+            updated_at=updated_at,
+            note=self._note(target),
+            description=self._description(target.collection),
+        )
+
+    async def _points(self, target: Target) -> int:
+        """The number of points that a reader is shown now."""
+        name = target.collection
+        try:
+            if self._shown is not None and self.indexes_of_ours(name) is not None:
+                return await self._shown(name)
+            return (await self._client.count(name)).count
+        except QdrantMcpError:
+            return target.points
+
+    def _note(self, target: Target) -> str | None:
+        """A sentence on damage, a missing leg, or where it was imported from."""
+        entry = self._entries.get(target.collection)
+        if entry is None:
+            return target.note
+        return marks.damage(entry.info) or target.note or marks.imported(entry.info.config.metadata)
+
+    def _description(self, name: str) -> str | None:
+        entry = self._entries.get(name)
+        return marks.description(entry.info.config.metadata) if entry else None
+
+    async def changed_at(self, name: str) -> str | None:
+        """When the newest point was written, where that is indexed."""
+        return await last_update(self._client, name) if self.indexed(name, UPDATED_KEY) else None
+
+    async def close(self) -> None:
+        """Stop looking things up."""
+        for task in list(self._look_ups.values()):
+            task.cancel()
+
+
+def _ours(entry: _Entry) -> bool:
+    return MODEL_KEY in (entry.info.config.metadata or {})
+
+
+def _upgraded(before: Target, now: Target) -> bool:
+    """True where a leg is searched now that was not written to before."""
+    gained = now.written is not None and before.written is None
+    moved = now.dense and before.dense and now.dense.vector != before.dense.vector
+    return gained or bool(moved)

@@ -1,0 +1,299 @@
+"""Documents by id: of a point, with its neighbours, or of a whole document."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import BackendError, RequestError
+from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.notation import (
+    as_point_id,
+    called,
+    every,
+    first_id,
+    part_of,
+    sibling_id,
+)
+from mcp_server_qdrant.qdrant.filters import parse
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.write.points import Points
+
+PAGE = 256  # chunks read in one trip
+AT_ONCE = 8  # points read with all that they hold
+RACES = 5  # versions that may replace each other while one is read
+ROOM = 200_000  # characters of metadata that are read for one answer, and then no more
+
+
+class Lookup:
+    """Finds documents by the ids that a search returned, or that a caller gave when storing."""
+
+    def __init__(self, catalog: Catalog, points: Points) -> None:
+        self._catalog = catalog
+        self._points = points
+
+    async def get(
+        self,
+        ids: Sequence[str],
+        *,
+        neighbours: int = 0,
+        collection: str | None = None,
+        room: int | None = None,
+    ) -> tuple[list[Document], list[str]]:
+        """The documents of `ids` in their order, each once, and a sentence per failed collection.
+
+        A point id gives that point, widened by `neighbours` chunks on either side; a document id
+        gives its chunks as one text, the first of them where all have more than `room` characters;
+        an id that is nowhere is left out. Without `collection`, all visible ones are looked in.
+        Raises BackendError where none of them answered.
+        """
+        names = await self._places(collection)
+        wanted = tuple(dict.fromkeys(ids))
+        answers, failed = await gathered(
+            names, lambda name: self._from(name, wanted, neighbours, room)
+        )
+        failures = [f"{called(name)}: {error}" for name, error in failed.items()]
+        if failures and not answers:
+            raise BackendError(f"No collection could be looked in: {failures[0]}")
+        found = [document for documents in answers.values() for document in documents]
+        order = {name.casefold(): place for place, name in enumerate(wanted)}
+        found.sort(
+            key=lambda d: order.get(
+                str(d.id).casefold(), order.get((d.document or "").casefold(), 0)
+            )
+        )
+        once = {(d.collection, d.id, d.start, d.end): d for d in found}
+        return list(once.values()), failures
+
+    async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
+        """The ids, short ones and those of parts completed; what is neither stays as it is.
+
+        Raises RequestError for what may be several.
+        """
+        complete = {one: await self._part(one, collection) for one in filter(part_of, ids)}
+        for short in filter(first_id, ids):
+            names = await self._places(collection)
+            found, _ = await gathered(names, partial(self._beginning, short))
+            known = sorted({point for points in found.values() for point in points})
+            if len(known) > 1:
+                raise RequestError(
+                    f"Several ids begin with {short}: {', '.join(known)}. Say which."
+                )
+            complete[short] = known[0] if known else short
+        return [complete.get(one, one) for one in ids]
+
+    async def _part(self, numbered: str, collection: str | None) -> str:
+        """The id of the point of `id:2/9`, unless that is a caller's own id, or was of a text that
+        has another number of parts now.
+        """
+        beginning, number, chunks = part_of(numbered) or ("", 0, 0)
+        (whole,) = await self.full([beginning], collection)
+
+        async def found(name: str) -> str | None:
+            named = await self.named(name, [numbered, whole])
+            first = named.get(whole)
+            if numbered in named or first is None or first.chunks != chunks or number > chunks:
+                return None
+            same = first.chunk == number - 1
+            return str(first.id if same else sibling_id(first, number - 1, self._points.identify))
+
+        places, _ = await gathered(await self._places(collection), found)
+        points = {name: point for name, point in places.items() if point}
+        if len(points) > 1:
+            raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
+        return next(iter(points.values()), numbered)
+
+    async def _beginning(self, short: str, collection: str) -> list[str]:
+        return await self._points.beginning(collection, short)
+
+    async def _places(self, collection: str | None) -> Sequence[str]:
+        if collection is None:
+            return await self._catalog.names()
+        await self._catalog.check_exists(collection)
+        return [collection]
+
+    async def one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
+        """A part of the text of this id, in the collection if a single one is named.
+
+        Raises RequestError where it is nowhere, or in several, BackendError like `located`.
+        """
+        named = collections[0] if collections and len(collections) == 1 else None
+        known = named if named in await self._catalog.names() else None
+        found, _ = await self.located([wanted], known, refusal="")
+        if not found:
+            raise RequestError(f"No text has the id {wanted!r}: within takes an id of a result.")
+        return found[0]
+
+    async def located(
+        self,
+        ids: Sequence[str],
+        collection: str | None = None,
+        *,
+        refusal: str = "Nothing was changed: ",
+    ) -> tuple[list[Document], tuple[str, ...]]:
+        """The documents of these ids, each one part of it, and the ids that are nowhere.
+
+        Raises RequestError where an id is in several collections and none was named, BackendError
+        where a collection that may have it could not be looked in.
+        """
+        wanted = list(dict.fromkeys(await self.full(ids, collection)))
+        answers, failed = await gathered(
+            await self._places(collection), lambda name: self.named(name, wanted)
+        )
+        for name, error in failed.items():
+            raise BackendError(f"{refusal}{called(name)} could not be looked in: {error}")
+        found: list[Document] = []
+        missing: list[str] = []
+        for one in wanted:
+            places = [named[one] for named in answers.values() if one in named]
+            if len(places) > 1:
+                names = " and in ".join(called(document.collection) for document in places)
+                raise RequestError(
+                    f"{refusal}the id {one!r} is in {names}. Name the collection that is meant."
+                )
+            found += places
+            missing += [] if places else [one]
+        return found, tuple(missing)
+
+    async def parts(self, head: Document) -> list[Document]:
+        """All parts of a document as they are stored, in order, each with what describes it.
+
+        Raises BackendError where one is missing.
+        """
+        found, lacking = await self._parts(head, None)
+        if lacking:
+            raise BackendError(
+                f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
+            )
+        return [one._replace(metadata=head.metadata, unread=False) for one in found] or [head]
+
+    async def _from(
+        self, name: str, ids: Sequence[str], neighbours: int, room: int | None
+    ) -> list[Document]:
+        """The documents of `ids` in one collection: a trip, and one per document of many parts."""
+        named = await self.named(name, ids, ROOM)
+        found = []
+        for wanted in ids:
+            if (document := named.get(wanted)) is None:
+                continue
+            if document.id == as_point_id(wanted):
+                found.append(await self._around(document, neighbours))
+            else:
+                found.append(await self._whole(document, room))
+        return found
+
+    async def named(
+        self, collection: str, ids: Sequence[str], room: int | None = None
+    ) -> dict[str, Document]:
+        """Id -> its point, or the first part of the document of that id.
+
+        A few are read in one trip, with one more for further parts: a part whose text was replaced
+        meanwhile gives the first part of the new text. After `room` characters of metadata the rest
+        is read without metadata.
+        """
+        named: dict[str, Document] = {}
+        used = 0
+        for start in range(0, len(ids), AT_ONCE):
+            bare = room is not None and used > room
+            found = await self._named(collection, ids[start : start + AT_ONCE], bare=bare)
+            named |= found
+            if room is not None and not bare:
+                used += sum(len(json.dumps(d.metadata, default=str)) for d in found.values())
+        return named
+
+    async def _named(
+        self, collection: str, ids: Sequence[str], *, bare: bool
+    ) -> dict[str, Document]:
+        points = {wanted: as_point_id(wanted) for wanted in ids}
+        firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
+        asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
+        found = await self._points.by_id(collection, list(asked), bare=bare)
+        current = await self._points.current(found)
+        by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
+        named = {}
+        for wanted in ids:
+            point = points[wanted]
+            if point is not None and point in by_id:
+                named[wanted] = by_id[point]
+            elif firsts[wanted] in by_id:
+                named[wanted] = by_id[firsts[wanted]]
+        return named
+
+    async def matching(self, collection: str, where: Mapping[str, Any]) -> list[Document]:
+        """The points that a filter in REST form matches, of their payload only the document's id.
+
+        Raises InvalidFilter.
+        """
+        return await self._points.matching(collection, parse(where))
+
+    async def _whole(self, first: Document, room: int | None) -> Document:
+        """The document that begins with this part, as far as it fits."""
+        for _ in range(RACES):
+            chunks, lacking = await self._parts(first, room)
+            if not lacking or first.document is None:
+                break
+            now = await self._points.first(first.collection, first.document)
+            if now is None or now.version == first.version:
+                break
+            first = now  # replaced while it was read
+        if not chunks:
+            return first
+        return joined(chunks, first, lacking=lacking)
+
+    async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
+        """The parts that fit, in order, and whether any of them is missing."""
+        parts: list[Document] = []
+        used, lacking = 0, False
+        if first.document is None or first.chunks == 1:
+            return parts, lacking
+        for start in range(0, first.chunks, PAGE):
+            end = min(start + PAGE, first.chunks) - 1
+            page = await self._points.parts(first, start, end)
+            lacking |= len(page) <= end - start
+            for part in page:
+                used += len(part.text)
+                if parts and room is not None and used > room:
+                    return parts, lacking
+                parts.append(part)
+        return parts, lacking
+
+    async def _around(self, document: Document, neighbours: int) -> Document:
+        """The chunk joined with so many before and after it.
+
+        A chunk shared by another tenant stays alone: its neighbours may not be shared.
+        """
+        if document.document is None or document.chunks == 1 or not neighbours:
+            return document
+        first = max(document.chunk - neighbours, 0)
+        last = min(document.chunk + neighbours, document.chunks - 1)
+        parts = await self._points.parts(document, first, last)
+        if document.version is not None and len(parts) <= last - first:
+            return document  # replaced while it was read
+        return joined(parts, document) if parts else document
+
+
+def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
+    """Consecutive chunks as one text, their overlaps given once; all else is as in `like`.
+
+    `lacking`: some are missing. Before texts had versions, all chunks of a text were written with
+    the same time.
+    """
+    text, end = chunks[0].text, chunks[0].end or len(chunks[0].text)
+    for chunk in chunks[1:]:
+        start = chunk.start if chunk.start is not None else end
+        if start > end:
+            text += "\n\n" if start - end > 1 else " "
+        text += chunk.text[max(end - start, 0) :]
+        end = max(end, chunk.end or start + len(chunk.text))
+    complete = len(chunks) == like.chunks
+    written = {(chunk.chunks, chunk.updated_at) for chunk in chunks}
+    return like._replace(
+        text=text,
+        start=chunks[0].start,
+        end=end,
+        chunk=chunks[0].chunk,
+        chunks=1 if complete else like.chunks,
+        last=None if complete else chunks[-1].chunk,
+        torn=lacking or (like.version is None and len(written) > 1),
+    )

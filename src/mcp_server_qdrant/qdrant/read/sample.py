@@ -1,0 +1,50 @@
+"""A random sample of a collection's texts, read in pages."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.core.datatypes import Payload, Target
+from mcp_server_qdrant.qdrant.edge.plain import Beginnings
+from mcp_server_qdrant.qdrant.paging import pages
+from mcp_server_qdrant.qdrant.read.draw import scattered
+
+MOST_POINTS = 20_000
+PAGE = 200
+LONGEST = 4_000
+TITLES = ("title", "metadata.title")
+
+
+class Sampler:
+    """Reads texts and titles, nothing else of a payload."""
+
+    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+        self._client = client
+        self._fields = tuple(content_fields)
+        self._shown = Beginnings(include=[*content_fields, *TITLES], longest=LONGEST)
+
+    async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
+        """Pages of texts with their titles, at most 4,000 characters of each.
+
+        All of a collection of at most 20,000 points, and as many draws from a larger one; what is
+        drawn twice counts once.
+        """
+        name, read = target.collection, 0
+        found = (
+            pages(self._client, name, PAGE, with_payload=self._shown)
+            if target.points <= MOST_POINTS
+            else scattered(self._client, name, MOST_POINTS, PAGE, with_payload=self._shown)
+        )
+        async with aclosing(found):
+            async for records in found:
+                yield [text for record in records if (text := self._text(record.payload or {}))]
+                read += len(records)
+                if read >= MOST_POINTS:
+                    return  # it has grown meanwhile
+
+    def _text(self, payload: Payload) -> str:
+        inside = payload.get("metadata")
+        title = payload.get("title") or (inside.get("title") if isinstance(inside, dict) else None)
+        text = next((v for k in self._fields if isinstance(v := payload.get(k), str)), "")
+        return f"{title}\n{text}"[:LONGEST] if isinstance(title, str) else text[:LONGEST]

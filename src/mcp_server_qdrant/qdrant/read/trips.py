@@ -1,0 +1,163 @@
+"""The queries of a search to the embedded engine: a few trips for all collections together."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from qdrant_client import models
+
+from mcp_server_qdrant.core.bm25 import Probed, of_index
+from mcp_server_qdrant.core.datatypes import (
+    RRF_K,
+    Candidate,
+    LegQuery,
+    Legs,
+    Payload,
+    PointId,
+    Sparse,
+    SparseLeg,
+    Target,
+)
+from mcp_server_qdrant.core.dates import DATES, Period
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.hosting.wire import error_in
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.filters import dated
+from mcp_server_qdrant.qdrant.read.query import Queries, by_leg, carrying, weights
+
+Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
+
+# Of many collections so many trips: the answers to one are read while the engine works on the
+# next, and a collection that hangs takes few others along.
+TRIPS = 4
+TOGETHER = 16  # collections that one trip asks in any case
+HEAVY_AT_ONCE = 4  # payloads
+
+
+class EdgeQueries(Queries):
+    """The read side of the embedded engine, many collections per trip."""
+
+    def __init__(
+        self,
+        client: Any,
+        hidden: Sequence[str] = (),
+        dates: Sequence[str] = DATES,
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        """`paths` are the fields that a search reads of heavy payloads."""
+        super().__init__(client, hidden, dates, paths)
+        self._edge = client  # an EdgeClient, or a tenant's view of one
+
+    def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
+        """The targets in groups that are asked together."""
+        size = max(TOGETHER, -(-len(targets) // TRIPS))
+        return [targets[start : start + size] for start in range(0, len(targets), size)]
+
+    async def search(
+        self,
+        asked: Sequence[tuple[Target, LegQuery]],
+        *,
+        depth: int,
+        condition: models.Filter | None,
+        period: Period | None = None,
+    ) -> list[Legs | QdrantMcpError]:
+        """For each target the fused candidates, best first, and their exact leg scores by id."""
+
+        @cache  # made once for all collections that share it
+        def where(dates: Sequence[str], tags: Sequence[tuple[str, str]]) -> Any:
+            narrowed = dated(condition, period, dates)
+            narrowed = carrying(tags, narrowed) if tags else narrowed
+            return None if narrowed is None else plain(narrowed)
+
+        legs = []
+        for target, query in asked:
+            dates = (target.dates or self._dates) if period else ()
+            tagged = where(dates, query.tags) if query.tags else None
+            legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
+        sought = RRF_K, depth, self._paths
+        answers = await self._edge.hybrid("candidates", legs, *sought)
+        return [
+            _found(target, query, value) if well else error_in(value)
+            for (target, query), (well, value) in zip(asked, answers, strict=True)
+        ]
+
+    async def probe(
+        self, asked: Sequence[tuple[Target, Probed]]
+    ) -> list[Mapping[int, float] | QdrantMcpError]:
+        """For each target the engine's own idf of the terms; absent ones are left out."""
+        questions = [
+            (target.collection, target.sparse.vector, _plain(terms))
+            for target, terms in asked
+            if target.sparse
+        ]
+        found = await self._each("idfs", questions)
+        return [
+            {term: answer[word] for term, word in terms.items() if word in answer}
+            if isinstance(terms, Mapping) and not isinstance(answer, QdrantMcpError)
+            else answer
+            for (_, terms), answer in zip(asked, found, strict=True)
+        ]
+
+    async def payloads(
+        self,
+        asked: Sequence[tuple[Target, Sequence[PointId]]],
+    ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
+        """For each target the payloads by id; of heavy ones a part."""
+        named = [(target.collection, ids) for target, ids in asked]
+        return await self._each("payloads", named, self._paths)
+
+    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
+        """The whole payloads, a few at a time: the event loop goes on between them."""
+        found: dict[PointId, Payload] = {}
+        for start in range(0, len(ids), HEAVY_AT_ONCE):
+            some = (target.collection, ids[start : start + HEAVY_AT_ONCE])
+            (answer,) = await self._each("payloads", [some], None)
+            if isinstance(answer, QdrantMcpError):
+                raise answer
+            found |= answer
+        return found
+
+    async def _each(
+        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
+    ) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked, *arguments)
+        return [value if well else error_in(value) for well, value in answers]
+
+
+def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]:
+    """The legs to search, dense first, as the engine host takes them; one over tags only ranks."""
+    asked: list[tuple[str, Any, Any]] = []
+    if target.dense is not None and query.dense is not None:
+        asked.append((target.dense.vector, query.dense, where))
+    if target.sparse is not None and query.sparse is not None:
+        asked.append((target.sparse.vector, _words(target.sparse, query.sparse), where))
+    scored = len(asked)
+    if asked and tagged is not None:
+        asked.append((*asked[0][:2], tagged))
+    shares = weights(target, query) or [1.0] * len(asked)
+    return [
+        (*leg, share, number < scored)
+        for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
+    ]
+
+
+def _words(leg: SparseLeg, query: Sparse) -> tuple[Any, ...]:
+    """A sparse vector; for a text index its words and their weights, its k and its b."""
+    if leg.average is None:
+        return list(query.indices), list(query.values)
+    k, b, factor = of_index(leg.average)
+    return list(query.words), [factor * value for value in query.values], k, b
+
+
+def _plain(terms: Probed) -> list[int] | list[str]:
+    return list(terms.values()) if isinstance(terms, Mapping) else list(terms)
+
+
+def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:
+    ids, rrf, legs, payloads, damage = answer
+    candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
+    scores = [
+        {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
+        for leg in legs
+    ]
+    return candidates, *by_leg(target, query, scores), damage

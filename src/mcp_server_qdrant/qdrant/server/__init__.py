@@ -1,0 +1,1 @@
+"""The line to a Qdrant server: requests, versions, its limits, its encoders."""

@@ -1,0 +1,1 @@
+"""Backups of collections, and what such a folder holds."""

@@ -1,0 +1,1 @@
+"""Writing points and whole collections, and the leftovers of interrupted writes."""

@@ -1,0 +1,338 @@
+"""Whole collections: read and written page by page, given more vectors, put in another's place."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import name_fault
+from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.plain import sidecar
+from mcp_server_qdrant.qdrant.errors import status_of
+from mcp_server_qdrant.qdrant.legs import dense_vectors
+from mcp_server_qdrant.qdrant.paging import page
+from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.server.inference import as_vector
+from mcp_server_qdrant.qdrant.server.version import at_least
+
+TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
+NO_RANKING = (
+    "This Qdrant cannot rank by a text index; from 1.20 on it can. Without --index-only, upgrade "
+    "adds keyword vectors instead."
+)
+RANKING_SINCE = (1, 20)
+UNSPACED = ("chinese", "japanese")
+_UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The parameters of a collection in qdrant-client's models, and an upgrade's marks."""
+
+    vectors: Mapping[str, models.VectorParams]
+    sparse: Mapping[str, models.SparseVectorParams]
+    metadata: Mapping[str, Any]
+    indexes: Mapping[str, Any]
+
+    @property
+    def filling(self) -> frozenset[str]:
+        """The vectors that not all points have yet."""
+        return marks.filling(self.metadata)
+
+    @property
+    def keywords(self) -> str | None:
+        """The vector that keyword search uses, finished or not; None where there is none."""
+        idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
+        return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
+
+    @property
+    def added(self) -> str | None:
+        """The dense vector that an upgrade to another model added."""
+        vector = self.metadata.get(marks.VECTOR_KEY)
+        return vector if vector in self.vectors else None
+
+    def plan(self) -> dict[str, tuple[Any, ...]]:
+        """Vector name -> what must be equal for points of one collection to fit another."""
+        dense = {
+            n: (p.size, p.distance, bool(p.multivector_config)) for n, p in self.vectors.items()
+        }
+        return dense | {name: (params.modifier,) for name, params in self.sparse.items()}
+
+    def declared(self) -> dict[str, Any]:
+        """The same in the embedded engine's own terms."""
+        return {"name": "", **sidecar(self.vectors, self.sparse, None)}
+
+    def with_vector(self, name: str, size: int | None) -> "Shape":
+        """The same with one vector more: dense of `size`, or sparse."""
+        if size is None:
+            return replace(self, sparse={**self.sparse, name: _SPARSE})
+        params = models.VectorParams(size=size, distance=models.Distance.COSINE)
+        return replace(self, vectors={**self.vectors, name: params})
+
+
+_SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
+class Bulk:
+    """The collections of one engine, whole. All calls raise our errors."""
+
+    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+        self._client = client
+        self._content_fields = tuple(content_fields)
+
+    # Collections
+
+    async def names(self) -> list[str]:
+        """All collections, copies that upgrades made among them."""
+        return sorted(found.name for found in (await self._client.get_collections()).collections)
+
+    async def aliases(self) -> dict[str, str]:
+        """Alias -> collection."""
+        found = await self._client.get_aliases()
+        return {alias.alias_name: alias.collection_name for alias in found.aliases}
+
+    async def accept_loss(self, name: str) -> tuple[int, int | None]:
+        """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
+        if not isinstance(self._client, EdgeClient):
+            raise RequestError("Only the embedded engine notices what is missing on the disk.")
+        return await self._client.accept_loss(name)
+
+    async def shape(self, name: str) -> Shape:
+        """The collection's parameters. Raises UnknownCollection."""
+        info = await self._client.get_collection(name)
+        indexes = {
+            field: index.params if index.params is not None else index.data_type
+            for field, index in info.payload_schema.items()
+        }
+        params = info.config.params
+        return Shape(
+            dense_vectors(info),
+            dict(params.sparse_vectors or {}),
+            dict(info.config.metadata or {}),
+            indexes,
+        )
+
+    async def make(self, name: str, shape: Shape) -> None:
+        """An empty collection of that shape, its payload indexes with it."""
+        if fault := name_fault(name):
+            raise RequestError(fault)
+        vectors: Any = dict(shape.vectors)
+        await self._client.create_collection(
+            name,
+            vectors_config=vectors[""] if list(vectors) == [""] else vectors,
+            sparse_vectors_config=dict(shape.sparse) or None,
+            metadata=dict(shape.metadata) or None,
+        )
+        for field, index in shape.indexes.items():
+            await self._client.create_payload_index(name, field, index)
+
+    async def drop(self, name: str) -> None:
+        """Delete a collection."""
+        await self._client.delete_collection(name)
+
+    async def lead(self, alias: str, to: str) -> None:
+        """Let the alias lead to a collection, in one step where it led to another."""
+        changes: list[Any] = []
+        if alias in await self.aliases():
+            changes.append(
+                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
+            )
+        create = models.CreateAlias(collection_name=to, alias_name=alias)
+        changes.append(models.CreateAliasOperation(create_alias=create))
+        await self._client.update_collection_aliases(change_aliases_operations=changes)
+
+    # Vectors
+
+    async def begin(self, name: str, vector: str, size: int | None) -> None:
+        """Add a vector, dense of `size` or sparse, which is not searched until `finish`.
+
+        Raises EngineTooOld where the server cannot.
+        """
+        unfinished = (await self.shape(name)).filling
+        await self._describe(name, {marks.FILLING_KEY: sorted(unfinished | {vector})})
+        config: Any = (
+            models.SparseVectorNameConfig(
+                sparse=models.SparseVectorConfig(modifier=models.Modifier.IDF)
+            )
+            if size is None
+            else models.DenseVectorNameConfig(
+                dense=models.DenseVectorConfig(size=size, distance=models.Distance.COSINE)
+            )
+        )
+        try:
+            await self._client.create_vector_name(name, vector, config)
+        except QdrantMcpError as error:
+            if status_of(error.__cause__) not in _UNKNOWN_CALL:
+                raise
+            await self._describe(name, {marks.FILLING_KEY: sorted(unfinished)})
+            raise EngineTooOld(TOO_OLD) from error
+
+    async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
+        """Let the vector be searched; `model` is what the collection says of its model from now."""
+        more = {**model, marks.VECTOR_KEY: vector} if model else {}
+        unfinished = (await self.shape(name)).filling
+        if vector in unfinished or more:
+            filling = sorted(unfinished - {vector})
+            await self._describe(name, {**more, marks.FILLING_KEY: filling})
+
+    async def note(self, name: str, imported: str) -> None:
+        """Write down where the collection comes from."""
+        await self._describe(name, {marks.IMPORTED_KEY: imported})
+
+    async def note_row(self, name: str, row: int) -> None:
+        """Write down the last row of local mode that was imported."""
+        await self._describe(name, {marks.ROW_KEY: row})
+
+    async def describe(self, name: str, text: str) -> None:
+        """Write down what the collection is about; "" takes that back."""
+        await self._describe(name, {marks.DESCRIPTION_KEY: text})
+
+    async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
+        known = (await self.shape(name)).metadata
+        await self._client.update_collection(name, metadata={**known, **more})
+
+    @property
+    def embedded(self) -> bool:
+        """True for the embedded engine, which answers nobody while it makes an index."""
+        return isinstance(self._client, EdgeClient)
+
+    async def texts(self, name: str, limit: int) -> dict[str, list[str]]:
+        """The texts of so many points by their payload key."""
+        found: dict[str, list[str]] = {}
+        for payload in (await self.page(name, limit, None))[0].values():
+            keys = (key for key in self._content_fields if isinstance(payload.get(key), str))
+            if key := next(keys, None):
+                found.setdefault(key, []).append(payload[key])
+        return found
+
+    async def rank_by_index(self, name: str, key: str, language: str) -> None:
+        """Make a text index that ranks by BM25 of a payload key, or let the one there rank.
+
+        Raises EngineTooOld where the engine cannot, RequestError for an index of another type.
+        """
+        if not self.embedded and not at_least((await self._client.info()).version, RANKING_SINCE):
+            raise EngineTooOld(NO_RANKING)
+        index = (await self.shape(name)).indexes.get(key, models.PayloadSchemaType.TEXT)
+        if index == models.PayloadSchemaType.TEXT:
+            index = _text_index(language)
+        if not isinstance(index, models.TextIndexParams):
+            raise RequestError(f"{name!r} has an index of another type of {key!r}.")
+        ranking = index.model_copy(update={"scoring": True})
+        await self._client.create_payload_index(name, key, ranking)
+
+    async def take(self, name: str, vector: str) -> None:
+        """Remove a vector from the collection."""
+        await self._client.delete_vector_name(name, vector)
+
+    async def lacking(
+        self, name: str, vector: str, limit: int, offset: PointId | None
+    ) -> tuple[list[Document], PointId | None]:
+        """A page of the points without that vector, and where the next begins."""
+        records, following = await self._scroll(name, limit, offset, _without(vector))
+        return [self._document(name, record) for record in records], following
+
+    async def lack(self, name: str, vector: str) -> int:
+        """The number of points without that vector."""
+        return await self.count(name, _without(vector))
+
+    async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
+        """The points as they are now; missing ones are left out."""
+        return [self._document(name, record) for record in await self.fetch(name, ids)]
+
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
+        """Write one vector of points that exist; the rest of them stays as it is."""
+        updates = [
+            models.PointVectors(id=point, vector={vector: as_vector(value)})
+            for point, value in vectors.items()
+        ]
+        await self._client.update_vectors(name, updates)
+
+    # Points
+
+    async def count(self, name: str, where: models.Filter | None = None) -> int:
+        """The exact number of points."""
+        return (await self._client.count(name, count_filter=where)).count
+
+    async def page(
+        self, name: str, limit: int, offset: PointId | None
+    ) -> tuple[dict[PointId, Payload], PointId | None]:
+        """The payloads of a page of points by id, and where the next begins."""
+        records, following = await self._scroll(name, limit, offset)
+        return _payloads(records), following
+
+    async def _scroll(
+        self, name: str, limit: int, offset: Any, where: models.Filter | None = None
+    ) -> tuple[list[Any], Any]:
+        return await page(self._client, name, limit, offset, where, with_payload=True)
+
+    async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
+        """The points of these ids that exist, with payload, and with vectors where wanted."""
+        return list(
+            await self._client.retrieve(name, list(ids), with_payload=True, with_vectors=vectors)
+        )
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of these points by id."""
+        return _payloads(await self.fetch(name, ids))
+
+    async def put(
+        self, name: str, points: Sequence[Any], only: Container[str] | None = None
+    ) -> None:
+        """Write points as `fetch` returned them, with these vectors `only`."""
+        structs = [
+            models.PointStruct(
+                id=point.id,
+                vector=_some(point.vector, only),
+                payload=point.payload or {},
+            )
+            for point in points
+        ]
+        await self._client.upsert(name, structs)
+
+    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
+        """Delete these points."""
+        await self._client.delete(name, list(ids))
+
+    def _document(self, name: str, record: Any) -> Document:
+        return read(name, record.id, record.payload, self._content_fields)
+
+    async def close(self) -> None:
+        """Leave the engine."""
+        await self._client.close()
+
+
+def _text_index(language: str) -> models.TextIndexParams:
+    stemmed = language in {known.value for known in models.SnowballLanguage}
+    stopped = language in {known.value for known in models.Language}
+    unspaced = language in UNSPACED
+    return models.TextIndexParams(
+        type=models.TextIndexType.TEXT,
+        tokenizer=models.TokenizerType.MULTILINGUAL if unspaced else models.TokenizerType.WORD,
+        stopwords=models.Language(language) if stopped else None,
+        stemmer=models.SnowballParams(
+            type=models.Snowball.SNOWBALL, language=models.SnowballLanguage(language)
+        )
+        if stemmed
+        else None,
+        enable_hnsw=False,
+    )
+
+
+def _some(vectors: Any, only: Container[str] | None) -> Any:
+    if only is None or not isinstance(vectors, dict):
+        return vectors if vectors is not None else {}
+    return {name: vector for name, vector in vectors.items() if name in only}
+
+
+def _without(vector: str) -> models.Filter:
+    return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
+
+
+def _payloads(records: Sequence[Any]) -> dict[PointId, Payload]:
+    return {record.id: record.payload or {} for record in records}

@@ -1,0 +1,358 @@
+"""The write side of the engine: create, upsert, delete, and points by id or by document."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.async_client_base import AsyncQdrantBase
+
+from mcp_server_qdrant.core.datatypes import (
+    SPARSE_NAME,
+    SUPERSEDED_KEY,
+    Document,
+    PointId,
+    Target,
+)
+from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.qdrant.filters import FieldType, among, equal, index_type, parse
+from mcp_server_qdrant.qdrant.paging import pages
+from mcp_server_qdrant.qdrant.payload import (
+    CHUNK_KEY,
+    DOCUMENT_KEY,
+    PENDING_KEY,
+    SOURCE_KEY,
+    WRITING_KEY,
+    paths,
+    read,
+)
+from mcp_server_qdrant.qdrant.server.inference import as_vector, inference_errors
+
+PENDING = "dense"
+PAGE = 500
+IDS_PAGE = 1_000
+DATE_INDEX = models.PayloadSchemaType.DATETIME
+_INDEXES = {
+    DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
+    PENDING_KEY: models.PayloadSchemaType.KEYWORD,
+    SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
+    "tags": models.PayloadSchemaType.KEYWORD,
+    "metadata.tags": models.PayloadSchemaType.KEYWORD,
+    **dict.fromkeys(DATES, DATE_INDEX),
+    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
+    WRITING_KEY: models.PayloadSchemaType.INTEGER,
+}
+WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """The parameters of a new collection: its dense vector, None for none, and its model."""
+
+    vector: str | None
+    size: int
+    metadata: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Tally:
+    """The number of points written, and of those that got their vector later."""
+
+    written: int = 0
+    filled: int = 0
+
+
+class Points:
+    """Writes, and the reads that name points. All raise our errors.
+
+    `fields` of the metadata are indexed in collections of ours, and `indexes`, beside what this
+    server filters by. `identify` tells the id of a chunk, `tally` counts.
+    """
+
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        content_fields: Sequence[str],
+        fields: Sequence[tuple[str, FieldType]] = (),
+        *,
+        identify: Identify = point_id,
+        indexes: Mapping[str, Any] | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        self._client = client
+        self._content_fields = tuple(content_fields)
+        self._bare = paths(content_fields)
+        self.identify = identify
+        named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
+        self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
+        self._indexed: set[str] = set()
+        self._tally = tally or Tally()
+
+    async def create(self, collection: str, blueprint: Blueprint) -> bool:
+        """Make the collection with dense, `bm25` and its indexes; False where it is there already.
+
+        Raises RequestError for a name that Qdrant or a file system would not take.
+        """
+        if fault := name_fault(collection):
+            raise RequestError(fault)
+        try:
+            made = await self._client.create_collection(
+                collection,
+                vectors_config=_dense(blueprint),
+                sparse_vectors_config={
+                    SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
+                },
+                metadata=dict(blueprint.metadata),
+            )
+        except (EngineFailure, RequestError):
+            if await self._client.collection_exists(collection):
+                return False  # made by another caller since we looked
+            raise
+        self._indexed.discard(collection)
+        if made:
+            await self.index(collection, ())
+        return True
+
+    async def index(self, collection: str, present: Container[str]) -> None:
+        """Make the indexes that are not among the `present` ones; once in this process.
+
+        A collection lacks some where its creation was interrupted, or a setting added a field.
+        """
+        missing = [field for field in self._indexes if field not in present]
+        if not missing or collection in self._indexed:
+            return
+        for field in missing:
+            await self._client.create_payload_index(collection, field, self._indexes[field])
+        self._indexed.add(collection)
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+        """Write the points with the vectors that the collection has. Acknowledged when durable."""
+        await self._upsert(target, points)
+
+    async def insert(self, target: Target, point: StoredPoint) -> None:
+        """Write a point unless there is one of its id, which stays as it is."""
+        await self._upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
+
+    async def exchange(self, target: Target, point: StoredPoint, seen: Document) -> None:
+        """Write a point in the place of the one that was seen, if that is still as it was."""
+        only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
+        await self._upsert(target, [point], update_filter=only, update_mode=mode)
+
+    async def _upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
+        structs = [
+            models.PointStruct(
+                id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
+            )
+            for point in points
+        ]
+        dense = next((point.dense for point in points), None)
+        with inference_errors(dense):
+            await self._client.upsert(target.collection, structs, **only)
+        self._tally.written += len(structs)
+
+    async def expect_pending(self, collection: str) -> None:
+        """Index the pending mark in a collection of another maker, so that it is found again."""
+        await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
+
+    async def by_id(
+        self, collection: str, ids: Sequence[str | int], *, bare: bool = False
+    ) -> list[Document]:
+        """The named points as Documents; missing ones are left out. `bare`: without metadata."""
+        shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
+        records = await self._client.retrieve(collection, ids, with_payload=shown)
+        found = [self._document(collection, record) for record in records]
+        return [part._replace(metadata=None, unread=True) for part in found] if bare else found
+
+    async def beginning(self, collection: str, short: str) -> list[str]:
+        """The ids that begin so, two at most: ids are read in their order."""
+        records, _ = await self._client.scroll(
+            collection, limit=2, offset=first_id(short), with_payload=False
+        )
+        return [str(one.id) for one in records if str(one.id).startswith(short)]
+
+    async def first(self, collection: str, document: str) -> Document | None:
+        """The first part of a document that we stored: it tells which parts are to it."""
+        found = await self.by_id(collection, [self.identify(collection, document, 0)])
+        return found[0] if found else None
+
+    async def parts(self, document: Document, first: int, last: int) -> list[Document]:
+        """The parts `first` to `last` (both counted) of the document's version, in order.
+
+        Without their metadata, which is the document's.
+        """
+        found = await self.by_id(
+            document.collection, self.part_ids(document, first, last), bare=True
+        )
+        same = [part for part in found if part.version == document.version]
+        return sorted(same, key=lambda part: part.chunk)
+
+    def part_ids(self, document: Document, first: int, last: int) -> list[str]:
+        """The ids of the parts `first` to `last` (both counted) of the document's version."""
+        return [sibling_id(document, number, self.identify) for number in range(first, last + 1)]
+
+    async def current(self, found: Sequence[Document]) -> list[Document | None]:
+        """For each, itself if it belongs to its document as that is now, else its first part.
+
+        None where that is gone, or was never there: a write was cut short, or is under way.
+        """
+        heads: dict[PointId, Document | None] = {part.head: None for part in found if part.head}
+        if not heads:
+            return list(found)
+        present = await self.by_id(found[0].collection, list(heads))
+        heads |= {head.id: head for head in present}
+        return [
+            part if part.head is None or part.current(heads[part.head]) else heads[part.head]
+            for part in found
+        ]
+
+    async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
+        """The write of these points is done: take the mark of it off."""
+        if ids:
+            await self._client.delete_payload(collection, [WRITING_KEY], list(ids))
+
+    async def retire(self, old: Document, new: str) -> None:
+        """Mark all parts of a document as superseded by the document of another id."""
+        of = self.part_ids(old, 0, old.chunks - 1) if old.document else [old.id]
+        await self._client.set_payload(old.collection, {SUPERSEDED_KEY: new}, list(of))
+
+    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the named points."""
+        if ids:
+            await self._client.delete(collection, list(ids))
+
+    async def delete_seen(self, seen: Document, *, indexed: bool) -> None:
+        """Remove all parts of a text in one step, but for what was written since it was seen.
+
+        `indexed`: the collection has the index of documents.
+        """
+        if seen.document is None:
+            parts: models.Condition = among([seen.id])
+        elif indexed and seen.updated_at:
+            parts = equal(DOCUMENT_KEY, seen.document)
+        else:
+            parts = among(self.part_ids(seen, 0, seen.chunks - 1))
+        where = models.Filter(must=[parts, *unchanged(seen)])
+        await self._client.delete(seen.collection, where)
+
+    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
+        """The number of these points that exist."""
+        return await self.total(collection, models.Filter(must=[among(ids)])) if ids else 0
+
+    async def total(self, collection: str, where: models.Filter | None = None) -> int:
+        """The exact number of points that match."""
+        return (await self._client.count(collection, count_filter=where)).count
+
+    async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove those of the points whose write was not done."""
+        if ids:
+            await self._client.delete(collection, models.Filter(must=[among(ids), WRITING]))
+
+    async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
+        """Remove the points but for those that are being written again."""
+        if ids:
+            where = models.Filter(must=[among(ids)], must_not=[WRITING])
+            await self._client.delete(collection, where)
+
+    async def pending(self, collection: str, limit: int) -> list[Document]:
+        """Points that were stored while there was no model, at most `limit`."""
+        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
+        return await self._some(collection, where, limit)
+
+    async def matched(
+        self, collection: str, where: Mapping[str, Any], examples: int
+    ) -> tuple[int, list[Document]]:
+        """The exact number of points that match a filter in REST form, and some of them.
+
+        An empty filter matches all points. Raises InvalidFilter.
+        """
+        condition = parse(where)
+        count = await self.total(collection, condition)
+        return count, await self._some(collection, condition, examples)
+
+    async def matching_ids(
+        self, collection: str, where: Mapping[str, Any], limit: int
+    ) -> list[PointId]:
+        """The ids of the points that match a filter in REST form, at most `limit`."""
+        ids: list[PointId] = []
+        size = min(IDS_PAGE, limit)
+        async for page in pages(self._client, collection, size, parse(where), with_payload=False):
+            ids += [record.id for record in page]
+            if len(ids) >= limit:
+                break
+        return ids[:limit]
+
+    async def _some(
+        self, collection: str, where: models.Filter | None, limit: int
+    ) -> list[Document]:
+        records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
+        return [self._document(collection, record) for record in records]
+
+    async def writing(self, collection: str) -> list[Document]:
+        """All points that are marked as being written, without their texts."""
+        return await self.matching(collection, models.Filter(must=[WRITING]))
+
+    async def further(self, head: Document) -> list[Document]:
+        """All further parts of a document, of whatever version, without their texts."""
+        further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
+        where = models.Filter(must=[equal(DOCUMENT_KEY, head.document), further])
+        found = await self.matching(head.collection, where)
+        return [part for part in found if part.head == head.id]
+
+    async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
+        """All points that match; of their payload only which document they are of."""
+        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
+        return [self._document(collection, record) async for page in found for record in page]
+
+    async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
+        """Give pending points their dense vector, then take the mark off."""
+        assert target.dense is not None
+        if not vectors:
+            return
+        name = target.dense.vector
+        updates = [
+            models.PointVectors(
+                id=point, vector={name: as_vector(dense)} if name else as_vector(dense)
+            )
+            for point, dense in vectors.items()
+        ]
+        with inference_errors(next(iter(vectors.values()))):
+            await self._client.update_vectors(target.collection, updates)
+            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
+        self._tally.filled += len(updates)
+
+    def _document(self, collection: str, record: Any) -> Document:
+        fields, identify = self._content_fields, self.identify
+        return read(collection, record.id, record.payload, fields, identify)
+
+
+def unchanged(seen: Document) -> list[models.Condition]:
+    """The conditions that a point has not been written since it was seen; none for another tool's,
+    which says nothing of when it was.
+    """
+    when = seen.updated_at if seen.document else None
+    if when is None:
+        return []
+    return [models.FieldCondition(key="updated_at", range=models.DatetimeRange(gte=when, lte=when))]
+
+
+def _vectors(target: Target, point: StoredPoint) -> Any:
+    vectors: dict[str, Any] = {}
+    sparse = target.written
+    if target.dense is not None and point.dense is not None:
+        if target.dense.vector == "" and sparse is None:
+            return as_vector(point.dense)
+        vectors[target.dense.vector] = as_vector(point.dense)
+    if sparse is not None and point.sparse.indices:
+        vectors[sparse.vector] = as_vector(point.sparse)
+    return vectors
+
+
+def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
+    if blueprint.vector is None:
+        return {}
+    params = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
+    return {blueprint.vector: params}

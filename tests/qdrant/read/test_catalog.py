@@ -1,0 +1,552 @@
+"""Which collections there are, which may be seen, how each is searched."""
+
+import asyncio
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, UnknownCollection
+from mcp_server_qdrant.qdrant.read import catalog as catalogs
+from mcp_server_qdrant.qdrant.read.catalog import (
+    FAILED_SECONDS,
+    NAMES_SECONDS,
+    TARGET_SECONDS,
+    Catalog,
+)
+from tests.support import (
+    COSINE,
+    IDF,
+    SIZE,
+    Clock,
+    Engine,
+    OneModel,
+    dense,
+    either_engine,
+    foreign,
+    memory_engine,
+)
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+NAME = "fast-all-minilm-l6-v2"
+
+
+def vector(size: int = SIZE, distance: models.Distance = models.Distance.COSINE, **rest):
+    return models.VectorParams(size=size, distance=distance, **rest)
+
+
+def catalog_of(engine: Engine, *, size: int | None = SIZE, **options) -> Catalog:
+    return Catalog(engine, OneModel(MODEL, NAME, size), **options)
+
+
+async def made(engine: Engine, *names: str) -> None:
+    for name in names:
+        await foreign(engine, name, {}, vectors={NAME: vector()})
+
+
+async def names_of(catalog: Catalog, wanted) -> list[str]:
+    return [target.collection for target in await catalog.resolve(wanted)]
+
+
+async def test_names_are_sorted_and_two_seconds_old_at_most():
+    clock = Clock()
+    async with memory_engine() as engine:
+        catalog = catalog_of(engine, clock=clock)
+        await made(engine, "b", "a")
+        assert await catalog.names() == ("a", "b")
+
+        await made(engine, "c")
+        assert await catalog.names() == ("a", "b")
+
+        clock.now += NAMES_SECONDS
+        assert await catalog.names() == ("a", "b", "c")
+
+
+async def test_null_means_the_default_collection_or_all_of_them():
+    async with memory_engine() as engine:
+        await made(engine, "a", "b")
+
+        assert await names_of(catalog_of(engine), None) == ["a", "b"]
+        assert await names_of(catalog_of(engine, default="b"), None) == ["b"]
+        assert await names_of(catalog_of(engine, default="c"), None) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["*"], ["notes", "notes-2025", "notes-2026", "recipes"]),
+        (["notes*"], ["notes", "notes-2025", "notes-2026"]),
+        (["notes-202[67]"], ["notes-2026"]),
+        (["notes-20??", "recipes"], ["notes-2025", "notes-2026", "recipes"]),
+        (["recipes", "*"], ["recipes", "notes", "notes-2025", "notes-2026"]),
+        (["nothing*"], []),
+        (["notes", "notes"], ["notes"]),
+        (["*", "-recipes"], ["notes", "notes-2025", "notes-2026"]),
+        (["-notes-*", "*"], ["notes", "recipes"]),
+        (["-notes*"], ["recipes"]),
+        (["notes", "-*"], []),
+        (["notes", "-nothing*"], ["notes"]),
+    ],
+)
+async def test_names_and_globs_choose_each_collection_once(wanted, expected):
+    async with memory_engine() as engine:
+        await made(engine, "notes", "notes-2025", "notes-2026", "recipes")
+
+        assert await names_of(catalog_of(engine), wanted) == expected
+
+
+async def test_globs_tell_capitals_apart():
+    async with memory_engine() as engine:
+        await made(engine, "Notes", "notes")
+
+        assert await names_of(catalog_of(engine), ["n*"]) == ["notes"]
+
+
+async def test_a_name_that_looks_like_a_glob_is_a_name_first():
+    async with memory_engine() as engine:
+        await made(engine, "log[1]", "log1")
+
+        assert await names_of(catalog_of(engine), ["log[1]"]) == ["log[1]"]
+        assert await names_of(catalog_of(engine, allowed=["log[1]"]), ["*"]) == ["log1", "log[1]"]
+
+
+async def test_a_name_that_begins_with_a_dash_is_a_name_first():
+    async with memory_engine() as engine:
+        await made(engine, "-man", "man", "notes")
+        catalog = catalog_of(engine)
+
+        assert await names_of(catalog, ["-man"]) == ["-man"]
+        assert await names_of(catalog, ["*", "--man"]) == ["man", "notes"]
+        assert await names_of(catalog, ["*", "-man*", "-man"]) == ["-man", "notes"]
+
+
+async def test_an_unknown_name_offers_the_nearest():
+    async with memory_engine() as engine:
+        await made(engine, "notes", "note", "recipes", "Vacation")
+        catalog = catalog_of(engine)
+        for wrong, near in [
+            ("noets", ("notes",)),
+            ("vacation", ("Vacation",)),
+            ("receipes", ("recipes",)),
+            ("-noets", ("notes",)),
+            ("qqq", ()),
+        ]:
+            with pytest.raises(UnknownCollection) as caught:
+                await catalog.resolve([wrong])
+            assert caught.value.near[:1] == near
+            assert caught.value.name == wrong.removeprefix("-")
+
+    assert str(caught.value) == (
+        "There is no collection 'qqq'. Call qdrant-collections for the names."
+    )
+
+
+async def test_no_more_than_three_near_names_are_offered():
+    async with memory_engine() as engine:
+        await made(engine, *(f"notes{n}" for n in range(6)))
+
+        assert len(await catalog_of(engine).near("notes")) == 3
+
+
+class TestAllowList:
+    """Nothing outside it is read or named."""
+
+    @pytest.mark.parametrize(
+        ("allowed", "expected"),
+        [
+            ((), ["private", "team-a", "team-b"]),
+            (("team-*",), ["team-a", "team-b"]),
+            (("team-a", "private"), ["private", "team-a"]),
+            (("none",), []),
+            (("*", "-team-*"), ["private"]),
+            (("*", "-team-*", "team-b"), ["private", "team-b"]),
+            (("-private",), []),
+        ],
+    )
+    async def test_it_holds_names_and_globs(self, allowed, expected):
+        async with memory_engine() as engine:
+            await made(engine, "private", "team-a", "team-b")
+            catalog = catalog_of(engine, allowed=allowed)
+
+            assert await names_of(catalog, ["*"]) == expected
+            assert list(await catalog.names()) == expected
+            assert [info.name for info in await catalog.describe()] == expected
+
+    async def test_what_is_hidden_reads_like_what_does_not_exist(self):
+        async with memory_engine() as engine:
+            await made(engine, "private", "team-a")
+            catalog = catalog_of(engine, allowed=("team-*",))
+            errors = []
+            for name in ("private", "absent!"):
+                with pytest.raises(UnknownCollection) as caught:
+                    await catalog.resolve([name])
+                errors.append(str(caught.value).replace(name, "NAME"))
+
+        assert errors[0] == errors[1]
+
+    async def test_near_names_are_those_that_may_be_seen(self):
+        async with memory_engine() as engine:
+            await made(engine, "private", "team-a")
+            catalog = catalog_of(engine, allowed=("team-*",))
+
+            assert await catalog.near("privat") == []
+            assert await catalog.near("team-aa") == ["team-a"]
+            with pytest.raises(UnknownCollection) as caught:
+                await catalog.resolve(["privat"])
+
+        assert "private" not in str(caught.value)
+
+    async def test_the_engine_is_not_asked_about_a_hidden_collection(self):
+        async with memory_engine() as engine:
+            await made(engine, "private", "team-a")
+            catalog = catalog_of(engine, allowed=("team-*",))
+            engine.calls.clear()
+            assert not await catalog.exists("private")
+            with pytest.raises(UnknownCollection):
+                await catalog.resolve(["private"])
+            await catalog.describe()
+
+        assert "private" not in {collection for _, collection in engine.calls}
+
+    async def test_a_default_collection_outside_it_is_not_searched(self):
+        async with memory_engine() as engine:
+            await made(engine, "private")
+
+            assert (
+                await names_of(catalog_of(engine, default="private", allowed=("t*",)), None) == []
+            )
+
+
+async def leg_of(engine: Engine, *, size: int | None = SIZE, **collection):
+    await foreign(engine, "c", {}, **collection)
+    (target,) = await catalog_of(engine, size=size).resolve(["c"])
+    return target
+
+
+UNNAMED = DenseLeg("", SIZE, "cosine", MODEL)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "leg"),
+    [
+        ({NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
+        ({"text-dense": vector()}, DenseLeg("text-dense", SIZE, "cosine", MODEL)),
+        ({"a": vector(), NAME: vector()}, DenseLeg(NAME, SIZE, "cosine", MODEL)),
+        ({"image": vector(512), "text": vector()}, DenseLeg("text", SIZE, "cosine", MODEL)),
+        (vector(), UNNAMED),
+        ({"d": vector(distance=models.Distance.DOT)}, DenseLeg("d", SIZE, "dot", MODEL)),
+        ({"d": vector(distance=models.Distance.EUCLID)}, DenseLeg("d", SIZE, "euclid", MODEL)),
+        ({"d": vector(distance=models.Distance.MANHATTAN)}, DenseLeg("d", 64, "manhattan", MODEL)),
+    ],
+)
+async def test_any_dense_vector_of_the_models_size_is_searched(vectors, leg):
+    async with memory_engine() as engine:
+        target = await leg_of(engine, vectors=vectors)
+
+    assert (target.dense, target.sparse, target.note) == (leg, None, None)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "has"),
+    [
+        (vector(3), "unnamed (3)"),
+        ({"a": vector(3), "b": vector(5)}, "a (3), b (5)"),
+    ],
+)
+async def test_vectors_of_other_sizes_are_not_searched_and_that_is_said(vectors, has):
+    async with memory_engine() as engine:
+        target = await leg_of(engine, vectors=vectors)
+
+    assert target.dense is None
+    assert target.note == (
+        f"its dense vectors do not fit the model: it has {has}, {MODEL} makes 64 dimensions"
+    )
+
+
+async def test_a_vector_named_after_another_fastembed_model_is_not_this_ones():
+    """Of the same size, but its vectors mean something else."""
+    async with memory_engine() as engine:
+        target = await leg_of(engine, vectors={"fast-bge-small-en-v1.5": vector()})
+
+    assert target.dense is None
+    assert "fast-bge-small-en-v1.5 (64)" in target.note
+
+
+async def test_multivectors_are_not_searched():
+    late = vector(
+        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    )
+    async with memory_engine() as engine:
+        target = await leg_of(engine, vectors={"colbert": late}, sparse={"bm25": IDF})
+
+    assert (target.dense, target.sparse) == (None, SparseLeg("bm25", idf=True))
+
+
+async def test_the_metadata_names_the_model():
+    async with memory_engine() as engine:
+        target = await leg_of(
+            engine, vectors={"v": vector(3)}, metadata={"embedding_model": "other/Model"}
+        )
+
+    assert target.dense == DenseLeg("v", 3, "cosine", "other/Model")
+
+
+@pytest.mark.parametrize("metadata", [{}, {"embedding_model": 7}, {"other": "x"}])
+async def test_metadata_without_a_model_means_the_default_one(metadata):
+    async with memory_engine() as engine:
+        target = await leg_of(engine, vectors={"v": vector()}, metadata=metadata)
+
+    assert target.dense == DenseLeg("v", SIZE, "cosine", MODEL)
+
+
+async def test_a_model_of_unknown_size_takes_what_there_is():
+    async with memory_engine() as engine:
+        target = await leg_of(engine, size=None, vectors={"v": vector(3)})
+
+    assert target.dense == DenseLeg("v", 3, "cosine", MODEL)
+
+
+@pytest.mark.parametrize(
+    ("sparse", "leg"),
+    [
+        ({"bm25": IDF}, SparseLeg("bm25", idf=True)),
+        ({"keywords": IDF}, SparseLeg("keywords", idf=True)),
+        ({"a": IDF, "bm25": IDF}, SparseLeg("bm25", idf=True)),
+        ({"text-BM25": models.SparseVectorParams()}, SparseLeg("text-BM25", idf=False)),
+        ({"splade": models.SparseVectorParams()}, None),
+    ],
+)
+async def test_a_sparse_vector_is_bm25_by_its_name_or_its_idf(sparse, leg):
+    async with memory_engine() as engine:
+        target = await leg_of(engine, sparse=sparse)
+
+    assert (target.dense, target.sparse) == (None, leg)
+    assert target.note == "keywords only: it has no dense vector"
+
+
+async def test_points_and_the_documents_that_have_keywords_are_counted():
+    sparse = models.SparseVector(indices=[1], values=[1.0])
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "c",
+            {n: {"text": "t"} for n in range(1, 6)},
+            vectors={"v": COSINE},
+            sparse={"bm25": IDF},
+            values=lambda n: {"v": dense("t")} | ({"bm25": sparse} if n < 3 else {}),
+        )
+        (target,) = await catalog_of(engine).resolve(["c"])
+
+    assert (target.points, target.documents) == (5, 2)
+
+
+async def test_the_official_servers_collection_is_searched_by_meaning():
+    """As 0.8.1 makes it: one named vector, no sparse one, no metadata."""
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "memories",
+            {1: {"document": "t", "metadata": None}},
+            vectors={NAME: vector(384)},
+            values=lambda _: {NAME: dense("t", 384)},
+        )
+        (target,) = await catalog_of(engine, size=384).resolve(None)
+
+    assert target.dense == DenseLeg(NAME, 384, "cosine", MODEL)
+    assert (target.sparse, target.points, target.note) == (None, 1, None)
+
+
+async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the_answer():
+    clock = Clock()
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine, clock=clock)
+        await catalog.resolve(["c"])
+        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload={})])
+
+        assert (await catalog.target("c")).points == 0
+
+        clock.now += TARGET_SECONDS
+
+        assert (await catalog.target("c")).points == 0
+
+        await catalog._look_ups["c"]
+
+        assert (await catalog.target("c")).points == 1
+
+
+async def test_look_ups_of_many_collections_take_turns(monkeypatch):
+    monkeypatch.setattr(catalogs, "AT_ONCE", 2)
+    async with memory_engine() as engine:
+        await made(engine, *"abcdef")
+        catalog = catalog_of(engine)
+        read, under_way, most = catalog._read, set(), 0
+
+        async def counted(name: str):
+            nonlocal most
+            under_way.add(name)
+            most = max(most, len(under_way))
+            await asyncio.sleep(0)
+            target = await read(name)
+            under_way.remove(name)
+            return target
+
+        monkeypatch.setattr(catalog, "_read", counted)
+
+        assert await names_of(catalog, ["*"]) == [*"abcdef"]
+        assert most == 2
+
+
+async def test_what_was_forgotten_is_looked_up_at_once():
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine)
+        await catalog.resolve(["c"])
+        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload={})])
+        catalog.forget("c")
+
+        assert (await catalog.target("c")).points == 1
+
+
+async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason():
+    async with memory_engine() as engine:
+        await made(engine, "good", "bad")
+        engine.broken["bad"] = EngineFailure("Its files are damaged.")
+        bad, good = await catalog_of(engine).resolve(None)
+
+    assert good.dense is not None
+    assert (bad.dense, bad.sparse, bad.note, bad.failed) == (
+        None,
+        None,
+        "Its files are damaged.",
+        True,
+    )
+
+
+async def test_an_engine_that_cannot_be_reached_is_an_error():
+    async with memory_engine() as engine:
+        engine.broken[""] = EngineUnavailable("down")
+        catalog = catalog_of(engine)
+        with pytest.raises(EngineUnavailable):
+            await catalog.resolve(None)
+        with pytest.raises(EngineUnavailable):
+            await catalog.names()
+
+
+async def test_a_collection_deleted_a_moment_ago_does_not_spoil_the_search_of_all():
+    async with memory_engine() as engine:
+        await made(engine, "a", "b")
+        catalog = catalog_of(engine)
+        await catalog.names()
+        await engine.delete_collection("a")
+
+        assert await names_of(catalog, ["*"]) == ["b"]
+        assert [info.name for info in await catalog.describe()] == ["b"]
+
+
+async def test_a_collection_that_is_named_and_was_deleted_is_unknown():
+    async with memory_engine() as engine:
+        await made(engine, "a", "b")
+        catalog = catalog_of(engine)
+        await catalog.names()
+        await engine.delete_collection("a")
+        with pytest.raises(UnknownCollection) as caught:
+            await catalog.resolve(["a", "b"])
+
+    assert caught.value.near == ()
+
+
+async def test_a_collection_that_was_made_a_moment_ago_is_found_by_name():
+    async with memory_engine() as engine:
+        catalog = catalog_of(engine)
+        await catalog.names()
+        await made(engine, "new")
+
+        assert await names_of(catalog, ["new"]) == ["new"]
+
+
+async def test_collections_are_described():
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "ours",
+            {1: {"updated_at": "2026-01-01T00:00:00Z"}, 2: {"updated_at": "2026-03-01T00:00:00Z"}},
+            vectors={NAME: COSINE},
+            sparse={"bm25": IDF},
+        )
+        await foreign(engine, "keywords", {}, sparse={"bm25": IDF})
+        await foreign(engine, "neither", {}, vectors={"v": vector(3)})
+        infos = {info.name: info for info in await catalog_of(engine).describe()}
+
+    assert (infos["ours"].points, infos["ours"].legs) == (2, ("dense", "bm25"))
+    assert infos["ours"].model == MODEL
+    assert (infos["keywords"].legs, infos["keywords"].model) == (("bm25",), None)
+    assert infos["neither"].legs == ()
+    assert infos["neither"].note.startswith("its dense vectors do not fit the model")
+
+
+async def test_a_description_shows_what_other_servers_changed_two_seconds_ago(tmp_path):
+    clock = Clock()
+    async with either_engine("edge", tmp_path) as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine, clock=clock)
+        (before,) = await catalog.describe()
+
+        kind = models.PayloadSchemaType.DATETIME
+        await engine.create_payload_index("c", "updated_at", field_schema=kind)
+        written = {"updated_at": "2026-01-02T00:00:00Z"}
+        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload=written)])
+        clock.now += NAMES_SECONDS
+        (now,) = await catalog.describe()
+
+    assert (before.points, before.updated_at) == (0, None)
+    assert (now.points, now.updated_at) == (1, "2026-01-02T00:00:00Z")
+
+
+async def test_a_collection_that_cannot_be_read_is_not_asked_again_for_some_seconds():
+    clock = Clock()
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine, clock=clock)
+        engine.broken["c"] = EngineFailure("damaged")
+
+        assert (await catalog.target("c")).failed
+
+        engine.broken.clear()
+        engine.calls.clear()
+
+        assert (await catalog.target("c")).failed
+        assert engine.calls == []
+
+        clock.now += FAILED_SECONDS
+
+        assert not (await catalog.target("c")).failed
+
+
+async def test_what_is_stored_counts_at_once():
+    async with memory_engine() as engine:
+        await foreign(engine, "c", {}, vectors={NAME: COSINE})
+        catalog = catalog_of(engine)
+        await catalog.resolve(["c"])
+        catalog.count_stored("c", 3)
+
+        assert (await catalog.target("c")).points == 3
+        assert (await catalog.target("c")).documents == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2026-02-30", 10**18, True],
+)
+async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
+    async with either_engine("edge", tmp_path) as engine:
+        for name, held in {"other": bad, "both": ["2026-01-03T00:00:00Z", bad]}.items():
+            await foreign(engine, name, {}, vectors={NAME: COSINE})
+            kind = models.PayloadSchemaType.DATETIME
+            await engine.create_payload_index(name, "updated_at", field_schema=kind)
+            for number, value in enumerate((held, "2026-01-02T00:00:00Z"), 1):
+                point = models.PointStruct(id=number, vector={}, payload={"updated_at": value})
+                await engine.upsert(name, [point])
+        infos = {info.name: info.updated_at for info in await catalog_of(engine).describe()}
+
+    assert infos == {"other": "2026-01-02T00:00:00Z", "both": "2026-01-03T00:00:00Z"}

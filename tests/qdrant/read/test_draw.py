@@ -1,0 +1,193 @@
+"""The same random points with their vectors, from both engines."""
+
+import random
+import uuid
+from collections import Counter
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient, models
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.read import draw
+from mcp_server_qdrant.qdrant.read.draw import Drawer
+from tests.support import IDF, Engine, memory_engine
+
+FIELDS = ("document", "text")
+SIZE = 4
+DOT = models.VectorParams(size=SIZE, distance=models.Distance.DOT)
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def client(request, tmp_path):
+    if request.param == "memory":
+        client = AsyncQdrantClient(":memory:")
+    else:
+        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+    yield client
+    await client.close()
+
+
+def vector(point) -> list[float]:
+    """Tells by itself which point it is of."""
+    number = point if isinstance(point, int) else uuid.UUID(point).int
+    return [float(number % 101), 1.0, 2.0, 3.0]
+
+
+async def fill(client, ids, *, name: str = "d", payload=lambda _: {}) -> Target:
+    vectors = {"d": DOT} if name else DOT
+    await client.create_collection(
+        "notes", vectors_config=vectors, sparse_vectors_config={"bm25": IDF}
+    )
+    points = [
+        models.PointStruct(
+            id=one, vector={"d": vector(one)} if name else vector(one), payload=payload(one)
+        )
+        for one in ids
+    ]
+    if points:
+        await client.upsert("notes", points, wait=True)
+    return target(len(points), name)
+
+
+def target(points: int, name: str = "d") -> Target:
+    return Target("notes", points, DenseLeg(name, SIZE, "dot", "model"), None)
+
+
+def uuids(count: int) -> list[str]:
+    chance = random.Random(5)
+    return [str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(count)]
+
+
+async def test_a_small_collection_is_drawn_whole_in_the_order_of_its_ids(client, monkeypatch):
+    monkeypatch.setattr(draw, "PAGE", 3)
+    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(10)), 50)
+
+    assert drawn.ids == tuple(range(10))
+    assert drawn.vectors.dtype == np.float32
+    assert drawn.vectors.tolist() == [vector(one) for one in range(10)]
+
+
+async def test_the_draw_of_a_larger_one_is_the_same_every_time(client):
+    small = await fill(client, uuids(60))
+    first = await Drawer(client, FIELDS).draw(small, 20)
+    again = await Drawer(client, FIELDS).draw(small, 20)
+
+    assert first.ids == again.ids
+    assert len(set(first.ids)) == 20
+    assert set(first.ids) < set(uuids(60))
+    assert first.ids != tuple(sorted(uuids(60))[:20])
+    assert first.vectors.tolist() == pytest.approx(
+        np.array([vector(one) for one in first.ids], np.float32)
+    )
+
+
+async def test_both_engines_draw_the_same(tmp_path):
+    drawn = []
+    for client in (
+        AsyncQdrantClient(":memory:"),
+        await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1)),
+    ):
+        drawn.append(await Drawer(client, FIELDS).draw(await fill(client, range(90)), 30))
+        await client.close()
+
+    assert drawn[0].ids == drawn[1].ids
+
+
+async def test_a_point_more_changes_the_draw_by_one_at_most(client):
+    before = await Drawer(client, FIELDS).draw(await fill(client, range(100)), 30)
+    await client.upsert("notes", [models.PointStruct(id=1_000, vector={"d": vector(1_000)})])
+    after = await Drawer(client, FIELDS).draw(target(101), 30)
+
+    assert len(set(before.ids) ^ set(after.ids)) in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [range(500, 900), uuids(400), [*range(200), *uuids(200)]],
+    ids=["numbers", "uuids", "both"],
+)
+async def test_a_huge_collection_is_read_at_random_ids_the_same_every_time(
+    client, monkeypatch, ids
+):
+    monkeypatch.setattr(draw, "READABLE", 100)
+    monkeypatch.setattr(draw, "BLOCK", 4)
+    huge = await fill(client, ids)
+    drawn = await Drawer(client, FIELDS).draw(huge, 100)
+    again = await Drawer(client, FIELDS).draw(huge, 100)
+
+    assert drawn.ids == again.ids
+    assert len(set(drawn.ids)) == len(drawn.ids)
+    assert 80 <= len(drawn.ids) <= 100
+    ordered = sorted(ids, key=lambda one: (isinstance(one, str), one))
+    places = Counter(4 * ordered.index(one) // len(ordered) for one in drawn.ids)
+    assert min(places[quarter] for quarter in range(4)) > 10  # from all over it
+
+
+async def test_an_unnamed_vector_is_drawn_as_any_other(client):
+    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(5), name=""), 10)
+
+    assert drawn.vectors.tolist() == [vector(one) for one in range(5)]
+
+
+async def test_points_without_the_vector_are_counted_and_left_out(client):
+    few = await fill(client, range(4))
+    sparse = models.SparseVector(indices=[1], values=[1.0])
+    await client.upsert("notes", [models.PointStruct(id=7, vector={"bm25": sparse}, payload={})])
+    drawn = await Drawer(client, FIELDS).draw(target(5), 10)
+
+    assert drawn.ids == (0, 1, 2, 3)
+    assert drawn.without == 1
+    assert await Drawer(client, FIELDS).vectors(few, [3, 7, 99]) == {3: vector(3)}
+
+
+async def test_an_empty_collection_gives_nothing(client):
+    drawn = await Drawer(client, FIELDS).draw(await fill(client, []), 10)
+
+    assert drawn.ids == ()
+    assert drawn.vectors.shape == (0, SIZE)
+
+
+async def test_title_and_snippet_are_one_line_each(client):
+    payloads = {
+        1: {"document": "long\ntext " * 100, "title": "A\ttitle"},
+        2: {"text": "no title\nhere"},
+        3: {"metadata": {"name": "inside"}},
+    }
+    drawn = await Drawer(client, FIELDS).draw(
+        await fill(client, payloads, payload=payloads.get), 10
+    )
+
+    assert drawn.titles[:2] == ("A title", "no title here")
+    assert drawn.titles[2] == "inside"
+    assert drawn.snippets[0] == ("long text " * 100)[:160]
+    assert drawn.snippets[1] == "no title here"
+
+
+async def test_what_the_engine_says_when_it_fails_is_told():
+    async with memory_engine() as engine:
+        few = await fill(engine, range(3))
+        broken = Engine(engine.client)
+        broken.down = ValueError("broken")
+
+        with pytest.raises(EngineFailure):
+            await Drawer(broken, FIELDS).draw(few, 10)
+        with pytest.raises(EngineFailure):
+            await Drawer(broken, FIELDS).vectors(few, [1])
+
+
+async def test_ids_that_are_not_behind_those_asked_for_are_not_searched_for_ever(monkeypatch):
+    """A server answers each search with the same point, of an id in the middle."""
+    monkeypatch.setattr(draw, "READABLE", 0)
+
+    class One:
+        async def scroll(self, *_, **__):
+            held = {"d": [1.0] * SIZE}
+            return [models.Record(id=2**40, payload={}, vector=held)], None
+
+    drawn = await Drawer(One(), FIELDS).draw(target(1_000), 10)
+
+    assert drawn.ids == (2**40,)

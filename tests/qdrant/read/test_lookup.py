@@ -1,0 +1,268 @@
+"""Documents by id, with their neighbours."""
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.notation import as_point_id
+from mcp_server_qdrant.qdrant.read.lookup import joined
+from tests.support import foreign, memory_engine, memory_services, remember
+
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
+
+
+def part(text: str, start: int, end: int, number: int = 0) -> Document:
+    return Document(
+        id=number, collection="c", text=text, document="d", chunk=number, start=start, end=end
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("42", 42),
+        ("0", 0),
+        (str(2**64 - 1), 2**64 - 1),
+        (str(2**64), None),
+        ("9" * 5000, None),
+        ("-1", None),
+        ("٤٢", None),
+        (UUID, UUID),
+        (UUID.upper(), UUID),
+        (UUID.replace("-", ""), UUID),
+        ("homelab/ups", None),
+        ("", None),
+    ],
+)
+def test_an_id_is_an_integer_or_a_uuid_or_a_callers_own(text, expected):
+    assert as_point_id(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([("abcdef", 0, 6)], "abcdef"),
+        ([("abcdef", 0, 6), ("efgh", 4, 8)], "abcdefgh"),  # what they share once
+        ([("abcdef", 0, 6), ("ghi", 6, 9)], "abcdefghi"),
+        ([("abc", 0, 3), ("def", 4, 7)], "abc def"),  # a space lay between
+        ([("abc", 0, 3), ("def", 5, 8)], "abc\n\ndef"),  # more than one
+        ([("abcdef", 0, 6), ("bcd", 1, 4), ("efgh", 4, 8)], "abcdefgh"),  # one inside another
+    ],
+)
+def test_chunks_are_joined_without_what_they_share(chunks, expected):
+    parts = [part(text, start, end, n) for n, (text, start, end) in enumerate(chunks)]
+    whole = joined(parts, parts[0])
+
+    assert whole.text == expected
+    assert (whole.start, whole.end) == (parts[0].start, max(p.end for p in parts))
+
+
+def test_the_rest_of_a_joined_document_is_the_asked_ones():
+    parts = [part("abc", 0, 3, 0), part("def", 3, 6, 1)]
+
+    assert joined(parts, parts[1]).id == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "torn"),
+    [({}, False), ({"updated_at": "2026-02-01"}, True), ({"chunks": 3}, True)],
+)
+def test_chunks_of_two_versions_are_told_apart(changed, torn):
+    first, second = part("abc", 0, 3, 0), part("def", 3, 6, 1)._replace(**changed)
+
+    assert joined([first, second], first).torn is torn
+
+
+async def test_a_text_of_which_parts_are_gone_says_so():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        await services.client.delete("notes", points_selector=[stored.ids[-1]])
+        ((found,), _) = await services.lookup.get(["harbours"])
+
+    assert found.torn
+    assert found.text
+    assert LONG.startswith(found.text)
+
+
+async def test_a_point_id_gives_the_point():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, title="Harbours")
+        ((found,), _) = await services.lookup.get([stored.ids[1]])
+
+    assert (found.id, found.chunk, found.chunks) == (stored.ids[1], 1, len(stored.ids))
+    assert found.title == "Harbours"
+    assert found.text in LONG
+
+
+@pytest.mark.parametrize("neighbours", [1, 2, 20])
+async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG)
+        middle = len(stored.ids) // 2
+        ((alone,), _) = await services.lookup.get([stored.ids[middle]])
+        ((found,), _) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
+
+    assert len(stored.ids) > 4
+    assert found.id == stored.ids[middle]
+    assert alone.text in found.text
+    assert found.text in LONG
+    assert found.text == LONG[found.start : found.end]
+    assert len(found.text) > len(alone.text)
+    if neighbours == 20:
+        assert found.text == LONG
+
+
+async def test_a_document_id_gives_the_whole_text():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        ((found,), _) = await services.lookup.get(["harbours"])
+
+    assert found.text == LONG
+    assert (found.document, found.id) == ("harbours", stored.ids[0])
+
+
+async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        ((found,), _) = await services.lookup.get(["harbours"], room=900)
+        ((least,), _) = await services.lookup.get(["harbours"], room=1)
+
+    assert found.text == LONG[: found.end]
+    assert len(found.text) <= 900
+    assert (found.chunk, found.chunks) == (0, len(stored.ids))
+    assert 0 < found.last < found.chunks - 1
+    assert (least.last, LONG.startswith(least.text)) == (0, True)
+
+
+async def test_what_is_asked_for_twice_comes_once():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "a short text", id="a")
+        ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
+        found, _ = await services.lookup.get(ids)
+
+    assert [document.text for document in found] == ["a short text"]
+
+
+async def test_the_hash_that_stands_for_an_id_is_one_too():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "a short text")
+        ((found,), _) = await services.lookup.get([stored.document])
+
+    assert found.text == "a short text"
+
+
+async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out():
+    async with memory_services() as services:
+        await remember(services, "a", "one", id="first")
+        await remember(services, "b", "two", id="second")
+        (stored,) = await remember(services, "a", "three")
+        found, _ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
+
+    assert [d.text for d in found] == ["two", "three", "one"]
+
+
+async def test_the_same_document_id_in_two_collections_is_two_documents():
+    async with memory_services() as services:
+        await remember(services, "a", "one", id="same")
+        await remember(services, "b", "two", id="same")
+
+        assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
+        assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
+
+
+async def test_integer_ids_of_other_tools_are_found():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await foreign(engine, "old", {7: {"text": "seven"}, 8: {"text": "eight"}})
+        found, _ = await services.lookup.get(["8", "7"], neighbours=2)
+
+    assert [(d.id, d.text) for d in found] == [(8, "eight"), (7, "seven")]
+
+
+@pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
+async def test_a_uuid_is_found_however_it_is_written(write):
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", "text")
+        ((found,), _) = await services.lookup.get([write(stored.ids[0])])
+
+    assert found.id == stored.ids[0]
+
+
+async def test_an_unknown_collection_is_an_error():
+    async with memory_services() as services:
+        await remember(services, "notes", "text")
+        with pytest.raises(UnknownCollection, match="Did you mean 'notes'"):
+            await services.lookup.get(["x"], collection="note")
+
+
+async def test_nothing_is_found_outside_the_allow_list():
+    async with (
+        memory_engine() as engine,
+        memory_services(engine=engine) as services,
+        memory_services(engine=engine, qdrant_collections=("team",)) as narrow,
+    ):
+        (stored,) = await remember(services, "private", "secret", id="key")
+
+        assert len((await services.lookup.get([stored.ids[0], "key"]))[0]) >= 1
+        assert await narrow.lookup.get([stored.ids[0], "key"]) == ([], [])
+        with pytest.raises(UnknownCollection):
+            await narrow.lookup.get(["key"], collection="private")
+
+
+async def test_a_collection_that_cannot_be_read_hides_no_others():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "a", "one", id="x")
+        await remember(services, "b", "two", id="y")
+        engine.broken["a"] = EngineFailure("damaged")
+
+        found, failures = await services.lookup.get(["y"])
+
+    assert [d.text for d in found] == ["two"]
+    assert failures == ["a: damaged"]
+
+
+async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "a", "one", id="x")
+        engine.broken["a"] = EngineFailure("damaged")
+
+        with pytest.raises(BackendError, match="No collection could be looked in: a: damaged"):
+            await services.lookup.get(["x"])
+
+
+async def test_an_id_names_a_point_or_the_first_part_of_a_document():
+    async with memory_services() as services:
+        (stored,) = await remember(services, "notes", LONG, id="harbours")
+        named = await services.lookup.named("notes", ["harbours", stored.ids[1], "nowhere", "7"])
+
+    assert {wanted: document.chunk for wanted, document in named.items()} == {
+        "harbours": 0,
+        stored.ids[1]: 1,
+    }
+    assert {document.document for document in named.values()} == {"harbours"}
+
+
+async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.write.points.PAGE", 2)
+    async with memory_services() as services:
+        await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
+        await remember(services, "notes", "Another.", tags=("blue",))
+        where = {"must": [{"key": "tags", "match": {"value": "red"}}]}
+        found = await services.lookup.matching("notes", where)
+
+    assert len({document.document for document in found}) == 5
+
+
+async def test_behind_so_much_metadata_the_rest_is_read_without(monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.lookup.AT_ONCE", 1)
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.lookup.ROOM", 50)
+    async with memory_services() as services:
+        for name in "abc":
+            metadata = {"k": name * 60, "title": f"Title {name}"}
+            await remember(services, "notes", f"text {name}", id=name, metadata=metadata)
+        found, _ = await services.lookup.get(["a", "b", "c"])
+
+    assert [one.text for one in found] == ["text a", "text b", "text c"]
+    assert [one.title for one in found] == ["Title a", "Title b", "Title c"]
+    assert [bool(one.metadata) for one in found] == [True, False, False]
+    assert [one.unread for one in found] == [False, True, True]

@@ -1,0 +1,416 @@
+"""One collection's native queries, on the local engine."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.errors import InvalidFilter, UnknownCollection
+from mcp_server_qdrant.core.notation import PARTIAL, part_id, point_id
+from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries, cosine
+from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
+
+COUNT = 20
+ANGLE = math.pi / 2 / COUNT
+QUERY = [1.0, 0.0]
+WORDS = Sparse((7,), (1.0,))
+
+
+def at(n: int) -> list[float]:
+    """The unit vector number n: its cosine with the query is cos(n * ANGLE)."""
+    return [math.cos(n * ANGLE), math.sin(n * ANGLE)]
+
+
+def words_of(n: int) -> Sparse:
+    """Odd points hold the term 7, the more of it the higher their number; all hold the term 1."""
+    return Sparse((1, 7), (0.5, n / 10)) if n % 2 else Sparse((1,), (0.5,))
+
+
+async def filled(
+    engine: Engine,
+    *,
+    named: bool = True,
+    dense: bool = True,
+    sparse: bool = True,
+    distance: models.Distance = models.Distance.COSINE,
+) -> Target:
+    """Twenty points; the target that finds them."""
+    params = models.VectorParams(size=2, distance=distance)
+
+    def values(n: int):
+        if dense and not named:
+            return at(n)
+        return ({"v": at(n)} if dense else {}) | (
+            {"bm25": sparse_vector(words_of(n))} if sparse else {}
+        )
+
+    await foreign(
+        engine,
+        "c",
+        {n: {"n": n, "odd": bool(n % 2)} for n in range(COUNT)},
+        vectors=({"v": params} if named else params) if dense else {},
+        sparse={"bm25": IDF} if sparse else None,
+        values=values,
+    )
+    kind = {"Cosine": "cosine", "Dot": "dot", "Euclid": "euclid", "Manhattan": "manhattan"}
+    leg = DenseLeg("v" if named else "", 2, kind[distance.value], "m")  # type: ignore[arg-type]
+    return Target(
+        "c", COUNT, leg if dense else None, SparseLeg("bm25", idf=True) if sparse else None, COUNT
+    )
+
+
+async def search(engine, target, query, **options):
+    asked = {"depth": 5, "condition": None} | options
+    (legs,) = await Queries(engine).search([(target, query)], **asked)
+    return legs
+
+
+async def candidates(engine, target, query, **options):
+    found, *_ = await search(engine, target, query, **options)
+    return found
+
+
+BOTH = LegQuery(QUERY, WORDS)
+
+
+async def test_both_legs_are_fused_by_rrf_at_60():
+    """The dense leg gives 0, 1, 2 ..., the sparse one 19, 17, 15 ...; ranks count from 0."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        found = await candidates(engine, target, BOTH, depth=10)
+
+    scores = {candidate.id: candidate.rrf for candidate in found}
+    by_hand = {n: 1 / (RRF_K + n) for n in range(10)}
+    for rank, n in enumerate(range(19, 0, -2)):
+        by_hand[n] = by_hand.get(n, 0.0) + 1 / (RRF_K + rank)
+    best = sorted(by_hand, key=lambda n: (-by_hand[n], str(n)))[:10]
+    assert RRF_K == 60
+    assert scores == pytest.approx({n: by_hand[n] for n in best}, abs=1e-6)
+    assert [candidate.id for candidate in found] == best
+
+
+async def test_candidates_of_equal_score_are_ordered_by_id():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        first = await candidates(engine, target, BOTH, depth=7)
+        again = await candidates(engine, target, BOTH, depth=7)
+
+    assert first == again
+    pairs = [(-candidate.rrf, str(candidate.id)) for candidate in first]
+    assert pairs == sorted(pairs)
+    assert len({candidate.rrf for candidate in first}) < 7  # there are ties
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_the_dense_leg_alone(named):
+    async with memory_engine() as engine:
+        target = await filled(engine, named=named, sparse=False)
+        found = await candidates(engine, target, LegQuery(QUERY, None))
+
+    assert [c.id for c in found] == list(range(5))
+    assert [c.rrf for c in found] == pytest.approx([1 / (60 + n) for n in range(5)])
+    assert found[3].payload == {"n": 3, "odd": True}
+
+
+async def test_the_sparse_leg_alone():
+    async with memory_engine() as engine:
+        target = await filled(engine, dense=False)
+        found = await candidates(engine, target, LegQuery(None, WORDS))
+
+    assert [c.id for c in found] == [19, 17, 15, 13, 11]
+
+
+async def test_a_leg_that_the_collection_lacks_is_not_asked_for():
+    async with memory_engine() as engine:
+        target = await filled(engine, sparse=False)
+
+        assert [c.id for c in await candidates(engine, target, BOTH)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("query", [BOTH, LegQuery(QUERY, None), LegQuery(None, WORDS)])
+async def test_the_filter_holds_for_every_leg(query):
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        condition = Queries(engine).prepare(
+            {"must": [{"key": "odd", "match": {"value": True}}, {"key": "n", "range": {"lt": 8}}]}
+        )
+        found = await candidates(engine, target, query, condition=condition, depth=20)
+
+    assert {c.id for c in found} == {1, 3, 5, 7}
+
+
+async def test_candidates_come_with_the_fields_that_a_search_reads():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        queries = Queries(engine, paths=["n"])
+        (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
+        (payloads,) = await queries.payloads([(target, [*(c.id for c in found), 999])])
+
+    assert [c.payload for c in found] == [{"n": c.id, PARTIAL: True} for c in found]
+    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
+
+
+class Recorded(Engine):
+    """An engine whose requests are kept."""
+
+    def __init__(self, client):
+        super().__init__(client)
+        self.batches = []
+
+    async def query_batch_points(self, collection, requests):
+        self.batches.append(list(requests))
+        return await self.client.query_batch_points(collection, requests)
+
+
+async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_id():
+    """One query of dense, sparse and tags, then exact scores of what it gave."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        recorded = Recorded(engine.client)
+        query = replace(BOTH, tags=(("tags", "T"),), weights=(1.2, 0.8, 1.5))
+        ((found, *_),) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
+
+    (fusion,), scores = recorded.batches
+    assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60, weights=[1.2, 0.8, 1.5]))
+    assert [(one.using, one.limit) for one in fusion.prefetch] == [("v", 5), ("bm25", 5), ("v", 5)]
+    assert fusion.prefetch[2].filter is not None
+    assert fusion.with_payload
+    assert [one.using for one in scores] == ["v", "bm25"]
+    assert all(one.filter.must[0].has_id == [c.id for c in found] for one in scores)
+    assert all(one.params.exact for one in scores)
+
+
+async def test_parts_of_a_replaced_version_are_told_by_the_first_part():
+    first = point_id("c", "d", 0)
+    old, now = part_id(first, "a", 1), part_id(first, "b", 1)
+
+    def doc(version, chunk):
+        return {"doc": {"id": "d", "chunk": chunk, "chunks": 2, "version": version}}
+
+    async with memory_engine() as engine:
+        points = {first: doc("b", 0), old: doc("a", 1), now: doc("b", 1)}
+        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+        await foreign(engine, "c", points, vectors={"v": params}, values=lambda _: {"v": at(1)})
+        target = Target("c", 3, DenseLeg("v", 2, "cosine", "m"), None, 3)
+        found = await candidates(engine, target, LegQuery(QUERY, None))
+
+    assert {c.id: c.payload["doc"].get("current") for c in found} == {
+        first: None,
+        old: False,
+        now: True,
+    }
+
+
+async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
+    """The legs give 0, 1, 2 and 19, 17, 15."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        engine.calls.clear()
+        found, dense, sparse, _ = await search(engine, target, BOTH, depth=3)
+
+    assert engine.calls == [("query_batch_points", "c")] * 2
+    assert [candidate.id for candidate in found] == [0, 19, 1]
+    idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 1, 19)}, abs=1e-6)
+    assert sparse == pytest.approx({1: 0.1 * idf, 19: 1.9 * idf}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 3))]
+)
+async def test_scores_of_one_leg(query, legs):
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        _, *scores, _ = await search(engine, target, query, depth=3)
+
+    assert tuple(map(len, scores)) == legs
+
+
+@pytest.mark.parametrize("distance", [models.Distance.COSINE, models.Distance.DOT, "Euclid"])
+async def test_whatever_the_distance_the_score_is_a_cosine(distance):
+    async with memory_engine() as engine:
+        target = await filled(engine, distance=models.Distance(distance), sparse=False)
+        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
+
+    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in range(COUNT)}, abs=1e-5)
+
+
+async def test_manhattan_keeps_its_order_within_0_and_1():
+    async with memory_engine() as engine:
+        target = await filled(engine, distance=models.Distance.MANHATTAN, sparse=False)
+        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
+
+    assert dense[0] == pytest.approx(1.0)
+    assert sorted(dense, key=dense.__getitem__, reverse=True) == list(range(COUNT))
+    assert all(0 < value <= 1 for value in dense.values())
+
+
+@pytest.mark.parametrize(
+    ("distance", "score", "expected"),
+    [
+        ("cosine", 1.0000001, 1.0),
+        ("cosine", -0.3, -0.3),
+        ("dot", 17.0, 1.0),
+        ("cosine", math.nan, 0.0),
+        ("dot", math.inf, 0.0),
+        ("euclid", 0.0, 1.0),
+        ("euclid", math.sqrt(2), 0.0),
+        ("euclid", 2.0, -1.0),
+        ("manhattan", 0.0, 1.0),
+        ("manhattan", 3.0, 0.25),
+        ("euclid", math.nan, 0.0),
+        ("manhattan", math.nan, 0.0),
+    ],
+)
+def test_a_distance_becomes_a_cosine(distance, score, expected):
+    assert cosine(score, DenseLeg("v", 2, distance, "m")) == pytest.approx(expected)
+
+
+async def test_probes_tell_the_idf_of_all_terms_in_one_trip():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        engine.calls.clear()
+        (found,) = await Queries(engine).probe([(target, [7, 1, 12345])])
+
+    assert engine.calls[:1] == [("query_batch_points", "c")]
+    assert set(found) == {7, 1}
+    assert found[7] == pytest.approx(math.log(10.5 / 10.5 + 1), abs=1e-6)
+    assert found[1] == pytest.approx(math.log(0.5 / 20.5 + 1), abs=1e-6)
+
+
+async def test_a_probe_reads_the_value_stored_with_the_term():
+    """The idf is the score divided by it, whatever the point is that comes first."""
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "c",
+            {1: {}, 2: {}},
+            sparse={"bm25": IDF},
+            values=lambda n: {"bm25": models.SparseVector(indices=[3, 9], values=[0.1, 4.0 * n])},
+        )
+        target = Target("c", 2, None, SparseLeg("bm25", idf=True), 2)
+
+        (found,) = await Queries(engine).probe([(target, [9])])
+
+    assert found == pytest.approx({9: math.log(0.5 / 2.5 + 1)}, abs=1e-6)
+
+
+async def test_errors_are_ours():
+    gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
+    async with memory_engine() as engine:
+        queries = Queries(engine)
+        with pytest.raises(UnknownCollection):
+            await candidates(engine, gone, BOTH)
+        with pytest.raises(UnknownCollection):
+            await queries.probe([(gone, [1])])
+        with pytest.raises(UnknownCollection):
+            await queries.payloads([(gone, [1])])
+        with pytest.raises(InvalidFilter):
+            queries.prepare({"x": 1})
+
+
+async def test_weights_act_by_qdrants_formula():
+    """1 / ((rank + 1) / w + k - 1): with 1.8 and 0.2 the dense leg leads (FACTS of the engine)."""
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        asked = LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0))
+        found = await candidates(engine, target, asked, depth=10)
+
+    def rrf(rank: int, weight: float) -> float:
+        return 1 / ((rank + 1) / weight + RRF_K - 1)
+
+    by_hand = {n: rrf(n, 1.8) for n in range(10)}
+    for rank, n in enumerate(range(19, 0, -2)):
+        by_hand[n] = by_hand.get(n, 0.0) + rrf(rank, 0.2)
+    best = sorted(by_hand, key=lambda n: (-by_hand[n], str(n)))[:10]
+    assert [candidate.id for candidate in found] == best
+    assert [candidate.rrf for candidate in found] == pytest.approx([by_hand[n] for n in best])
+
+
+async def test_weights_of_1_are_the_plain_fusion():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        plain = await candidates(engine, target, BOTH, depth=10)
+        same = await candidates(
+            engine, target, LegQuery(QUERY, WORDS, weights=(1.0, 1.0, 1.0)), depth=10
+        )
+
+    assert same == plain
+
+
+@pytest.mark.parametrize("leg", ["both", "dense", "sparse"])
+async def test_a_tag_brings_points_that_no_leg_has_near(leg):
+    """Point 19 is the furthest by meaning, 1 the last by words; a filter holds for the leg too."""
+    async with memory_engine() as engine:
+        target = await filled(engine, dense=leg != "sparse", sparse=leg != "dense")
+        far = 19 if leg != "sparse" else 1
+        await engine.set_payload("c", {"tags": ["T"]}, points=[far])
+        query = LegQuery(
+            QUERY if leg != "sparse" else None,
+            WORDS if leg != "dense" else None,
+            tags=(("tags", "T"), ("metadata.tags", "t")),
+        )
+        plain = replace(query, tags=())
+        only = models.Filter(
+            must=[models.FieldCondition(key="odd", match=models.MatchValue(value=False))]
+        )
+        queries = Queries(engine)
+        options = {"depth": 3, "condition": None}
+        ((tagged, *_),) = await queries.search([(target, query)], **options)
+        ((without, *_),) = await queries.search([(target, plain)], **options)
+        ((filtered, *_),) = await queries.search([(target, query)], **options | {"condition": only})
+
+    assert far in [candidate.id for candidate in tagged]
+    assert leg == "both" or far not in [candidate.id for candidate in without]
+    assert far not in [candidate.id for candidate in filtered]
+    assert all(candidate.payload for candidate in tagged)  # who carries a tag is told by it
+
+
+async def test_the_tag_leg_weighs_what_it_is_told():
+    """Point 5 alone carries the tag: rank 0 of the tag leg, rank 5 of the dense one."""
+    async with memory_engine() as engine:
+        target = await filled(engine, sparse=False)
+        await engine.set_payload("c", {"metadata": {"tags": "T"}}, points=[5])
+        asked = LegQuery(QUERY, None, (("metadata.tags", "T"),), (1.0, 1.0, 1.5))
+        found = {c.id: c.rrf for c in await candidates(engine, target, asked, depth=10)}
+
+    assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / (1 / 1.5 + RRF_K - 1))
+    assert found[0] == pytest.approx(1 / RRF_K)
+
+
+async def test_quantised_vectors_are_looked_at_twice_as_many_and_scored_by_the_whole_ones():
+    asked = []
+
+    class Server:
+        async def query_batch_points(self, _, requests):
+            asked.extend(requests)
+            return [SimpleNamespace(points=[]) for _ in requests]
+
+    target = Target("c", 10_000, DenseLeg("v", 2, "cosine", "m"), None, 0)
+    options = {"depth": 5, "condition": None}
+    await Queries(Server()).search([(target, LegQuery(QUERY, None))], **options)
+
+    [(rescore, oversampling)] = [
+        (leg.params.quantization.rescore, leg.params.quantization.oversampling)
+        for one in asked
+        for leg in one.prefetch
+    ]
+    assert (rescore, oversampling) == (True, 2.0)
+
+
+async def test_payloads_of_other_points_than_those_asked_for_are_not_waited_for():
+    class Other(Engine):
+        async def query_batch_points(self, collection, requests):
+            self.calls.append(("query_batch_points", collection))
+            return [SimpleNamespace(points=[SimpleNamespace(id=99, payload={})])]
+
+    async with memory_engine() as engine:
+        other = Other(engine.client)
+        target = Target("c", 3, None, None)
+        (found,) = await Queries(other).payloads([(target, [1, 2])])
+
+    assert found.keys().isdisjoint([1, 2])
+    assert len(other.calls) == 1

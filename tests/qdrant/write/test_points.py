@@ -1,0 +1,384 @@
+"""Writes, and the reads that name points, on the local engine."""
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
+from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
+from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
+from tests.support import Engine, empty_edge, foreign, memory_engine
+
+IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
+BLUEPRINT = Blueprint("v", 2, {"embedding_model": "m"})
+BOTH = Target("c", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
+WORDS = Sparse((1, 2), (0.5, 1.5))
+
+
+def points_of(engine: Engine) -> Points:
+    return Points(engine, ("document", "text"), [("project", "keyword")])  # type: ignore[arg-type]
+
+
+def chunk(n: int, document: str = "d", *, pending: bool = False) -> StoredPoint:
+    doc = {"id": document, "chunk": n, "chunks": 4, "start": n * 10, "end": n * 10 + 10}
+    payload = {"document": f"chunk {n}", "metadata": None, "doc": doc}
+    if pending:
+        doc["pending"] = "dense"
+    return StoredPoint(IDS[n], payload, None if pending else [0.6, 0.8], WORDS)
+
+
+async def filled(engine: Engine, *stored: StoredPoint) -> Points:
+    points = points_of(engine)
+    await points.create("c", BLUEPRINT)
+    await points.upsert(BOTH, stored or [chunk(n) for n in range(4)])
+    return points
+
+
+async def vectors_of(engine: Engine, point) -> dict:
+    (record,) = await engine.retrieve("c", [point], with_vectors=True)
+    return record.vector
+
+
+async def test_a_collection_is_made_with_both_legs_and_its_model():
+    async with memory_engine() as engine:
+        assert await points_of(engine).create("c", BLUEPRINT)
+        info = await engine.get_collection("c")
+
+    assert info.config.params.vectors == {
+        "v": models.VectorParams(size=2, distance=models.Distance.COSINE)
+    }
+    assert info.config.params.sparse_vectors["bm25"].modifier == models.Modifier.IDF
+    assert info.config.metadata == {"embedding_model": "m"}
+
+
+async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
+    async with memory_engine() as engine:
+        await points_of(engine).create("c", BLUEPRINT)
+        made = [name for name, _ in engine.calls]
+
+    assert made.count("create_collection") == 1
+    assert made.count("create_payload_index") == 11  # ours and metadata.project
+
+
+async def test_making_what_is_there_already_is_no_error():
+    async with memory_engine() as engine:
+        points = points_of(engine)
+
+        assert await points.create("c", BLUEPRINT)
+        assert not await points.create("c", BLUEPRINT)
+
+
+async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=0.3))
+    engine = Engine(client)
+    engine.broken_methods["create_payload_index"] = EngineFailure("interrupted")
+    with pytest.raises(EngineFailure):
+        await points_of(engine).create("c", BLUEPRINT)
+    engine.broken_methods.clear()
+    await engine.create_payload_index("c", "doc.id", models.PayloadSchemaType.KEYWORD)
+
+    points = points_of(engine)
+    assert not await points.create("c", BLUEPRINT)
+    await points.index("c", (await client.get_collection("c")).payload_schema)
+    schema = (await client.get_collection("c")).payload_schema
+    engine.calls.clear()
+    await points.index("c", ())
+    await client.close()
+
+    assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
+    assert len(schema) == 11
+    assert engine.calls == [], "a collection is mended once"
+
+
+async def test_a_collection_made_again_is_indexed_again():
+    async with memory_engine() as engine:
+        points = points_of(engine)
+        await points.create("c", BLUEPRINT)
+        await engine.delete_collection("c")
+        engine.calls.clear()
+        await points.create("c", BLUEPRINT)
+
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 11
+
+
+async def test_what_keeps_a_collection_from_being_made_is_told():
+    async with memory_engine() as engine:
+        engine.broken_methods["create_collection"] = EngineFailure("no space")
+        with pytest.raises(EngineFailure, match="no space"):
+            await points_of(engine).create("c", BLUEPRINT)
+
+
+GOOD_NAMES = ["notes", "Notes of 2026", "日本語", "می\u200cشود", "a" * MAX_NAME, "log[1]", "..."]
+STEERING = "\x00\n\t\x1b\x7f\x85\u061c\u200f\u2028\u202e\u2066\ufeff\U000e0041\ud800"
+BAD_NAMES = ["", ".", "..", "a" * (MAX_NAME + 1), *(f"a{bad}" for bad in f'/\\:*?<>"|{STEERING}')]
+
+
+@pytest.mark.parametrize("name", GOOD_NAMES)
+def test_a_name_that_can_be_is_taken(name):
+    assert name_fault(name) is None
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+async def test_a_name_that_cannot_be_is_refused(name):
+    async with memory_engine() as engine:
+        with pytest.raises(RequestError, match="cannot be a collection's name"):
+            await points_of(engine).create(name, BLUEPRINT)
+
+        assert engine.calls == []
+
+
+async def test_points_are_written_with_both_vectors():
+    async with memory_engine() as engine:
+        await filled(engine)
+        vectors = await vectors_of(engine, IDS[0])
+
+    assert vectors["v"] == pytest.approx([0.6, 0.8])
+    assert (vectors["bm25"].indices, vectors["bm25"].values) == ([1, 2], [0.5, 1.5])
+
+
+async def test_only_the_vectors_that_the_collection_has_are_written():
+    """The official server's collection stays as that server made it."""
+    async with memory_engine() as engine:
+        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+        await foreign(engine, "c", {}, vectors={"fast-x": params})
+        target = Target("c", 0, DenseLeg("fast-x", 2, "cosine", "m"), None)
+        await points_of(engine).upsert(target, [chunk(0)])
+
+        assert set(await vectors_of(engine, IDS[0])) == {"fast-x"}
+
+
+@pytest.mark.parametrize("sparse", [None, {"bm25": models.SparseVectorParams()}])
+async def test_an_unnamed_vector_is_written_unnamed(sparse):
+    async with memory_engine() as engine:
+        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
+        await foreign(engine, "c", {}, vectors=params, sparse=sparse)
+        leg = SparseLeg("bm25", idf=False) if sparse else None
+        target = Target("c", 0, DenseLeg("", 2, "cosine", "m"), leg)
+        await points_of(engine).upsert(target, [chunk(0)])
+        answer = await engine.query_points("c", query=[0.6, 0.8])
+
+    assert answer.points[0].score == pytest.approx(1.0)
+
+
+async def test_a_text_without_terms_is_written_without_a_sparse_vector():
+    async with memory_engine() as engine:
+        await filled(engine, StoredPoint(IDS[0], {"document": "!"}, [1.0, 0.0], Sparse((), ())))
+
+        assert set(await vectors_of(engine, IDS[0])) == {"v"}
+
+
+async def test_points_are_read_by_id_and_missing_ones_left_out():
+    async with memory_engine() as engine:
+        points = await filled(engine)
+        found = await points.by_id("c", [IDS[2], IDS[9], IDS[0]])
+
+    assert {(d.id, d.text, d.chunk, d.document) for d in found} == {
+        (IDS[2], "chunk 2", 2, "d"),
+        (IDS[0], "chunk 0", 0, "d"),
+    }
+
+
+async def of_document(engine, count: int, document: str = "d"):
+    points = points_of(engine)
+    await points.create("c", BLUEPRINT)
+    many = [
+        StoredPoint(
+            point_id("c", document, n),
+            {"document": "t", "doc": {"id": document, "chunk": n, "chunks": count}},
+            None,
+            WORDS,
+        )
+        for n in range(count)
+    ]
+    await points.upsert(BOTH, many)
+    return points
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"), [(0, 3, [0, 1, 2, 3]), (1, 2, [1, 2]), (3, 9, [3]), (4, 9, [])]
+)
+async def test_chunks_come_in_order_from_first_to_last(first, last, expected):
+    async with memory_engine() as engine:
+        points = await of_document(engine, 4)
+        (head,) = await points.by_id("c", [point_id("c", "d", 0)])
+        found = await points.parts(head, first, last)
+
+    assert [document.chunk for document in found] == expected
+
+
+@asynccontextmanager
+async def versions(*written: tuple[str | None, int, int | None], folder: Path | None):
+    """The document `d` with parts of these (version, number, time of an unfinished write).
+
+    In the embedded engine, which indexes, or without a folder in the local mode.
+    """
+    async with AsyncExitStack() as stack:
+        if folder:
+            client = await empty_edge(folder)
+            stack.push_async_callback(client.close)
+            engine = Engine(client)
+        else:
+            engine = await stack.enter_async_context(memory_engine())
+        points = points_of(engine)
+        await points.create("c", BLUEPRINT)
+        first = point_id("c", "d", 0)
+        many = []
+        for version, number, writing in written:
+            doc = {"id": "d", "chunk": number, "chunks": 3, "version": version}
+            named = part_id(first, version, number) if number and version else None
+            doc = {key: value for key, value in doc.items() if value is not None}
+            doc |= {"writing": writing} if writing else {}
+            point = named or point_id("c", "d", number)
+            many.append(
+                StoredPoint(point, {"document": f"{version} {number}", "doc": doc}, None, WORDS)
+            )
+        await points.upsert(BOTH, many)
+        yield engine, points
+
+
+async def texts_of(engine) -> set[str]:
+    records, _ = await engine.scroll("c", limit=100)
+    return {record.payload["document"] for record in records}
+
+
+TWO = (
+    ("a", 0, None),
+    ("a", 1, None),
+    ("a", 2, None),
+    ("b", 1, None),
+    ("b", 2, 100),
+    (None, 1, None),
+)
+
+
+@pytest.fixture(params=["edge", "memory"])
+def folder(request, engine_folder) -> Path | None:
+    return engine_folder if request.param == "edge" else None
+
+
+class TestVersions:
+    async def test_the_parts_of_a_version_are_found_from_any_of_them(self, folder):
+        async with versions(*TWO, folder=folder) as (_, points):
+            head = await points.first("c", "d")
+            of_the_first = [part.text for part in await points.parts(head, 0, 2)]
+            other = (await points.parts(head._replace(version="b"), 2, 2))[0]
+            of_the_other = [part.text for part in await points.parts(other, 0, 9)]
+
+        assert of_the_first == ["a 0", "a 1", "a 2"]
+        assert of_the_other == ["b 1", "b 2"]
+
+    async def test_a_part_of_another_version_than_the_first_part_is_not_current(self, folder):
+        async with versions(*TWO, folder=folder) as (_, points):
+            head = await points.first("c", "d")
+            records = await points.parts(head, 1, 1) + await points.parts(
+                head._replace(version="b"), 1, 2
+            )
+            found = await points.current([head, *records])
+
+        assert [one.text for one in found] == ["a 0", "a 1", "a 0", "a 0"]
+
+    async def test_without_its_first_part_a_part_is_current_unless_it_was_never_finished(
+        self, folder
+    ):
+        async with versions(("b", 1, None), ("b", 2, 100), folder=folder) as (_, points):
+            like = Document(point_id("c", "d", 0), "c", "", document="d", version="b")
+            found = await points.current(await points.parts(like, 1, 2))
+
+        assert [one and one.text for one in found] == ["b 1", None]
+
+    async def test_parts_from_before_there_were_versions_follow_their_first_part(self, folder):
+        old = ((None, 0, None), (None, 1, None), (None, 2, None))
+        async with versions(*old, folder=folder) as (_, points):
+            parts = await points.parts(await points.first("c", "d"), 0, 2)
+            kept = await points.current(parts)
+            await points.upsert(BOTH, [_first_of("b")])
+            replaced = await points.current(parts[1:])
+
+        assert kept == parts
+        assert [one.text for one in replaced] == ["b 0", "b 0"]
+
+    async def test_drafts_and_what_was_replaced_are_told_apart(self, folder):
+        async with versions(*TWO, folder=folder) as (engine, points):
+            like = (await points.first("c", "d"))._replace(version="b")
+            ids = points.part_ids(like, 1, 2)
+            await points.delete_drafts("c", ids)
+            drafts_gone = await texts_of(engine)
+            await points.delete_superseded("c", ids)
+
+            assert drafts_gone == {"a 0", "a 1", "a 2", "b 1", "None 1"}
+            assert await texts_of(engine) == {"a 0", "a 1", "a 2", "None 1"}
+
+    async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
+        async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):
+            marked = await points.writing("c")
+            await points.settle("c", [one.id for one in marked])
+
+            assert [one.writing for one in marked] == [100, 100]
+            assert await points.writing("c") == []
+
+    @pytest.mark.parametrize("indexed", [True, False])
+    async def test_a_document_is_removed_as_it_was_seen(self, folder, indexed):
+        async with versions(*TWO, folder=folder) as (engine, points):
+            seen = await points.first("c", "d")
+            await points.delete_seen(
+                seen._replace(updated_at="2026-01-01T00:00:00Z"), indexed=indexed
+            )
+            after_a_newer_one = await texts_of(engine)
+            await points.delete_seen(seen, indexed=indexed)
+
+            assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
+            assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
+
+
+def _first_of(version: str) -> StoredPoint:
+    doc = {"id": "d", "chunk": 0, "chunks": 3, "version": version}
+    payload = {"document": f"{version} 0", "doc": doc}
+    return StoredPoint(point_id("c", "d", 0), payload, None, WORDS)
+
+
+async def test_pending_points_are_found_filled_and_then_pending_no_more():
+    async with memory_engine() as engine:
+        points = await filled(engine, chunk(0), *(chunk(n, pending=True) for n in (1, 2, 3)))
+        first = await points.pending("c", 2)
+        everything = await points.pending("c", 10)
+
+        assert len(first) == 2
+        assert {d.id for d in everything} == {IDS[1], IDS[2], IDS[3]}
+
+        await points.fill(BOTH, {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]})
+
+        assert [d.id for d in await points.pending("c", 10)] == [IDS[3]]
+        assert (await vectors_of(engine, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
+        assert "bm25" in await vectors_of(engine, IDS[1])
+        (record,) = await engine.retrieve("c", [IDS[1]])
+        assert record.payload["doc"] == {"id": "d", "chunk": 1, "chunks": 4, "start": 10, "end": 20}
+        assert record.payload["document"] == "chunk 1"
+
+
+async def test_errors_are_ours():
+    gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), None)
+    async with memory_engine() as engine:
+        points = points_of(engine)
+        for call in (
+            points.upsert(gone, [chunk(0)]),
+            points.by_id("gone", [1]),
+            points.first("gone", "d"),
+            points.settle("gone", [1]),
+            points.writing("gone"),
+            points.delete_drafts("gone", [1]),
+            points.delete_superseded("gone", [1]),
+            points.further(Document(1, "gone", "", document="d")),
+            points.count("gone", [1]),
+            points.delete_seen(Document(1, "gone", "", document="d"), indexed=True),
+            points.pending("gone", 1),
+            points.fill(gone, {IDS[0]: [1.0, 0.0]}),
+            points.expect_pending("gone"),
+        ):
+            with pytest.raises(UnknownCollection):
+                await call
