@@ -18,6 +18,7 @@ from tests.support import make_settings
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 ENTRY = json.loads((ROOT / "server.json").read_text())
 PLUGIN = ROOT / "packaging" / "claude-code"
 
@@ -106,6 +107,7 @@ def test_every_address_is_the_one_of_the_project():
     repository = PROJECT["urls"]["Repository"]
 
     assert f"git clone {repository}\n" in README
+    assert f"git clone {repository}\n" in INSTALL
     assert ENTRY["repository"]["url"] == repository
     assert script("bundle").manifest()["repository"]["url"] == repository
     for document in tables.ADDRESSED:
@@ -114,7 +116,7 @@ def test_every_address_is_the_one_of_the_project():
 
 
 def test_the_install_links_start_the_servers_own_command():
-    links = re.findall(r"\((https://[^)\s]*/(?:install-mcp|mcp/install)\?[^)\s]+)\)", README)
+    links = re.findall(r"\((https://[^)\s]*/(?:install-mcp|mcp/install)\?[^)\s]+)\)", INSTALL)
 
     assert [urlsplit(link).netloc for link in links] == ["cursor.com", "vscode.dev"]
     for link in links:

@@ -20,7 +20,8 @@ class ClusterOptions(Group):
     on_disk_vectors: bool | None = Field(None, description="vectors stay on disk")
     on_disk_payload: bool | None = Field(None, description="payloads stay on disk")
     quantization: Literal["none", "scalar", "binary", "product", "turbo"] = Field(
-        "none", description="of new vectors: none, scalar, binary, product or turbo (Qdrant 1.18)"
+        "none",
+        description="of new vectors: none, scalar, binary, product or turbo (Qdrant 1.18)",
     )
     read_consistency: Count | Literal["majority", "quorum", "all"] | None = Field(
         None, description="copies that must agree on a read: a number, majority, quorum or all"
@@ -36,16 +37,17 @@ class EmbeddingOptions(Group):
     """Options of embedding: prefixes, sizes, times, caches."""
 
     query_prefix: str | None = Field(
-        None, description="text before queries; `none` for nothing; else what the model needs"
+        None, description="text before queries; `none`: no text; not set: what the model needs"
     )
-    passage_prefix: str | None = Field(None, description="before stored texts, likewise")
+    passage_prefix: str | None = Field(None, description="text before stored texts, likewise")
     dimensions: int | None = Field(
-        None, ge=1, description="requested from a service whose model can shorten vectors"
+        None, ge=1, description="size of vectors, from a service whose model can shorten them"
     )
 
-    seconds: Positive = Field(60.0, description="for a request to a service, with retries")
+    seconds: Positive = Field(60.0, description="seconds for a request to a service, with retries")
     query_seconds: Positive = Field(
-        3.0, description="for a query's vector (twice that from a local model); then keywords"
+        3.0,
+        description="seconds for a query's vector (twice that from a local model); then keywords",
     )
     cooldown: Positive = Field(30.0, description="seconds without requests after a failure")
     texts: int = Field(32, ge=1, description="texts in a request")
@@ -67,12 +69,12 @@ class EmbeddingOptions(Group):
 class SearchLimits(Group):
     """Limits of a find."""
 
-    seconds: Positive = Field(8.0, description="after which it answers with what it has")
+    seconds: Positive = Field(8.0, description="seconds until it answers with what it has")
 
 
 class RerankLimits(Group):
     """The best `pool` hits are reranked in `seconds`; after a failure none for `cooldown`."""
 
     pool: int = Field(30, ge=2, le=200, description="results that are reranked")
-    seconds: Positive = Field(3.0, description="until the order stays as it is")
+    seconds: Positive = Field(3.0, description="seconds until the order stays as it is")
     cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")
