@@ -82,10 +82,9 @@ def commands(text: str) -> list[list[str]]:
     Settings may stand before it.
     """
     lines = [line.removeprefix("$ ") for line in text.replace("\\\n", " ").splitlines()]
-    calls = [
-        re.match(r"(?:[A-Z_]+=\S+ +)*mcp-server-qdrant(?![:\\w-])(.*)", line) for line in lines
-    ]
-    return [shlex.split(call[1], comments=True) for call in calls if call]
+    call = re.compile(r"(?:[A-Z_]+=\S+ +)*mcp-server-qdrant(?![:\w-])(.*)")
+    calls = map(call.match, lines)
+    return [shlex.split(one[1], comments=True) for one in calls if one]
 
 
 @pytest.mark.parametrize("mark", ["tools", "settings"])
