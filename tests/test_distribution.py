@@ -5,12 +5,14 @@ import importlib.util
 import json
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import jsonschema
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from mcp_server_qdrant.app.server import make_server
 from tests.support import make_settings
@@ -151,6 +153,23 @@ async def test_the_skill_names_tools_and_arguments_that_there_are():
 
     assert {"qdrant-find", "qdrant-get", "since", "supersedes"} <= code
     assert code <= tools.keys() | arguments
+
+
+def test_the_bundle_asks_for_a_python_that_all_tested_versions_take():
+    bundle = script("bundle")
+    asked = tomllib.loads(bundle.pyproject())["project"]["requires-python"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    names = [line.split("==")[0] for line in lines if not line.startswith("#")]
+    there = {one.name: one.metadata["Requires-Python"] for one in metadata.distributions()}
+    wanted = {name: there[name] for name in names if there.get(name)}
+
+    assert asked == bundle.manifest()["compatibility"]["runtimes"]["python"]
+    assert len(wanted) > 50
+    lowest = asked.removeprefix(">=").split(",")[0]
+    versions = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"] if ":: 3." in one]
+    assert [one for one in versions[1:] if not SpecifierSet(asked).contains(f"{one}.0")] == []
+    assert not SpecifierSet(asked).contains(f"3.{int(versions[-1][2:]) + 1}.0")
+    assert [name for name in wanted if not SpecifierSet(wanted[name]).contains(lowest)] == []
 
 
 @pytest.mark.parametrize("key", ["name", "version"])

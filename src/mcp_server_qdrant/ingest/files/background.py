@@ -129,7 +129,7 @@ class State:
         if self.running is not None and self.running.sizes > 0:
             return f"{name}: {_read(self.running)}; the others follow."
         if self.files is None and self.fault not in (None, ELSEWHERE):
-            return f"{name}: no file read yet."
+            return f"{name}: its files are not looked at yet."
         return None
 
     def _missing(self) -> str:

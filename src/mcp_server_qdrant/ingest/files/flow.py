@@ -41,8 +41,8 @@ class Flow:
 
     `encode` makes dense vectors; None where the collection has none. Once it makes none at all, the
     chunks are stored for keywords, and `pending`: marked, so that they get their vectors later.
-    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all chunks of
-    a job are written, `failed` where one of them cannot be.
+    `encoded` is called as vectors are made, or where there are none as chunks are written, `wrote`
+    after each write, `finished` once all chunks of a job are written, `failed` where one cannot be.
     """
 
     target: Target
@@ -99,7 +99,12 @@ class Flow:
             else:
                 self._give_up(items[0][0], error)
             return
+        if points[0].dense is None:
+            self.encoded(items)
         self.wrote(items)
+        await self._finish(items)
+
+    async def _finish(self, items: Items) -> None:
         for job, _ in items:
             job.left -= 1
             if job.left == 0 and not job.failed:
@@ -160,8 +165,6 @@ class Flow:
         mark = {"pending": "dense"} if self.pending else {}
         if self.encode is not None:
             dense = await self._dense(items, self.encode)
-        else:
-            self.encoded(items)
         chunks = [_marked(job, piece.chunk) for job, piece in items]
         marks = [{"file": job.state, **mark} for job, _ in items]
         return await stored_points(self.bm25, chunks, dense, marks)
