@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, poin
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.ingest.files.background import Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
@@ -75,7 +76,8 @@ class Shared:
         points = self.points(self._all, client)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
-        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep)
+        pace = Pace(settings.embedding_options.background).of
+        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()

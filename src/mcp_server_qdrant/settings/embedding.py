@@ -34,10 +34,14 @@ class EmbeddingSettings(BaseModel):
         "EMBEDDING_MODEL", DEFAULT_MODEL, f"Embedding model. Default with OpenAI: {OPENAI_MODEL}."
     )
     embedding_model_path: Folder | None = variable(
-        "EMBEDDING_MODEL_PATH", None, "Folder of the model's ONNX files; nothing is downloaded."
+        "EMBEDDING_MODEL_PATH",
+        None,
+        "Folder with the model's ONNX files, or with a folder of them; nothing is downloaded.",
     )
     embedding_cache_dir: WholePath | None = variable(
-        "FASTEMBED_CACHE_PATH", None, "Folder of downloaded models."
+        "FASTEMBED_CACHE_PATH",
+        None,
+        "Folder of downloaded models. Default: one of temporary files, as fastembed has it.",
     )
     embedding_service_url: Url | None = variable(
         "EMBEDDING_SERVICE_URL",

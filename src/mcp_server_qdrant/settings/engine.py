@@ -71,7 +71,9 @@ class EngineSettings(BaseModel):
     )
     # collections
     collection_name: Annotated[str, AfterValidator(_collection)] | None = variable(
-        "COLLECTION_NAME", None, "Default collection of find and store."
+        "COLLECTION_NAME",
+        None,
+        "Default collection of find and store. Not set: all, and `memory` for new texts.",
     )
     qdrant_collections: Names = variable(
         "QDRANT_COLLECTIONS",
