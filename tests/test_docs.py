@@ -11,6 +11,7 @@ import pytest
 
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core import extras
+from mcp_server_qdrant.settings.engine import ClusterSettings
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.cli.conftest import invoke  # noqa: F401
 
@@ -33,7 +34,11 @@ COMPANY = {
     "AUTH_TOKEN": {"AUTH_MODE": "token"},
     "AUTH_TOKENS_FILE": {"AUTH_MODE": "token"},
     "AUTH_ISSUER": {"AUTH_MODE": "oauth", "AUTH_AUDIENCE": "here"},
-    "QDRANT_CLUSTER": {"QDRANT_URL": "http://localhost:6333"},
+    **{
+        names[0]: {"QDRANT_URL": "http://localhost:6333"}
+        for field, names in environment_names().items()
+        if field in ClusterSettings.model_fields
+    },
     "TENANT_CLAIM": {"TENANT_FIELD": "tenant"},
     "TENANT_ID": {"TENANT_FIELD": "tenant"},
     "TENANT_CHECK_URL": {"TENANT_FIELD": "tenant"},

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import mcp_server_qdrant
-from mcp_server_qdrant.settings.former import FORMER, PARTS
+from mcp_server_qdrant.settings.former import FORMER
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -91,7 +91,7 @@ def test_every_variable_that_the_documents_name_is_a_setting():
     named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b", DOCUMENTS))
 
     assert named
-    assert named <= known_variables() | FORMER.keys() | PARTS.keys()
+    assert named <= known_variables() | FORMER.keys()
 
 
 def test_every_variable_of_the_container_files_is_a_setting():

@@ -163,7 +163,8 @@ def test_what_is_copied_to_a_cluster_is_made_as_the_settings_say(run, tmp_path):
             *("copy", "notes", "--from", str(tmp_path / "official")),
             QDRANT_LOCAL_PATH="",
             QDRANT_URL=server.url,
-            QDRANT_CLUSTER="shards=6,replicas=3",
+            QDRANT_SHARD_NUMBER="6",
+            QDRANT_REPLICATION_FACTOR="3",
         )
 
     (made,) = [body for method, _, body in server.to("/collections/notes") if method == "PUT"]

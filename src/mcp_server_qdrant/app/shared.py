@@ -76,7 +76,7 @@ class Shared:
         points = self.points(self._all, client)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
-        pace = Pace(settings.embedding_options.background).of
+        pace = Pace(settings.sync_share).of
         self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
