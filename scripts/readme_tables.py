@@ -90,6 +90,8 @@ EXAMPLES = {
     "QDRANT_READ_CONSISTENCY": "quorum",
     "QDRANT_QUANTIZATION": "turbo",
     "HTTP_MAX_CALLS": "128",
+    "QDRANT_ON_DISK_VECTORS": "true",
+    "QDRANT_ON_DISK_PAYLOAD": "true",
     "HTTP_DRAIN_SECONDS": "30",
     "FORWARDED_ALLOW_IPS": "10.0.0.0/8",
     "SYNC_SHARE": "0.5",

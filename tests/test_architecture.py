@@ -91,10 +91,7 @@ ONLY_BY = {
     "search/*": (*LOOKING, "app/services.py"),
 }
 OWNERS = {  # third party -> the files that may import it
-    "mcp": (
-        *("tools/*", "http/*", "app/server.py", "app/stdio.py", "app/http.py"),
-        "core/lean.py",
-    ),
+    "mcp": ("tools/*", "http/*", "app/server.py", "app/stdio.py", "app/http.py"),
     "PIL": ("projection/image.py",),
     "openTSNE": ("projection/tsne.py",),
     "click": ("cli/*",),

@@ -22,6 +22,7 @@ class RawServer:
         cwd: Path,
         options: Sequence[str] = ("-P",),
         popen: type[Popen] = forked.Popen,
+        name: str = "raw",
     ) -> None:
         self.process = popen(
             [sys.executable, *options, "-m", "mcp_server_qdrant"],
@@ -34,7 +35,7 @@ class RawServer:
             encoding="utf-8",
         )
         self._number = 0
-        client = {"name": "raw", "version": "0"}
+        client = {"name": name, "version": "0"}
         self.hello = self.request(
             "initialize",
             {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client},

@@ -206,7 +206,8 @@ class TestFind:
 
         assert refused == (
             "No text there has the key 'metadata.projct'; there are: created_at, document, "
-            "metadata.bed.no, metadata.project, metadata.rare, updated_at."
+            "metadata.bed.no, metadata.project, metadata.rare, stored_by.client, "
+            "stored_by.version, updated_at."
         )
         assert ["Nothing found" in said(one) for one in known] == [True] * 4
 
@@ -290,7 +291,7 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is empty: say what to look for, or give collections, since, until or"),
+    ({}, "query is empty: say what to look for, or give collections, since, until, tags or"),
     ({"query": ""}, "query is empty: say what to look for"),
     ({"query": " \n\t"}, "query is empty: say what to look for"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
@@ -423,7 +424,7 @@ async def test_a_huge_document_is_read_in_several_calls():
     async with memory_server() as client:
         await store(client, text, id="plan")
         while ids:
-            arguments = {"ids": ids, "neighbours": neighbours}
+            arguments = {"ids": ids, "neighbours": neighbours, "size": MAX_CHARACTERS}
             got = await client.call_tool("qdrant-get", arguments)
             (document,) = got.structured_content["documents"]
             assert len(document["text"]) <= MAX_CHARACTERS
@@ -444,8 +445,9 @@ async def test_documents_that_have_no_room_are_named_by_what_gives_them():
         await foreign(engine, "old", {n: {"text": f"{n}{text}"} for n in (1, 2, 3)})
         await foreign(engine, "huge", {9: {"text": text * 3}})
         async with memory_server(engine=engine) as client:
-            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]})
-            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]})
+            most = {"size": MAX_CHARACTERS}
+            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]} | most)
+            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]} | most)
 
     assert [one["id"] for one in got.structured_content["documents"]] == ["1"]
     assert got.structured_content["missing"] == []
@@ -591,7 +593,8 @@ class TestStore:
             result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
 
         parts = result.structured_content["parts"]
-        assert told == [(256, parts), (parts, parts)]
+        assert [done for done, _ in told] == [*range(64, parts, 64), parts]
+        assert {of for _, of in told} == {parts}
 
     async def test_what_was_done_is_said(self):
         async with memory_server() as client:
@@ -714,14 +717,15 @@ class TestStore:
 class TestGet:
     async def test_a_point_comes_with_its_neighbours(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
-            points = await parts_of(engine, told(await store(client, LONG, title="Harbours")))
+            await store(client, LONG, id="harbours")
+            points = await parts_of(engine, "harbours")
             alone = await client.call_tool("qdrant-get", {"ids": [points[2]]})
             wide = await client.call_tool("qdrant-get", {"ids": [points[2]], "neighbours": 1})
 
         (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
         assert one["part"] == f"3/{len(points)}"
         assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(f"notes (id {short_id(points[0])}:3/{len(points)}) · Harb")
+        assert said(alone).startswith(f"notes (id harbours:3/{len(points)})\n> ")
 
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:
@@ -737,7 +741,8 @@ class TestGet:
     async def test_a_uuid_that_is_written_otherwise_is_not_called_missing(self, write):
         async with memory_server() as client:
             point = await first_point(client, await store(client, "roses"))
-            result = await client.call_tool("qdrant-get", {"ids": [write(point)]})
+            asked = {"ids": [write(point)], "point_ids": True}
+            result = await client.call_tool("qdrant-get", asked)
 
         assert result.structured_content["missing"] == []
         assert result.structured_content["documents"][0]["id"] == point

@@ -14,8 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import calling
+from mcp_server_qdrant.core.access import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.load import Standing
@@ -42,6 +43,7 @@ HINTS: dict[CacheableMethod, CacheHint] = {
     "tools/list": CacheHint(300_000),
     "resources/read": CacheHint(0),  # a text just stored counts
 }
+MAX_CLIENT = 60  # characters of a client's name, and of its version
 LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
@@ -124,7 +126,7 @@ class Calls:
 
 
 def import_services() -> None:
-    """Import the services, with as little of qdrant-client's dependencies as possible."""
+    """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
 
@@ -184,7 +186,7 @@ def make_server(
         title="Qdrant collections",
         icons=[icon()],
         version=__version__,
-        instructions=resources.INSTRUCTIONS,
+        instructions=resources.instructions(read_only=settings.qdrant_read_only),
         log_level=settings.log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
@@ -211,7 +213,8 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         try:
-            with under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext():
+            counted = under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext()
+            with counted, speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -222,6 +225,14 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             opening.begin()
 
     return begin_after_first_message
+
+
+def _client(ctx: Any) -> tuple[str, str] | None:
+    """The name and version that the client gives itself."""
+    if (params := ctx.session.client_params) is None:
+        return None
+    info = params.client_info
+    return line(info.name, MAX_CLIENT), line(info.version, MAX_CLIENT)
 
 
 def _light(method: str, result: Any) -> Any:

@@ -17,6 +17,7 @@ from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
@@ -46,6 +47,8 @@ from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
+
+MOST_WRITERS = 8  # callers and clients that are named for a collection
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -94,6 +97,8 @@ class Services:
         infos = await self.catalog.describe(names)
         if self.shared.check is not None:
             return infos
+        found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
+        infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
         tokens = self.shared.bm25.tokens

@@ -24,6 +24,7 @@ class Caller:
     claims: Mapping[str, Any] = field(default_factory=dict)
 
 
+_CLIENT: ContextVar[tuple[str, str] | None] = ContextVar("client", default=None)
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
@@ -35,6 +36,18 @@ def caller() -> Caller | None:
 def calling(who: Caller | None) -> AbstractContextManager[None]:
     """Everything inside, tasks and threads started from it too, is done for `who`."""
     return holding(_CALLER, who)
+
+
+def speaking(client: tuple[str, str] | None) -> AbstractContextManager[None]:
+    """Everything inside is asked for by the client program of this name and version."""
+    return holding(_CLIENT, client)
+
+
+def speaker() -> dict[str, str]:
+    """Who asks: `client` and `version` as the program says, `caller` by the token's name."""
+    who, client = caller(), _CLIENT.get()
+    said = dict(zip(("client", "version"), client or (), strict=False))
+    return said | ({"caller": who.name} if who else {})
 
 
 def granted(named: Iterable[str]) -> frozenset[str]:

@@ -61,7 +61,7 @@ class Understanding:
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.of(request.query)
         text = await self.locate(request.within, request.collections) if request.within else None
-        condition = self.prepare(request.query_filter, text)
+        condition = self.prepare(request.where(), text)
         searched = (text.collection,) if text else request.collections
         preferred = request.over(self.preferences)
         # The query is encoded while the names of collections are asked for.
