@@ -109,7 +109,7 @@ class TestFind:
         assert result.structured_content == {
             "results": [
                 {
-                    "id": point,
+                    "id": point[:11],
                     "collection": "notes",
                     "relevance": 0.851,
                     "text": "roses need sun",

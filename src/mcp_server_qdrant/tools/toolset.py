@@ -86,7 +86,10 @@ Place = Annotated[Word | None, Field(description="Default: all collections")]
 Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
 After = Annotated[Word | None, Field(description="The last name of the page before")]
 Size = Annotated[
-    int, Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters; says how to read on")
+    int,
+    Field(
+        ge=1_000, le=MAX_CHARACTERS, description="Most characters; an answer says how to read on"
+    ),
 ]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
