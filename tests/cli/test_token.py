@@ -217,9 +217,10 @@ def test_the_settings_name_the_file(path, monkeypatch):
     [
         (["bob", "--replace"], "bob has no token in"),
         (["bob", "--revoke"], "bob has no token in"),
-        (["ana", "--revoke", "--replace"], "exclude each other"),
-        (["ana", "--revoke", "--scope", "read"], "there is nothing to set"),
-        (["list", "--scope", "read"], "there is nothing to set"),
+        (["ana", "--revoke", "--replace"], "--revoke takes no other option but --file"),
+        (["ana", "--revoke", "--scope", "read"], "--revoke takes no other option but --file"),
+        (["list", "--scope", "read"], "token list takes no option but --file"),
+        (["list", "--replace"], "token list takes no option but --file"),
         (["ana", "--scope", "read", "--old-until", "2100-01-31"], "--old-until needs --replace"),
     ],
 )
