@@ -10,7 +10,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services
 from tests.qdrant.rest_stub import BROKEN
-from tests.qdrant.test_remote import searching
+from tests.qdrant.server.test_remote import searching
 from tests.support import find, remember, states, texts
 
 pytestmark = pytest.mark.usefixtures("at_once")
