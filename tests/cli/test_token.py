@@ -192,12 +192,13 @@ def test_all_tokens_are_listed_without_their_hashes(path):
     text = path.read_text()
     path.write_text(text.replace("2100-01-31", "2020-01-31"))
     made(path, "eva", "--scope", "read", "--expires", "2100-01-31T12:00:00")
+    path.write_text(path.read_text().replace("2100-01-31T12:00:00", "2100-01-31T12:00:00+02:00"))
 
     assert run("list", "--file", path)[1].splitlines() == [
         "NAME  SCOPES  ENDS              CLAIMS",
         "ana   write   never             tenant=blue",
         "ben   read    ended",
-        "eva   read    2100-01-31 12:00",
+        "eva   read    2100-01-31 10:00",
     ]
 
 

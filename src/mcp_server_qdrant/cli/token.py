@@ -164,13 +164,13 @@ def _revoke(file: Path, name: str) -> None:
 
 
 def _list(file: Path) -> None:
-    """A line for each token: name, scopes, end, claims."""
+    """A line for each token: name, scopes, end in UTC, claims."""
     from mcp_server_qdrant.http.auth import tokens
 
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in tokens.read(file):
-        end = one.expires.strftime("%Y-%m-%d %H:%M") if one.expires else "never"
+        end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
