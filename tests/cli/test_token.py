@@ -192,12 +192,13 @@ def test_all_tokens_are_listed_without_their_hashes(path):
     text = path.read_text()
     path.write_text(text.replace("2100-01-31", "2020-01-31"))
     made(path, "eva", "--scope", "read", "--expires", "2100-01-31T12:00:00")
+    path.write_text(path.read_text().replace("2100-01-31T12:00:00", "2100-01-31T12:00:00+02:00"))
 
     assert run("list", "--file", path)[1].splitlines() == [
         "NAME  SCOPES  ENDS              CLAIMS",
         "ana   write   never             tenant=blue",
         "ben   read    ended",
-        "eva   read    2100-01-31 12:00",
+        "eva   read    2100-01-31 10:00",
     ]
 
 
@@ -217,9 +218,10 @@ def test_the_settings_name_the_file(path, monkeypatch):
     [
         (["bob", "--replace"], "bob has no token in"),
         (["bob", "--revoke"], "bob has no token in"),
-        (["ana", "--revoke", "--replace"], "exclude each other"),
-        (["ana", "--revoke", "--scope", "read"], "there is nothing to set"),
-        (["list", "--scope", "read"], "there is nothing to set"),
+        (["ana", "--revoke", "--replace"], "--revoke takes no other option but --file"),
+        (["ana", "--revoke", "--scope", "read"], "--revoke takes no other option but --file"),
+        (["list", "--scope", "read"], "token list takes no option but --file"),
+        (["list", "--replace"], "token list takes no option but --file"),
         (["ana", "--scope", "read", "--old-until", "2100-01-31"], "--old-until needs --replace"),
     ],
 )

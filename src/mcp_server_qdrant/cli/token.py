@@ -56,32 +56,29 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
 )
 @click.option("--revoke", is_flag=True, help="End all tokens of NAME at once.")
 @frame.env_file
-def token(
-    name: str,
-    file: Path | None,
-    old_until: datetime | None,
-    **fields: Any,
-) -> None:
+def token(name: str, file: Path | None, **given: Any) -> None:
     """Make a token for the caller NAME, or `token list` those that there are.
 
     A token is shown once; what is stored is its hash. A running server follows the file.
     """
-    replace, revoke = fields.pop("replace"), fields.pop("revoke")
-    if replace and revoke:
-        raise click.UsageError("--replace and --revoke exclude each other.")
-    if (revoke or name == LIST) and any(fields.values()):
-        raise click.UsageError("Leave out --scope, --claim and --expires: there is nothing to set.")
-    if old_until and not replace:
+    asked = {option for option, value in given.items() if value}
+    if name == LIST and asked:
+        raise click.UsageError("token list takes no option but --file.")
+    if given["revoke"] and asked > {"revoke"}:
+        raise click.UsageError("--revoke takes no other option but --file.")
+    if given["old_until"] and not given["replace"]:
         raise click.UsageError("--old-until needs --replace.")
     with frame.ending(at_once=False):
         if name == LIST:
             _list(_named(file))
-        elif revoke:
+        elif given["revoke"]:
             _revoke(_named(file), name)
-        elif replace:
-            _replace(_named(file), name, _entry(name, **fields), old_until)
         else:
-            _make(file, name, _entry(name, **fields))
+            entry = _entry(name, given["scopes"], given["claims"], given["expires"])
+            if given["replace"]:
+                _replace(_named(file), name, entry, given["old_until"])
+            else:
+                _make(file, name, entry)
 
 
 def _named(file: Path | None) -> Path:
@@ -167,13 +164,13 @@ def _revoke(file: Path, name: str) -> None:
 
 
 def _list(file: Path) -> None:
-    """A line for each token: name, scopes, end, claims."""
+    """A line for each token: name, scopes, end in UTC, claims."""
     from mcp_server_qdrant.http.auth import tokens
 
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in tokens.read(file):
-        end = one.expires.strftime("%Y-%m-%d %H:%M") if one.expires else "never"
+        end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -51,10 +51,15 @@ class Entry(BaseModel):
         """Who has this token."""
         return Caller(self.name, granted(self.scopes), self.claims)
 
-    def ended(self, now: datetime) -> bool:
-        """True once its time is over; without a zone it is UTC."""
+    @property
+    def end(self) -> datetime | None:
+        """When its time is over; what is written without a zone is UTC."""
         end = self.expires
-        return end is not None and now >= (end if end.tzinfo else end.replace(tzinfo=UTC))
+        return end.replace(tzinfo=end.tzinfo or UTC).astimezone(UTC) if end else None
+
+    def ended(self, now: datetime) -> bool:
+        """True once its time is over."""
+        return self.end is not None and now >= self.end
 
 
 def digest(token: str) -> str:
