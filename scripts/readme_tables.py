@@ -23,14 +23,11 @@ EXAMPLES = {
     "QDRANT_API_KEY": "the-servers-key",
     "QDRANT_OTHER_API_KEY": "the-other-servers-key",
     "QDRANT_LOCAL_PATH": "~/qdrant",
-    "QDRANT_TIMEOUT": "30",
     "COLLECTION_NAME": "notes",
     "QDRANT_COLLECTIONS": "notes,docs-*,-docs-old",
     "QDRANT_CONTENT_FIELDS": "body,summary",
-    "QDRANT_SEARCH_LIMIT": "5",
     "BM25_LANGUAGE": "german",
     "QDRANT_CACHE_PATH": "~/cache",
-    "STORE_MAX_METADATA": "4096",
     "TOOL_FIND_DESCRIPTION": "Search the handbook.",
     "TOOL_STORE_DESCRIPTION": "Remember a decision.",
     "EMBEDDING_PROVIDER": "none",
@@ -49,7 +46,6 @@ EXAMPLES = {
     "HYBRID_ALPHA": "0.5,500:0.7",
     "SEARCH_LIMITS": "seconds=4",
     "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",
-    "QDRANT_RECENCY_DECAY": "0.02",
     "QDRANT_RECENCY_FIELDS": "metadata.published",
     "RERANK_PROVIDER": "fastembed",
     "RERANK_MODEL": "Xenova/ms-marco-MiniLM-L-12-v2",
@@ -62,7 +58,6 @@ EXAMPLES = {
     "QDRANT_ALLOW_ARBITRARY_FILTER": "false",
     "SYNC_SOURCES": '{"~/notes": "notes"}',
     "FASTMCP_HOST": "0.0.0.0",
-    "FASTMCP_PORT": "8080",
     "HTTP_LIMITS": "calls=64,share=0.25",
     "OTEL_TRACES_EXPORTER": "otlp",
     "AUTH_TOKEN": "a-long-random-text",
@@ -128,6 +123,8 @@ def example(name: str, info: FieldInfo) -> str:
         return EXAMPLES[name]
     if isinstance(info.default, bool):
         return shown(not info.default)
+    if isinstance(info.default, int | float) and info.default:
+        return shown(2 * info.default)
     others = [value for value in choices(info.annotation) if value != info.default]
     return str(others[0]) if others else shown(info.default)
 

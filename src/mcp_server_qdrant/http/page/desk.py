@@ -36,13 +36,17 @@ class Notepad:
     """Stands for the services where only the request that qdrant-find makes is wanted."""
 
     def __init__(self, noted: list[SearchRequest]) -> None:
-        self.pipeline = self
+        self.pipeline = self.background = self
         self._noted = noted
 
     async def search(self, request: SearchRequest) -> SearchPage:
         """Note the request, and find nothing."""
         self._noted.append(request)
         return SearchPage(request.query, (), ())
+
+    def coming(self) -> Mapping[str, str]:
+        """No file is still to be read."""
+        return {}
 
 
 class Aside:
