@@ -24,7 +24,7 @@ from run import call, labelled, store, text_of  # noqa: E402
 
 SHOWN = ("the lentil dish we cooked for the team lunch", "certificate ran out and nobody noticed")
 PICTURED = "what happens to the servers during a blackout"
-RESULTS = 2
+RESULTS = 1
 WITHOUT_MAP = (
     "import sys; sys.modules['openTSNE'] = None; "
     "from mcp_server_qdrant.__main__ import main; main()"
@@ -81,7 +81,7 @@ async def main(cache: str) -> None:
         }
         told = await transcript(environment, folder)
         await picture(environment, ROOT / "docs" / "viz.png")
-    block = f"```\n{told}\n```\n\nThe first lines of two answers, of {date.today():%d %B %Y}."
+    block = f"```\n{told}\n```\n\nHow two answers begin, on {date.today():%d %B %Y}."
     readme = ROOT / "README.md"
     pattern = re.compile(r"(<!-- transcript -->\n).*?(\n<!-- /transcript -->)", re.DOTALL)
     text = pattern.sub(lambda found: found[1] + block + found[2], readme.read_text("utf-8"))
