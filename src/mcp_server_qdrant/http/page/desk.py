@@ -36,7 +36,7 @@ class Notepad:
     """Stands for the services where only the request that qdrant-find makes is wanted."""
 
     def __init__(self, noted: list[SearchRequest]) -> None:
-        self.pipeline = self.background = self
+        self.pipeline = self
         self._noted = noted
 
     async def search(self, request: SearchRequest) -> SearchPage:
@@ -45,7 +45,7 @@ class Notepad:
         return SearchPage(request.query, (), ())
 
     def coming(self) -> Mapping[str, str]:
-        """No file is still to be read."""
+        """Nothing is to come."""
         return {}
 
 
