@@ -23,14 +23,11 @@ EXAMPLES = {
     "QDRANT_API_KEY": "the-servers-key",
     "QDRANT_OTHER_API_KEY": "the-other-servers-key",
     "QDRANT_LOCAL_PATH": "~/qdrant",
-    "QDRANT_TIMEOUT": "30",
     "COLLECTION_NAME": "notes",
     "QDRANT_COLLECTIONS": "notes,docs-*,-docs-old",
     "QDRANT_CONTENT_FIELDS": "body,summary",
-    "QDRANT_SEARCH_LIMIT": "5",
     "BM25_LANGUAGE": "german",
     "QDRANT_CACHE_PATH": "~/cache",
-    "STORE_MAX_METADATA": "4096",
     "TOOL_FIND_DESCRIPTION": "Search the handbook.",
     "TOOL_STORE_DESCRIPTION": "Remember a decision.",
     "EMBEDDING_PROVIDER": "none",
@@ -58,7 +55,6 @@ EXAMPLES = {
     "HYBRID_ALPHA": "0.5,500:0.7",
     "QDRANT_SEARCH_TIMEOUT": "4",
     "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",
-    "QDRANT_RECENCY_DECAY": "0.02",
     "QDRANT_RECENCY_FIELDS": "metadata.published",
     "RERANK_PROVIDER": "fastembed",
     "RERANK_MODEL": "Xenova/ms-marco-MiniLM-L-12-v2",
@@ -133,6 +129,8 @@ def example(name: str, info: FieldInfo) -> str:
         return EXAMPLES[name]
     if isinstance(info.default, bool):
         return shown(not info.default)
+    if isinstance(info.default, int | float) and info.default:
+        return shown(2 * info.default)
     others = [value for value in choices(info.annotation) if value != info.default]
     return str(others[0]) if others else shown(info.default)
 

@@ -20,7 +20,7 @@ README = ROOT / "README.md"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"]
 READ = [README, *(ROOT / "docs").glob("*.md")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-MAINTAINERS = {"benchmarks.md", "internals.md", "ranking.md"}  # pages for them
+MAINTAINERS = {"benchmarks.md", "experiments.md", "internals.md"}  # pages for them
 MOST_WORDS = 1_500
 LONGEST = 30  # words of a sentence
 WIDEST = 100  # words of a table's cell
@@ -152,9 +152,14 @@ def test_every_command_of_the_pages_is_one_of_this_program():
     assert inline <= main.commands.keys()
 
 
-@pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
+def runnable(page: Path) -> list[list[str]]:
+    """The calls in blocks that are not marked `not-run`."""
+    return [words for marked, text in blocks(page) if not marked for words in commands(text)]
+
+
+@pytest.mark.parametrize("page", filter(runnable, READ), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, invoke, tmp_path, monkeypatch):  # noqa: F811
-    """Those in blocks that are not marked `not-run`, one after the other, in a home with notes."""
+    """One after the other, in a home with notes that are stored."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "shed.md").write_text("# Shed\n\nThe key is under the flower pot.\n")
@@ -170,8 +175,7 @@ def test_the_commands_of_a_page_run(page, invoke, tmp_path, monkeypatch):  # noq
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
     }
     known = "mcp-server-qdrant ingest ~/notes --collection notes"
-    calls = [one for marked, text in blocks(page) if not marked for one in commands(text)]
-    for words in [*commands(known), *calls] if calls else ():
+    for words in [*commands(known), *runnable(page)]:
         paths = [re.sub("^~/", f"{tmp_path}/", word) for word in words]
         monkeypatch.chdir(tmp_path)
         done = invoke(*paths, **env)

@@ -49,6 +49,7 @@ from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
+VECTORLESS = "some texts get their vectors just now; until then keywords find them."
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -83,6 +84,11 @@ class Services:
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, and of the folders kept in step."""
         return {**self.shared.work(), **self.background.counts()}
+
+    def coming(self) -> dict[str, str]:
+        """Collection -> what of it cannot be found yet, in a sentence."""
+        filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
+        return {**filling, **self.background.coming()}
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""

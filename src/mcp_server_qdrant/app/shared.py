@@ -1,6 +1,6 @@
 """The parts that all services over one engine share: engine, models, the filling of points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -85,6 +85,10 @@ class Shared:
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind."""
         return {"points_written": self._tally.written, "vectors_filled": self._tally.filled}
+
+    def filling_now(self) -> Collection[str]:
+        """The collections whose texts are getting their vectors; none where tenants are apart."""
+        return () if self.settings.tenant_field else self._backfill.filling
 
     def pending(self) -> None:
         """Points wait for their vectors."""

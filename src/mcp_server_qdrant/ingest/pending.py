@@ -37,6 +37,7 @@ class Backfill:
     _upgraded: set[str] = field(default_factory=set, init=False)
     _met: dict[str, dict[PointId, Document]] = field(default_factory=dict, init=False)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
 
     def __post_init__(self) -> None:
         self.wake()
@@ -98,6 +99,12 @@ class Backfill:
         return filled
 
     async def _fill(self, target: Target) -> int:
+        try:
+            return await self._filled(target)
+        finally:
+            self.filling.discard(target.collection)
+
+    async def _filled(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.has_pending_index(target.collection):
@@ -116,6 +123,7 @@ class Backfill:
             made = zip(chunks, vectors, strict=True)
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
             await self.points.fill(target, same)
+            self.filling.add(target.collection)
             filled += len(same)
             done.update(same)
         return filled

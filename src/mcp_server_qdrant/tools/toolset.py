@@ -131,7 +131,7 @@ class Tools:
     def _coming(self, services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
         """The collections of a search that lack files still, and a sentence on each."""
         names = wanted or [self._default or "*"]
-        coming = services.background.coming()
+        coming = services.coming()
         return {name: coming[name] for name in coming if listed_in(names, name)}
 
     async def store(
