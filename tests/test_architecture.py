@@ -131,7 +131,7 @@ OWNERS = {  # third party -> the files that may import it
     "starlette": ("http/*",),
     "watchfiles": ("ingest/files/watch.py",),
     "uvicorn": ("http/serving.py", "http/drain.py"),
-    "yaml": ("ingest/formats/markdown.py", "http/auth/tokens.py"),
+    "yaml": ("ingest/formats/markdown.py", "http/auth/token*.py"),
 }
 BROAD = {
     ("tools/boundary.py", "call"): "whatever happens, the client gets a sentence",

@@ -126,7 +126,7 @@ async def test_the_outcome_is_in_the_text_and_in_the_data(stub):
 )
 async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub, reply):
     stub.reply = reply
-    async with memory_services(rerank_url=stub.url, rerank_limits={"seconds": 0.3}) as services:
+    async with memory_services(rerank_url=stub.url, rerank_timeout=0.3) as services:
         await fill(services)
         plain = await find(services, "roses sun", "*", limit=9, explain=True)
         page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
@@ -170,7 +170,7 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
 
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
     stub.reply = favour("n9")
-    async with memory_services(rerank_url=stub.url, rerank_limits={"pool": 5}) as services:
+    async with memory_services(rerank_url=stub.url, rerank_pool=5) as services:
         await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
         plain = texts(await find(services, "alpha", "a", limit=12))
         page = await find(services, "alpha", "a", limit=12, rerank=True)

@@ -13,6 +13,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.ingest.files.background import Background
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.tools.page import tokens
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
@@ -67,7 +68,34 @@ async def alive(client: Client) -> None:
     assert "results" in (await find(client, "roses")).structured_content
 
 
+COMING = {"notes": "notes: 1 of 3 files read; the others follow."}
+
+
 class TestFind:
+    @pytest.mark.parametrize(
+        "asked", [{}, {"collections": ["n*"]}, {"query": "zzz", "score_threshold": 1}]
+    )
+    async def test_an_answer_while_files_are_being_read_says_so_and_rules_nothing_out(
+        self, asked, monkeypatch
+    ):
+        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        async with memory_server() as client:
+            await store(client, "roses need sun")
+            result = await find(client, **{"query": "roses"} | asked)
+            other = await find(client, "roses", collections=["x*"])
+
+        assert f"Note: {COMING['notes']}" in said(result)
+        assert "Nothing" not in said(result)
+        assert COMING["notes"] not in said(other)
+
+    async def test_a_collection_whose_files_are_still_to_be_read_is_no_mistake(self, monkeypatch):
+        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        async with memory_server() as client:
+            asked = {"query": "roses", "collections": ["notes"]}
+            result = await client.call_tool("qdrant-find", asked)
+
+        assert refusal(result) == f"{COMING['notes']} Search again in a moment."
+
     async def test_the_answer_is_text_to_read_and_data(self):
         async with memory_server() as client:
             done = await store(client, "roses need sun", title="Roses", tags=["plants"])
@@ -310,7 +338,6 @@ BAD_STORES = [
     ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
     ({"information": "a\udc00"}, "The text is broken Unicode"),
-    ({"information": "a"}, "collection_name is required: a new name, or one that is there: notes."),
     (
         {"information": "a", "collection_name": "noets"},
         "or store into 'notes', if that is what was meant.",

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import importlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import HOLDER, calling, speaking
+from mcp_server_qdrant.core.access import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
@@ -104,26 +103,20 @@ class Calls:
     """The calls under way, so that the end of input can wait for their answers."""
 
     def __init__(self) -> None:
-        self._of = Counter[str | None]()
+        self._count = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def held(self, holder: str | None = None) -> int:
-        """The number of one holder, or of all."""
-        return self._of.total() if holder is None else self._of[holder]
-
     @contextlib.contextmanager
-    def counted(self, holder: str | None) -> Iterator[None]:
-        """Count everything inside as a call of this holder; over stdio there is none."""
-        self._of[holder] += 1
+    def counted(self) -> Iterator[None]:
+        """Count everything inside as a call."""
+        self._count += 1
         self._idle.clear()
         try:
             yield
         finally:
-            self._of[holder] -= 1
-            if not self._of[holder]:
-                del self._of[holder]
-            if not self._of:
+            self._count -= 1
+            if not self._count:
                 self._idle.set()
 
     async def finish(self, seconds: float) -> None:
@@ -219,11 +212,8 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     """Counts the calls, and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
-        holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
-            counted = (
-                under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext()
-            )
+            counted = under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext()
             with counted, speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
         except ValueError as error:

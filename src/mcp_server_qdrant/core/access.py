@@ -13,7 +13,6 @@ SCOPES = READ, WRITE, ADMIN = "read", "write", "admin"  # each includes the ones
 # Keys of the ASGI scope, for what is done in other tasks than the request's own.
 CALLER = "mcp_server_qdrant.caller"
 STANDS = "mcp_server_qdrant.stands"  # what tells whether the caller's token still is
-HOLDER = "mcp_server_qdrant.holder"  # whose limits the request counts against
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Pipeline:
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
-        understanding, seconds = self.understanding, self.understanding.limits.seconds
+        understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
         limit = understanding.shown(request, targets)

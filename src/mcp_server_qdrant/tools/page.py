@@ -1,6 +1,6 @@
 """Answers of limited length: of texts, of metadata, of lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, SearchPage
@@ -28,6 +28,14 @@ def concluded(page: SearchPage) -> SearchPage:
     if page.more and not page.weak and len(page.results) < MAX_LIMIT:
         said.append(f"{amount(page.more, 'more result')}: raise limit.")
     return replace(page, notes=[*page.notes, *said])
+
+
+def with_coming(page: SearchPage, coming: Collection[str]) -> SearchPage:
+    """The page with a note on files that are still to be read: then nothing is ruled out."""
+    if not coming:
+        return page
+    said = [note for note in page.notes if page.results or not note.startswith("Nothing ")]
+    return replace(page, notes=[*coming, *said])
 
 
 def fitting(found: Sequence[Document], room: int, most: int) -> tuple[list[Document], list[str]]:

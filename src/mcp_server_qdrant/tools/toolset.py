@@ -1,7 +1,7 @@
 """The tools: names, descriptions, parameters and results."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,10 +21,10 @@ from mcp_server_qdrant.core.notation import (
     CALENDAR,
     as_point_id,
     called,
-    every,
     first_id,
     impossible,
     iso,
+    listed_in,
     moment,
 )
 from mcp_server_qdrant.core.writes import Changes
@@ -39,10 +39,20 @@ from mcp_server_qdrant.tools.delete import (
     delete_tool,
 )
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim, whole
+from mcp_server_qdrant.tools.page import (
+    concluded,
+    described,
+    fitted,
+    fitting,
+    listed,
+    slim,
+    whole,
+    with_coming,
+)
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
+MEMORY = "memory"  # for texts stored where neither the call nor a setting names a collection
 MAX_TEXT = 2_000_000
 MAX_LISTED = 80  # collections that are looked at for a list
 MAX_IDS = 50
@@ -99,7 +109,15 @@ class Tools:
     async def find(self, asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
         """Search."""
         request = asked.request()
-        page = await (await self._services()).pipeline.search(request)
+        services = await self._services()
+        coming = self._coming(services, request.collections)
+        try:
+            page = await services.pipeline.search(request)
+        except UnknownCollection as error:
+            if error.name not in coming:
+                raise
+            raise RequestError(f"{coming[error.name]} Search again in a moment.") from error
+        page = with_coming(page, coming.values())
         if request.mode == "full":
             page = whole(slim(page, MAX_METADATA))
         elif request.limit is None and not request.explain:
@@ -109,6 +127,12 @@ class Tools:
             tool_text.page(page, request.mode),
             tool_output.find_output(page, request.mode, points=asked.point_ids),
         )
+
+    def _coming(self, services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
+        """The collections of a search that lack files still, and a sentence on each."""
+        names = wanted or [self._default or "*"]
+        coming = services.coming()
+        return {name: coming[name] for name in coming if listed_in(names, name)}
 
     async def store(
         self,
@@ -138,12 +162,7 @@ class Tools:
             )
             return answer(tool_text.stored(done), tool_output.stored(done))
         text = _checked(information)
-        collection = collection_name or self._default
-        if collection is None:
-            names = every((await services.catalog.names())[:20]) or "none yet"
-            raise RequestError(
-                f"collection_name is required: a new name, or one that is there: {names}."
-            )
+        collection = collection_name or self._default or MEMORY
         if id is not None:
             with suppress(UnknownCollection):  # it may be a new one
                 (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
