@@ -29,7 +29,7 @@ def vectors(count: int = COUNT) -> np.ndarray:
 def panel(made: np.ndarray) -> Panel:
     names = tuple(f"t{number}" for number in range(len(made)))
     drawn = Drawn(
-        *(tuple(range(len(made))), names, names, names),
+        *(tuple(range(len(made))), names, names, names, names),
         facts=({},) * len(made),
         vectors=made,
     )

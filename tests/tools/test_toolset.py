@@ -82,6 +82,7 @@ class TestFind:
             "results": [
                 {
                     "id": point,
+                    "document": point[:11],
                     "collection": "notes",
                     "relevance": 0.851,
                     "text": "roses need sun",
@@ -103,7 +104,7 @@ class TestFind:
             full.structured_content["results"],
         )
         assert set(short) - {"more_passages"} == {
-            *("id", "collection", "relevance", "text", "part", "date", "passages")
+            *("id", "document", "collection", "relevance", "text", "part", "date", "passages")
         }
         assert len(short["text"]) <= 700
         assert len(whole["text"]) > 200

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -16,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+OWN = 60  # characters of an id of the caller that is shown
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
 _AGO = re.compile(r"(\d+) ?([dwmy])")
@@ -196,6 +197,20 @@ def short_id(point: PointId) -> str:
 def first_id(beginning: str) -> str | None:
     """The least id that begins so; None for what `short_id` does not make."""
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
+
+
+@lru_cache(1024)
+def own_id(collection: str, point: PointId, document: str | None) -> str:
+    """The id that the caller gave, where it is short and surely finds the text again."""
+    if (
+        document
+        and len(document) <= OWN
+        and as_point_id(document) is None
+        and first_id(document) is None
+        and point_id(collection, document, 0) == point
+    ):
+        return document
+    return short_id(point)
 
 
 def part_of(text: str) -> tuple[str, int, int] | None:

@@ -60,6 +60,7 @@ def _result(one: Result, *, full: bool) -> dict[str, Any]:
     found |= document(one.document) if full else {"source": tool_text.source(one.document) or None}
     found |= {
         "id": str(one.document.id),
+        "document": tool_text.document_id(one.document),
         "collection": one.document.collection,
         "relevance": None if one.relevance is None else round(one.relevance, 3),
         "text": one.document.text if full else one.passage or None,

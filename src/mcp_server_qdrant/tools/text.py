@@ -7,7 +7,6 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -24,16 +23,14 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.notation import (
     LINE,
-    as_point_id,
     called,
     chain,
     escaped,
     every,
-    first_id,
     line,
     moment,
+    own_id,
     plain,
-    point_id,
     short_id,
     sibling_id,
     some,
@@ -204,20 +201,6 @@ def _numbered(document: Document) -> bool:
 def document_id(document: Document) -> str:
     """The id of a whole document as all tools show and take it."""
     return own_id(document.collection, document.head or document.id, document.document)
-
-
-@lru_cache(1024)
-def own_id(collection: str, point: PointId, document: str | None) -> str:
-    """The id that the caller gave, where it is short and surely finds the text again."""
-    if (
-        document
-        and len(document) <= SOURCE
-        and as_point_id(document) is None
-        and first_id(document) is None
-        and point_id(collection, document, 0) == point
-    ):
-        return document
-    return short_id(point)
 
 
 def origin(document: Document, *, dated: bool = True) -> str:

@@ -138,6 +138,16 @@ def _points(ids: Any) -> list[int | str]:
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
     """What a list shows of a text."""
-    shown = ("id", "collection", "title", "part", "tags", "source", "date", "superseded_by")
+    shown = (
+        "id",
+        "document",
+        "collection",
+        "title",
+        "part",
+        "tags",
+        "source",
+        "date",
+        "superseded_by",
+    )
     text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
     return {key: one[key] for key in shown if key in one} | {"text": text}
