@@ -47,8 +47,14 @@ class Fixture:
     vectors: QueryVectors
     terms: Terms
 
-    async def retrieve(self, deadline: float = 5.0) -> Retrieved:
-        depth, pool = depth_of(len(self.targets), 10)
+    async def retrieve(
+        self,
+        deadline: float = 5.0,
+        *,
+        queries: type[Queries] = Queries,
+        sizes: tuple[int, int] | None = None,
+    ) -> Retrieved:
+        depth, pool = sizes or depth_of(len(self.targets), 10)
         query = Query(
             request=SearchRequest(query=self.terms.query),
             rules=Rules(((0, 0.5),)),
@@ -64,7 +70,7 @@ class Fixture:
             left=lambda: deadline,
         )
         pipeline = self.services.pipeline
-        return await retrieve(Queries(self.engine), query, pipeline.texts)
+        return await retrieve(queries(self.engine), query, pipeline.texts)
 
 
 @asynccontextmanager
@@ -305,6 +311,30 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
         gone = await hydrate(Queries(fixture.engine), found, [bare("north", 4711)], 5.0)
 
     assert gone == ([], [])
+
+
+class Deleting(Queries):
+    """All candidates of the first search are deleted before their payloads are read."""
+
+    deleted: tuple[object, ...] = ()
+
+    async def search(self, asked, **how):
+        answers = await super().search(asked, **how)
+        bare = []
+        for candidates, *scores in answers:
+            bare.append(([one._replace(payload=None) for one in candidates], *scores))
+            if not self.deleted:
+                self.deleted = tuple(one.id for one in candidates)
+                await self._client.delete("north", list(self.deleted))
+        return bare
+
+
+async def test_where_all_candidates_were_deleted_meanwhile_the_others_are_found():
+    async with filled("north") as fixture:
+        retrieved = await fixture.retrieve(queries=Deleting, sizes=(4, 4))
+
+    assert len(retrieved.hits) == 8
+    assert all(hit.payload["document"].endswith("north") for hit in retrieved.hits)
 
 
 def test_candidates_are_the_same_up_to_a_limit_of_20_and_fewer_of_many_collections():

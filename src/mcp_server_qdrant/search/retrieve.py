@@ -32,19 +32,27 @@ RACES = 8  # versions of a text that may hide the present one: drafts of killed 
 async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
     """The best candidates of all targets with their texts; a target that fails is a status.
 
-    A text that was replaced between the trips is asked for again, without its old version.
+    Where points were deleted between the trips, or only old versions of a text were found, it asks
+    again, deeper and without those versions.
     """
     replaced: list[Document] = []
     for _ in range(RACES):
         found, statuses = await candidates_of(engine, query)
         scored = candidates(found.values(), query, texts)
-        hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
+        best = scored[: query.pool]
+        hits, late = await hydrate(engine, found, best, query.seconds())
+        deleted = len(hits) < len(best) and not late
         hits, old = current(hits, texts.document)
         replaced += old
-        if not _hidden(old, hits, texts) or query.left() <= 0:
+        if not (deleted or _hidden(old, hits, texts)) or query.left() <= 0:
             break
         versions = {one.version for one in replaced if one.version}
-        query = replace(query, condition=engine.without(query.condition, versions))
+        query = replace(
+            query,
+            condition=engine.without(query.condition, versions),
+            depth=2 * query.depth,
+            pool=2 * query.pool,
+        )
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)

@@ -45,14 +45,13 @@ class Desk:
 
     def serve(self) -> list[int]:
         """The numbers of the calls in the order of their replies."""
-        asyncio.run(self.worker._serve(idle=False))
+        asyncio.run(self.worker._serve())
         return [number for number, _, _ in self.replies]
 
     def finish(self) -> list[int]:
-        """The same, until nothing waits, whoever rests."""
+        """The same, until nothing waits."""
         while self.worker._reads:
             self.serve()
-            time.sleep(0.1)
         return self.serve()
 
 
@@ -114,24 +113,6 @@ def test_one_callers_slow_calls_leave_room_for_anothers(monkeypatch, tmp_path):
     desk.heard(call(7, "quick", caller="blue"), call(8, "quick", caller="blue"))
 
     assert desk.finish()[:2] == [7, 8]
-
-
-def test_after_what_cannot_be_interrupted_its_caller_rests_where_others_are(monkeypatch, tmp_path):
-    clock, begun = Steady(monkeypatch), []
-
-    def heavy():
-        begun.append(clock.now)
-        clock.work(0.04)
-
-    desk = Desk(tmp_path, heavy=heavy, quick=lambda: None)
-    desk.heard(call(1, "quick", caller="blue"))
-    desk.heard(*(call(number, "heavy", caller="red") for number in (2, 3)))
-
-    assert desk.serve() == [1, 2]
-    desk.heard(call(4, "quick", caller="blue"))
-    assert desk.serve() == [1, 2, 4]
-    clock.work(0.2)
-    assert desk.serve() == [1, 2, 4, 3]
 
 
 @pytest.mark.parametrize("caller", ["", "another"])
@@ -237,9 +218,8 @@ def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(
         worker.put(session, upsert(number, "blue"))
     order = []
     for _ in range(42):
-        whose, (_, one) = worker._tasks.take()
+        _, one = worker._tasks.take()
         order.append(one.number)
-        worker._tasks.charge(whose, 1.0)
 
     assert set(order[:4]) == {0, 1, 50, 51}
     assert [number for number in order if number < 50] == list(range(40))

@@ -17,7 +17,7 @@ from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.host import Client, Work
-from mcp_server_qdrant.hosting.shares import Shares
+from mcp_server_qdrant.hosting.queues import Queues
 
 LOAD_SECONDS = 30.0  # that a passage waits for a model
 LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
@@ -42,7 +42,7 @@ class Models(Work):
         self._left: dict[Spec, float] = {}
         self._lock = threading.Lock()
         self._turns = Turns()
-        self._queries: Shares[tuple[Client, wire.Call]] = Shares()
+        self._queries: Queues[tuple[Client, wire.Call]] = Queues()
         self._changed = threading.Condition()
         self._operations: dict[str, Callable[..., Any]] = {
             "query": _query,
@@ -83,11 +83,8 @@ class Models(Work):
             with self._changed:
                 while not self._queries:
                     self._changed.wait()
-                whose, (client, call) = self._queries.take()
-            began = time.monotonic()
+                client, call = self._queries.take()
             self._do(client, call)
-            with self._changed:
-                self._queries.charge(whose, time.monotonic() - began)
 
     def _do(self, client: Client, call: wire.Call) -> None:
         if call.late or client.gone:

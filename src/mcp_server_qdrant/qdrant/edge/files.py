@@ -6,7 +6,6 @@ shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
 shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
 shards/<slug>.arriving  a restored collection, whole, about to replace shard, sidecar and count
 shards/<slug>.opening   how often in a row opening it killed the host, and when last
-shards/<slug>.answers   what was answered about it since the last write; see `answers`
 shards/<slug>.count     how many points it holds at least; see `counts`
 trash/ work/            emptied at every start
 """
@@ -85,12 +84,13 @@ class Folder:
             path.unlink(missing_ok=True)
         elif path.name.endswith(".arriving"):
             self.settle(slug)
+        elif path.name.endswith(".answers"):  # of an earlier version
+            path.unlink(missing_ok=True)
         elif path.name.endswith((".json.new", ".json.gone")):
             # Beside a sidecar it was brought back by something like a sync tool.
             if not (self.shards / f"{slug}.json").exists():
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
-                _remove(self.shards / f"{slug}.answers")
             path.unlink(missing_ok=True)
         elif path.name.endswith((".next", ".old")):
             # .next sorts before .old: if there was a copy, it is in place by then.
@@ -139,7 +139,7 @@ class Folder:
         """Put what arrived in the place of the shard, its sidecar and its count."""
         arriving, shard = self._arriving(slug), self.shards / slug
         if (arriving / "data").exists():
-            for end in ("opening", "count", "answers"):
+            for end in ("opening", "count"):
                 (self.shards / f"{slug}.{end}").unlink(missing_ok=True)
             self.discard(shard)
             (arriving / "data").rename(shard)

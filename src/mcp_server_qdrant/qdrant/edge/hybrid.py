@@ -7,7 +7,7 @@ A `guard` is a filter on everything that a call reads: no other point is found, 
 `paths` are the fields to read of heavy payloads; None: all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import qdrant_edge as edge
@@ -18,8 +18,7 @@ from mcp_server_qdrant.hosting.wire import error_out, pack
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query, plain_id
 from mcp_server_qdrant.qdrant.edge.payload import lightened
-from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
-from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
+from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Answer = tuple[bool, Any]
@@ -29,10 +28,12 @@ Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
 Words = Sequence[tuple[Any, float]]
 
+Answers = Generator[None, None, list[Answer]]  # pauses between two collections
+
 IDFS = 50_000  # kept for one shard
 FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
-TERMS = 64  # probed between two pauses
-_ALL, _NO_VECTOR = True, False
+HEAVY_AT_ONCE = 16  # payloads, of which one can have megabytes
+TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
 
@@ -52,7 +53,7 @@ class Hybrid:
         k: int,
         limit: int,
         paths: Sequence[str] | None = None,
-    ) -> Steps[list[Answer]]:
+    ) -> Answers:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
@@ -62,27 +63,27 @@ class Hybrid:
         """
         filters = _Filters(guard)
 
-        def answer(view: View, legs: Sequence[Leg]) -> Steps[Any]:
+        def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
             requests = []
             for using, vector, where, weight, scored in legs:
-                narrow = yield from filters.of(view, where)
-                params = yield from filters.params(view, using)
-                scoring, words = self._scoring(vector, using, view.shard)
-                requests.append(EngineLeg(scoring, narrow, weight, scored, *params, words))
-            ids, rrf, scores = fused(view.engine, requests, k, limit)
+                scoring, words = self._scoring(vector, using, shard)
+                params = filters.params(shard, using)
+                requests.append(
+                    EngineLeg(scoring, filters.of(where), weight, scored, *params, words)
+                )
+            ids, rrf, scores = fused(engine, requests, k, limit)
             payloads = None
             if not all(scored for *_, scored in legs):
-                found = yield from _payloads(view, ids, paths)
-                yield from _judge(view, found, guard)
+                found = _payloads(engine, ids, paths)
+                _judge(shard, engine, found, guard)
                 payloads = [found.get(point) for point in ids]
-            damage = view.shard.damage(numbers=guard is None)
-            return ids, rrf, scores, payloads, damage
+            return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
 
         return self._each(answer, questions)
 
     def idfs(
         self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int] | Sequence[str]]]
-    ) -> Steps[list[Answer]]:
+    ) -> Answers:
         """The engine's own idf of terms of a sparse vector, or of words of a text index.
 
         Absent ones are left out.
@@ -92,20 +93,17 @@ class Hybrid:
         """
         filters = _Filters(guard)
 
-        def answer(view: View, using: str, terms: Sequence[Any]) -> Steps[Any]:
+        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[Any]) -> Any:
             if terms and not isinstance(terms[0], str):
                 vector = {"indices": list(terms), "values": [1.0] * len(terms)}
-                check_query(vector, using, view.shard.sidecar)
-            known = view.shard.idf if guard is None else {}
-            where = yield from filters.of(view, None)
-            params, _ = yield from filters.params(view, using)
+                check_query(vector, using, shard.sidecar)
+            known = shard.idf if guard is None else {}
+            params, _ = filters.params(shard, using)
             if len(known) > IDFS:
                 known.clear()
-            for number, term in enumerate(terms, 1):
+            for term in terms:
                 if (using, term) not in known:
-                    known[using, term] = _idf(view.engine, using, term, where, params)
-                    if number % TERMS == 0:
-                        yield
+                    known[using, term] = _idf(engine, using, term, filters.of(None), params)
             return {term: idf for term in terms if (idf := known[using, term]) > 0}
 
         return self._each(answer, questions)
@@ -115,28 +113,26 @@ class Hybrid:
         guard: Guard,
         questions: Sequence[tuple[str, Sequence[Any]]],
         paths: Sequence[str] | None = None,
-    ) -> Steps[list[Answer]]:
+    ) -> Answers:
         """The payloads of those points that exist by id; of heavy ones the values at `paths`."""
 
-        def answer(view: View, ids: Sequence[Any]) -> Steps[Any]:
+        def answer(shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
             check_ids(ids)
-            allowed = yield from _allowed(view, ids, guard)
-            found = yield from _payloads(view, allowed, paths)
-            yield from _judge(view, found, guard)
+            found = _payloads(engine, _allowed(engine, ids, guard), paths)
+            _judge(shard, engine, found, guard)
             return found
 
         return self._each(answer, questions)
 
-    def _each(
-        self, answer: Callable[..., Steps[Any]], questions: Sequence[tuple[Any, ...]]
-    ) -> Steps[list[Answer]]:
+    def _each(self, answer: Callable[..., Any], questions: Sequence[tuple[Any, ...]]) -> Answers:
         """The answers of all collections, one after the other."""
         answers: list[Answer] = []
         for name, *arguments in questions:
             try:
                 with guarded(name):
-                    view = View(self._shards, name)
-                    answers.append((True, (yield from answer(view, *arguments))))
+                    shard = self._shards.get(name)
+                    engine = self._shards.engine(shard)
+                    answers.append((True, answer(shard, engine, *arguments)))
             except QdrantMcpError as error:
                 answers.append((False, error_out(error)))
             yield
@@ -183,97 +179,77 @@ class EngineLeg(NamedTuple):
 
 
 class _Filters:
-    """The filters of one call, made once for all collections whose indexes answer them."""
+    """The filters of one call, made once for all its collections."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._guarded: dict[int, Any] = {}  # by the identity of the plain filter
-        self._made: dict[int, Any] = {}  # by that of the guarded one
-        self._narrowed: dict[tuple[str, int], Any] = {}  # by collection too
-        self._weighing: dict[int, tuple[Any, Any]] = {}
+        self._made: dict[int, Any] = {}  # by the identity of the plain filter
+        self._weighing: tuple[Any, Any] | None = None
 
-    def of(self, view: View, plain: Mapping[str, Any] | None) -> Steps[Any]:
-        """The filter and the guard; the part that indexes do not answer, as ids."""
-        whole = plain or self._guard
-        if plain is not None and self._guard is not None:
-            whole = self._guarded.setdefault(id(plain), {"must": [self._guard, plain]})
-        if whole is None:
-            return None
-        key = view.name, id(whole)
-        if key not in self._narrowed:
-            self._narrowed[key] = yield from narrowed(view, whole, self._made_of)
-        return self._narrowed[key]
+    def of(self, plain: Mapping[str, Any] | None) -> Any:
+        """The filter and the guard, for the engine."""
+        if id(plain) not in self._made:
+            both = [where for where in (self._guard, plain) if where is not None]
+            self._made[id(plain)] = types.to_filter({"must": both}) if both else None
+        return self._made[id(plain)]
 
-    def _made_of(self, whole: Mapping[str, Any]) -> Any:
-        if id(whole) not in self._made:
-            self._made[id(whole)] = types.to_filter(whole)
-        return self._made[id(whole)]
-
-    def params(self, view: View, using: str) -> Steps[tuple[Any, Any]]:
+    def params(self, shard: Shard, using: str) -> tuple[Any, Any]:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
-        sidecar = view.shard.sidecar
-        if using in sidecar["vectors"]:
+        if using in shard.sidecar["vectors"]:
             return _RESCORED, _EXACT
-        modifier = sidecar["sparse_vectors"].get(using, {"modifier": "idf"}).get("modifier")
-        if self._guard is None or modifier != "idf":
+        sparse = shard.sidecar["sparse_vectors"].get(using, {"modifier": "idf"})
+        if self._guard is None or sparse.get("modifier") != "idf":
             return None, _EXACT
-        corpus = yield from self.of(view, None)
-        if id(corpus) not in self._weighing:
-            self._weighing[id(corpus)] = (
+        if self._weighing is None:
+            corpus = self.of(None)
+            self._weighing = (
                 types.search_params(corpus=corpus),
                 types.search_params(exact=True, corpus=corpus),
             )
-        return self._weighing[id(corpus)]
+        return self._weighing
 
 
 def fused(
     engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
-    """The best points by weighted RRF, 1 / ((rank + 1) / w + k - 1): ids, RRF, scores per leg.
+    """The best points by the engine's weighted RRF: ids, RRF, exact scores per scored leg.
 
-    The legs are asked one by one, which takes less than the engine's own fusion, and their
-    scores are exact (codes are rescored): only points that one leg did not find are scored again.
-    Ties are cut by id.
+    Ties are cut by id, of as many as `TIES` points.
     """
-    found: list[Scores] = []
-    ids: dict[int, Any] = {}
-    rrf: dict[int, float] = {}
-    for leg in legs:
-        scores: Scores = {}
-        for rank, point in enumerate(_ask(engine, leg.query, leg.where, limit, leg.params)):
-            point_id = point.id
-            key = point_id if type(point_id) is int else ~point_id.int
-            ids[key], scores[key] = point_id, point.score
-            rrf[key] = rrf.get(key, 0.0) + 1.0 / ((rank + 1) / leg.weight + k - 1)
-        found.append(scores)
-    floor = sorted(rrf.values())[-limit] if len(rrf) > limit else 0.0
-    best = sorted((-rrf[key], str(ids[key]), key) for key in rrf if rrf[key] >= floor)[:limit]
-    scored = [(leg, scores) for leg, scores in zip(legs, found, strict=True) if leg.scored]
-    for leg, scores in scored:
-        if leg.words:
-            _add_up(engine, leg, scores, [ids[key] for *_, key in best])
-            continue
-        if len(scores) < limit:
-            continue  # no other point has a score on this leg
-        if missing := [ids[key] for *_, key in best if key not in scores]:
-            only = edge.Filter(must=[edge.HasIdCondition(set(missing))])
-            exact = _ask(engine, leg.query, only, len(missing), leg.exact)
-            scores.update((_key(point.id), point.score) for point in exact)
+    if not legs:
+        return [], [], []
+    rrf: Any = edge.Fusion.Rrf(k, [leg.weight for leg in legs])  # its stub lacks the base class
+    found = engine.query(
+        edge.QueryRequest(
+            limit + TIES,
+            query=rrf,
+            prefetches=[
+                edge.Prefetch(limit, query=leg.query, filter=leg.where, params=leg.params)
+                for leg in legs
+            ],
+            with_payload=False,
+            with_vector=False,
+        )
+    )
+    best = sorted((-point.score, str(point.id), point.id) for point in found)[:limit]
+    ids = [point_id for *_, point_id in best]
+    only = edge.Filter(must=[edge.HasIdCondition(set(ids))])
+    scores = [_scores(engine, leg, only, len(ids)) for leg in legs if leg.scored]
     return (
-        [key if key >= 0 else text for _, text, key in best],
+        [point_id if type(point_id) is int else text for _, text, point_id in best],
         [-score for score, *_ in best],
-        [[scores.get(key) for *_, key in best] for _, scores in scored],
+        [[leg.get(key) for key in map(_key, ids)] for leg in scores],
     )
 
 
-def _add_up(engine: edge.EdgeShard, leg: EngineLeg, scores: Scores, points: list[Any]) -> None:
-    """Replace scores under the collection's own idf by the sums of those of the words."""
-    scores.clear()
-    only = edge.Filter(must=[edge.HasIdCondition(set(points))])
-    for word, weight in leg.words:
-        for point in _ask(engine, word, only, len(points), leg.exact):
+def _scores(engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int) -> Scores:
+    """The exact scores of a few points; of a text index the sums of those of the words."""
+    scores: Scores = {}
+    for query, weight in leg.words or [(leg.query, 1.0)]:
+        for point in _ask(engine, query, only, limit, leg.exact):
             key = _key(point.id)
             scores[key] = scores.get(key, 0.0) + weight * point.score
+    return scores
 
 
 def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
@@ -313,47 +289,45 @@ def _idf(engine: edge.EdgeShard, using: str, term: int | str, where: Any, params
     return float(points[0].score / value) if value > 0 else 0.0
 
 
-def _allowed(view: View, ids: Sequence[Any], guard: Guard) -> Steps[Sequence[Any]]:
+def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Guard) -> Sequence[Any]:
     """The ids of those points that the guard lets through."""
     if guard is None or not ids:
         return ids
-    found: list[Any] = []
-    for page in matching(view, {"must": [guard, {"has_id": list(ids)}]}):
-        found += map(plain_id, page)
-        yield
-    return found
+    where = types.to_filter({"must": [guard, {"has_id": list(ids)}]})
+    request = edge.ScrollRequest(
+        limit=len(ids), filter=where, with_payload=False, with_vector=False
+    )
+    return [plain_id(record.id) for record in engine.scroll(request)[0]]
 
 
 def _payloads(
-    view: View,
-    ids: Sequence[Any],
-    paths: Sequence[str] | None,
-    fields: Sequence[str] | None = None,
-) -> Steps[dict[Any, Any]]:
+    engine: edge.EdgeShard, ids: Sequence[Any], paths: Sequence[str] | None
+) -> dict[Any, Any]:
+    """The payloads of those that exist, by id; of heavy ones the values at the paths."""
     found: dict[Any, Any] = {}
-    for part, records in reading(view, ids, list(fields) if fields else _ALL, _NO_VECTOR):
+    for start in range(0, len(ids), HEAVY_AT_ONCE):
+        some = ids[start : start + HEAVY_AT_ONCE]
+        records = engine.retrieve(list(some), with_payload=True, with_vector=False)
         # All exist, as a rule: asking each record for its id takes as long as reading it.
-        same = len(records) == len(part)
-        known = part if same else [plain_id(record.id) for record in records]
+        known = some if len(records) == len(some) else [plain_id(record.id) for record in records]
         found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
-        yield
     return found
 
 
-def _judge(view: View, payloads: Mapping[Any, Any], guard: Guard) -> Steps[None]:
+def _judge(shard: Shard, engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Guard) -> None:
     """Mark each further part of a text as current or replaced, by the version of its first part.
 
     Reading the first part here saves the search a trip; it is remembered until the next write.
     """
-    parts = parts_in(view.name, payloads)
+    parts = parts_in(shard.name, payloads)
     if not parts:
         return
-    known = view.shard.firsts.setdefault(pack(guard), {})
+    known = shard.firsts.setdefault(pack(guard), {})
     if missing := {first for _, first in parts} - known.keys():
-        firsts = [uuid_text(first) for first in missing]
-        allowed = yield from _allowed(view, firsts, guard)
-        found = yield from _payloads(view, allowed, None, _DOC)
+        ids = _allowed(engine, [uuid_text(first) for first in missing], guard)
+        read = engine.retrieve(list(ids), with_payload=_DOC, with_vector=False)
+        found = {plain_id(record.id): record.payload for record in read}
         known.update((first, found.get(uuid_text(first))) for first in missing)
     judge(parts, {uuid_text(first): known[first] for _, first in parts})
     if len(known) > FIRSTS:
-        view.shard.firsts = {}
+        shard.firsts = {}

@@ -1,26 +1,27 @@
 """The reads of the engine that are not searches, on plain data.
 
-Each function takes the arguments as they came over the wire, and returns plain data; one that may
-take long is a generator, which pauses where others may be let in.
+Each function takes the arguments as they came over the wire, and returns plain data.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.answers import remember
 from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids, check_names, plain_id
 from mcp_server_qdrant.qdrant.edge.schema import index_type
-from mcp_server_qdrant.qdrant.edge.shards import Shards, View
-from mcp_server_qdrant.qdrant.edge.slices import Steps, matching, narrowed, reading
+from mcp_server_qdrant.qdrant.edge.shards import Shards
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Shown = tuple[Any, Any, int | None]  # see `plain.shown`
+
+MOST = 32  # answers kept of one collection; those beyond were asked with filters of searches
+SHARD = ("count", "info")  # those that every search needs
+LONGEST = 1_000  # characters of a question
 
 
 class Reads:
@@ -37,7 +38,7 @@ class Reads:
         """Sidecar, exact count, segments and payload indexes."""
         shard = self._shards.get(name)
         points = self._shards.exact_count(shard)
-        known = self._shards.answers(shard)
+        known = shard.known
         if "info" not in known:
             known["info"] = _info(self._shards.engine(shard), shard.sidecar.get("indexes", {}))
         return {
@@ -48,95 +49,93 @@ class Reads:
             "optimising": shard.record is not None,
         }
 
-    def retrieve(self, name: str, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
+    def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
         """The points that exist, in the order of the ids."""
         check_ids(ids)
-        return (yield from _rows(View(self._shards, name), ids, shown))
+        payload, vectors, longest = self._shown(name, shown)
+        return _rows(self._engine(name).retrieve(ids, payload, vectors), longest)
 
     def scroll(
         self, name: str, where: Any, limit: int, offset: Any, shown: Shown
-    ) -> Steps[tuple[list[Row], Any]]:
+    ) -> tuple[list[Row], Any]:
         """One page and where the next begins."""
-        page = self._page(name, where, limit, offset, shown)
-        asked = ["scroll", where, limit, shown]
-        if offset is None:
-            page = self._known(name, asked, page, lambda found: not found[0])
-        return (yield from page)
-
-    def _page(
-        self, name: str, where: Any, limit: int, offset: Any, shown: Shown
-    ) -> Steps[tuple[list[Row], Any]]:
-        view = View(self._shards, name)
+        payload, vectors, longest = self._shown(name, shown)
         if offset is not None:
             check_id(offset)
-        ids: list[Any] = []
-        for some in matching(view, where, offset, _positive(limit) + 1):
-            ids += some
-            if len(ids) > limit:
-                break
-            yield
-        following = plain_id(ids[limit]) if len(ids) > limit else None
-        del ids[limit:]
-        if shown[:2] == (False, False):
-            return [(plain_id(point), None, None) for point in ids], following
-        return (yield from _rows(view, ids, shown)), following
-
-    def ordered(
-        self, name: str, where: Any, limit: int, order: Any, shown: Shown
-    ) -> Steps[list[Row]]:
-        """The first points in the order of a field, which needs an index for it."""
-        asked = ["ordered", where, limit, order, shown]
-        first = self._first(name, where, limit, order, shown)
-        return (yield from self._known(name, asked, first, lambda found: len(found) < 2))
-
-    def _first(
-        self, name: str, where: Any, limit: int, order: Any, shown: Shown
-    ) -> Steps[list[Row]]:
-        view = View(self._shards, name)
-        narrow = yield from narrowed(view, where)
         request = edge.ScrollRequest(
             limit=_positive(limit),
-            filter=narrow,
-            order_by=types.to_order(order),
-            with_payload=False,
-            with_vector=False,
+            offset=offset,
+            filter=types.to_filter(where),
+            with_payload=payload,
+            with_vector=vectors,
         )
-        ids = [record.id for record in view.engine.scroll(request)[0]]
-        return (yield from _rows(view, ids, shown))
 
-    def count(self, name: str, where: Any) -> Steps[int]:
+        def page() -> tuple[list[Row], Any]:
+            records, following = self._engine(name).scroll(request)
+            return _rows(records, longest), plain_id(following)
+
+        if offset is not None:
+            return page()
+        return self._known(name, ["scroll", where, limit, shown], page, lambda found: not found[0])
+
+    def ordered(self, name: str, where: Any, limit: int, order: Any, shown: Shown) -> list[Row]:
+        """The first points in the order of a field, which needs an index for it."""
+        payload, vectors, longest = self._shown(name, shown)
+        request = edge.ScrollRequest(
+            limit=_positive(limit),
+            filter=types.to_filter(where),
+            order_by=types.to_order(order),
+            with_payload=payload,
+            with_vector=vectors,
+        )
+        return self._known(
+            name,
+            ["ordered", where, limit, order, shown],
+            lambda: _rows(self._engine(name).scroll(request)[0], longest),
+            lambda found: len(found) < 2,
+        )
+
+    def count(self, name: str, where: Any) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
             return self._shards.exact_count(self._shards.get(name))
-        return (yield from self._known(name, ["count", where], self._count(name, where)))
+        request = edge.CountRequest(exact=True, filter=types.to_filter(where))
+        return self._known(name, ["count", where], lambda: self._engine(name).count(request))
 
-    def _count(self, name: str, where: Any) -> Steps[int]:
-        narrow = yield from narrowed(View(self._shards, name), where)
-        return View(self._shards, name).engine.count(edge.CountRequest(exact=True, filter=narrow))
-
-    def facet(self, name: str, key: str, where: Any, limit: int) -> Steps[list[tuple[Any, int]]]:
+    def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
         """The most frequent values of a field, which needs an index for it."""
-        asked = ["facet", key, where, limit]
-        return (yield from self._known(name, asked, self._facet(name, key, where, limit)))
+        request = edge.FacetRequest(
+            key, limit=_positive(limit), exact=True, filter=types.to_filter(where)
+        )
+        return self._known(
+            name,
+            ["facet", key, where, limit],
+            lambda: [
+                (plain_id(hit.value), hit.count) for hit in self._engine(name).facet(request).hits
+            ],
+        )
 
-    def _facet(self, name: str, key: str, where: Any, limit: int) -> Steps[list[tuple[Any, int]]]:
-        view = View(self._shards, name)
-        narrow = yield from narrowed(view, where)
-        request = edge.FacetRequest(key, limit=_positive(limit), exact=True, filter=narrow)
-        return [(plain_id(hit.value), hit.count) for hit in view.engine.facet(request).hits]
+    def _engine(self, name: str) -> edge.EdgeShard:
+        return self._shards.engine(self._shards.get(name))
+
+    def _shown(self, name: str, shown: Shown) -> Shown:
+        check_names(shown[1], self._shards.get(name).sidecar)
+        return shown
 
     def _known(
         self,
         name: str,
         asked: list[Any],
-        answer: Steps[T],
+        answer: Callable[[], T],
         small: Callable[[T], bool] = lambda _: True,
-    ) -> Steps[T]:
+    ) -> T:
         """The answer as it is known, else found by `answer`; a `small` one is remembered."""
-        known, question = self._shards.answers(self._shards.get(name)), json.dumps(asked)
-        found: T = known[question] if question in known else (yield from answer)
-        if small(found):
-            remember(known, question, found)
+        known, question = self._shards.get(name).known, json.dumps(asked)
+        found: T = known.pop(question) if question in known else answer()
+        if small(found) and len(question) <= LONGEST:
+            known[question] = found  # the latest is the last
+            if len(known) > MOST:
+                del known[next(other for other in known if other not in SHARD)]
         return found
 
 
@@ -156,15 +155,8 @@ def _info(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _rows(view: View, ids: list[Any], shown: Shown) -> Steps[list[Row]]:
-    """The points that still exist, read in slices."""
-    payload, vectors, longest = shown
-    check_names(vectors, view.shard.sidecar)
-    found: dict[Any, Row] = {}
-    for _, records in reading(view, ids, payload, vectors):
-        found.update((record.id, types.from_record(record, longest)) for record in records)
-        yield
-    return list(found.values())
+def _rows(records: Iterable[edge.Record], longest: int | None) -> list[Row]:
+    return [types.from_record(record, longest) for record in records]
 
 
 def _positive(limit: int) -> int:

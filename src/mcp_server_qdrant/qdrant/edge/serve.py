@@ -14,7 +14,7 @@ from typing import Any
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.host import Client
-from mcp_server_qdrant.hosting.shares import Shares
+from mcp_server_qdrant.hosting.queues import Queues
 from mcp_server_qdrant.qdrant.edge.files import read_ahead
 from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
@@ -24,7 +24,6 @@ from mcp_server_qdrant.qdrant.edge.wire import WRITES, EdgeOptions
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _FRAME_SECONDS = 0.002  # answers are sent, and others heard, at least so often
-_TURN_SECONDS = 0.02  # that a read takes before the caller's next ones are begun
 _PATIENCE = 0.05  # that a piece of a write lets reads go first
 _GROUP = 32  # writes acknowledged by one flush
 _GROUP_SECONDS = 0.05  # that the first of them waits for the others
@@ -39,11 +38,10 @@ HYBRID = frozenset({"candidates", "idfs", "payloads"})
 
 
 class Read:
-    """A read on its way. One that takes long goes on in parts."""
+    """A read on its way. One of many collections goes on in parts."""
 
     def __init__(self, client: Client, call: wire.Call, function: Callable[..., Any]) -> None:
         self.client, self.call = client, call
-        self.seconds = 0.0  # that it took
         self._function = function
         self._steps: Generator[None, None, Any] | None = None
 
@@ -93,8 +91,8 @@ class Worker:
             **{name: getattr(hybrid, name) for name in HYBRID},
         }
         self._writes = Writes(shards)
-        self._reads: Shares[Read] = Shares()
-        self._tasks: Shares[Task] = Shares()
+        self._reads: Queues[Read] = Queues()
+        self._tasks: Queues[Task] = Queues()
         self._done: dict[Client, list[wire.Reply]] = {}
         self._optimiser = Optimiser(shards, self._writes, options)
         self._pause = max(0.02, options.quiet_seconds / 2)
@@ -106,11 +104,10 @@ class Worker:
 
     def put(self, client: Client, call: wire.Call) -> None:
         """Take a call."""
-        whose = id(client), call.caller  # callers of two servers are two, whatever their names
         if function := self._operations.get(call.operation):
-            self._reads.put(whose, Read(client, call, function))
+            self._reads.put(_whose(client, call), Read(client, call, function))
         elif call.operation in WRITES:
-            self._tasks.put(whose, (client, call))
+            self._tasks.put(_whose(client, call), (client, call))
         else:
             refusal = RequestError(f"The engine host knows no operation {call.operation!r}.")
             client.send([(call.number, False, wire.error_out(refusal))])
@@ -124,50 +121,38 @@ class Worker:
     async def run(self) -> None:
         """Until `finish`."""
         for idle in self._lane():
-            await self._serve(idle=idle)
+            if idle and not (self._reads or self._tasks or self._finishing):
+                await self._wait()
+            await self._serve()
+
+    async def _wait(self) -> None:
+        """For the next call, or until something may be due."""
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause):
+                await self._woken.wait()
 
     # Reads
 
-    async def _serve(self, *, idle: bool) -> None:
-        """Do reads for a while: those that wait, or that come where nothing else is to do."""
-        since = now = time.monotonic()
-        until = now + (self._pause if idle else _PATIENCE)
-        while now < until:
-            if ready := self._reads and not self._reads.pause():
-                self._part()
-            now = time.monotonic()
-            if not ready or now - since > _FRAME_SECONDS:
-                self._send()
-                await asyncio.sleep(0)
-                since = now = time.monotonic()
-            if idle and (self._tasks or self._finishing):
-                idle, until = False, now + _PATIENCE
-            if not ready and not (self._reads and not self._reads.pause()):
-                if not idle:
-                    return
-                await self._wait(min(until - now, self._reads.pause() or self._pause))
-                now = time.monotonic()
-        self._send()
+    async def _serve(self) -> None:
+        """Do the reads that wait or come meanwhile, for as long as other work can wait."""
+        until = time.monotonic() + _PATIENCE
+        await asyncio.sleep(0)
+        while self._reads and time.monotonic() < until:
+            self._parts(time.monotonic() + _FRAME_SECONDS)
+            self._send()
+            await asyncio.sleep(0)
 
-    async def _wait(self, seconds: float) -> None:
-        self._woken.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-
-    def _part(self) -> None:
-        """Do a part of the read whose turn it is."""
-        whose, read = self._reads.take()
-        began = time.monotonic()
-        reply = read.go_on(began + _FRAME_SECONDS)
-        seconds = time.monotonic() - began
-        read.seconds += seconds
-        self._reads.charge(whose, seconds)
-        self._reads.rest(whose, seconds)
-        if reply is None:
-            self._reads.put(whose, read, first=read.seconds < _TURN_SECONDS)
-        else:
-            self._done.setdefault(read.client, []).append(reply)
+    def _parts(self, until: float) -> None:
+        """Do reads, or parts of them, as their callers take turns."""
+        while self._reads:
+            read = self._reads.take()
+            if (reply := read.go_on(until)) is None:
+                self._reads.put(_whose(read.client, read.call), read)
+            else:
+                self._done.setdefault(read.client, []).append(reply)
+            if time.monotonic() >= until:
+                return
 
     def _send(self) -> None:
         done, self._done = self._done, {}
@@ -198,28 +183,20 @@ class Worker:
             yield not self._tasks
 
     def _open_ahead(self) -> Generator[None, None, None]:
-        """A cold disk takes 0.2 s for each: the first search over many need not wait for all.
-
-        Of more than that, a search asks few, and for what is known of the others they stay closed.
-        """
-        names = self._shards.recent(self._options.ahead)
-        many = len(self._shards.names()) > len(names)
+        """A cold disk takes 0.2 s for each: the first search over many need not wait for all."""
         left = self._options.read_ahead if sys.platform == "linux" else 0
-        for name in names:
+        for name in self._shards.recent(self._options.ahead):
             yield
             with suppress(QdrantMcpError, OSError):
                 shard = self._shards.get(name)
-                if not (many and self._shards.answers(shard)):
-                    left -= read_ahead(self._shards.path(shard), left)
-                    self._shards.engine(shard)
+                left -= read_ahead(self._shards.path(shard), left)
+                self._shards.engine(shard)
 
     def _look_after(self) -> Generator[None, None, None]:
         """Notice what no call would show: files that were replaced."""
         for shard in self._shards.opened():
             if shard.engine is not None:
                 self._shards.check(shard)
-                if time.monotonic() - shard.written > _CHECK_SECONDS:
-                    self._shards.keep(shard)
             yield
 
     def _group(self) -> Iterator[Task]:
@@ -228,12 +205,12 @@ class Worker:
         for _ in range(_GROUP):
             if not self._tasks or time.monotonic() > until:
                 return
-            yield self._tasks.take()[1]
+            yield self._tasks.take()
 
     def _do(self, group: Iterable[Task]) -> Generator[None, None, None]:
         outcomes = []
         for client, call in group:
-            outcomes.append((client, call, (yield from self._outcome(client, call))))
+            outcomes.append((client, call, (yield from self._outcome(call))))
         yield from self._writes.flush()
         lost = self._writes.lost()
         gone = EngineFailure(_GONE) if self._shards.folder.gone() else None
@@ -242,25 +219,21 @@ class Worker:
             reply = (well, value) if error is None else (False, wire.error_out(error))
             client.send([(call.number, *reply)])
 
-    def _outcome(self, client: Client, call: wire.Call) -> Generator[None, None, tuple[bool, Any]]:
+    def _outcome(self, call: wire.Call) -> Generator[None, None, tuple[bool, Any]]:
         """Success and the result, or failure and the error as plain data."""
         if call.late:
             return call.dropped[1:]
-        spent, done = 0.0, None
+        done = None
         try:
             with guarded(_name(call.arguments)):
                 steps = getattr(self._writes, call.operation)(*call.arguments)
             while done is None:
-                began = time.monotonic()
                 with guarded(_name(call.arguments)):
                     done = _step(steps)
-                spent += time.monotonic() - began
                 yield
             return True, done[0]
         except QdrantMcpError as error:
             return False, wire.error_out(error)
-        finally:
-            self._tasks.charge((id(client), call.caller), spent)
 
 
 def _pieces(steps: Generator[None, None, Any]) -> Generator[bool, None, Any]:
@@ -271,6 +244,11 @@ def _pieces(steps: Generator[None, None, Any]) -> Generator[bool, None, Any]:
             yield False
     except StopIteration as end:
         return end.value
+
+
+def _whose(client: Client, call: wire.Call) -> tuple[int, str]:
+    """The caller; those of two servers are two, whatever their names."""
+    return id(client), call.caller
 
 
 def _name(arguments: tuple[Any, ...]) -> str:

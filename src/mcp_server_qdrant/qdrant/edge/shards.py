@@ -26,10 +26,9 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.hosting.wire import sync, write_atomically
-from mcp_server_qdrant.qdrant.edge.answers import Answers
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census, parts_of
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
-from mcp_server_qdrant.qdrant.edge.schema import index_type, shard_config
+from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -55,15 +54,11 @@ class Shard:
         self.fault = fault
         self.note: str | None = None
         self.census = Census(folder / f"{slug}.count", str(sidecar.get("token")))
-        self.answers = Answers(folder / slug, str(sidecar.get("token")))
+        self.known: dict[str, Any] = {}  # answers about all of it, until the next write
         self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
         self.engine: edge.EdgeShard | None = None
-        self.idf: dict[
-            tuple[str, int | str], float
-        ] = {}  # by vector and term, until the next write
-        self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, until a write
-        self.at_once = 1  # payloads to read in one slice, as the last reads showed
-        self.indexes: dict[str, str] | None = None  # payload key -> type, until the next write
+        self.idf: dict[tuple[str, int | str], float] = {}  # by vector and term, until then too
+        self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, likewise
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
         self.written = 0.0  # when, on the monotonic clock
@@ -81,10 +76,9 @@ class Shard:
 
     def changed(self) -> None:
         """Its points are others from now on."""
-        self.answers.forget()
+        self.known = {}
         self.idf = {}
         self.firsts = {}
-        self.indexes = None
 
 
 class Shards:
@@ -165,22 +159,13 @@ class Shards:
         self._open.move_to_end(shard.slug)
         return shard.engine
 
-    def answers(self, shard: Shard) -> dict[str, Any]:
-        """What is known of it since it was written to last, without opening it."""
-        return shard.answers.of_closed() if shard.engine is None else shard.answers.known
-
     def exact_count(self, shard: Shard) -> int:
         """The number of points; info's own count can be wrong after a crash."""
-        known = self.answers(shard)
-        if "count" not in known:
+        if "count" not in shard.known:
             with guarded(shard.name):
-                known["count"] = self.engine(shard).count(edge.CountRequest(exact=True))
-        return int(known["count"])
-
-    def keep(self, shard: Shard) -> None:
-        """Keep what is known of it for the next start, unless it is damaged."""
-        if not shard.dirty and not shard.census.missing:
-            shard.answers.keep()
+                engine = self.engine(shard)
+                shard.known["count"] = engine.count(edge.CountRequest(exact=True))
+        return int(shard.known["count"])
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
         if not self.path(shard).is_dir():
@@ -198,7 +183,6 @@ class Shards:
             marker.write_text(json.dumps({"deaths": deaths + 1, "time": now, "full": not room}))
         try:
             with guarded(shard.name, "could not be opened"):
-                self.answers(shard)  # while its files are as they were when they were kept
                 engine = edge.EdgeShard.load(str(self.path(shard)))
                 self._compare(shard, engine)
                 return engine
@@ -212,7 +196,8 @@ class Shards:
         count = engine.count(edge.CountRequest(exact=True))
         shard.census.opened(engine, count)
         shard.parts = parts_of(self.path(shard))
-        shard.answers.opened(count)
+        if shard.known.setdefault("count", count) != count:  # other files than before
+            shard.known = {"count": count}
         if shard.census.missing not in (0, known):
             log(f"{shard.name}: {shard.damage()}")
 
@@ -221,7 +206,6 @@ class Shards:
         self.check(shard)
         engine.flush()
         shard.census.flushed(engine)
-        shard.answers.durable = True
 
     def check(self, shard: Shard) -> None:
         """End the host where the files under an open shard were deleted or replaced.
@@ -313,7 +297,7 @@ class Shards:
         shard.record = None
         self.close(shard)
         self.folder.discard(self.path(shard))
-        for end in ("opening", "count", "answers"):
+        for end in ("opening", "count"):
             (self.folder.shards / f"{shard.slug}.{end}").unlink(missing_ok=True)
         gone.unlink(missing_ok=True)
 
@@ -326,43 +310,14 @@ class Shards:
                 with guarded(shard.name, "could not be closed"):
                     engine.close()
             except QdrantMcpError:
-                shard.answers.forget()
+                shard.known = {}
                 return False
-            shard.answers.closed()
-            self.keep(shard)
         return True
 
     def close_all(self) -> None:
         """Flush and close every shard."""
         for shard in self.opened():
             self.close(shard)
-
-
-class View:
-    """A collection as a call sees it: in its pauses that may be closed, replaced or deleted."""
-
-    def __init__(self, shards: Shards, name: str) -> None:
-        self._shards = shards
-        self.name = name
-
-    @property
-    def shard(self) -> Shard:
-        """The collection as it is now."""
-        return self._shards.get(self.name)
-
-    @property
-    def engine(self) -> edge.EdgeShard:
-        """Its engine, to be used before the next pause."""
-        return self._shards.engine(self.shard)
-
-    @property
-    def indexes(self) -> dict[str, str]:
-        """Payload key -> the type of its index."""
-        shard = self.shard
-        if shard.indexes is None:
-            schema = self.engine.info().payload_schema
-            shard.indexes = {key: index_type(index) for key, index in schema.items()}
-        return shard.indexes
 
 
 def _deaths(marker: Path) -> tuple[int, float, bool]:

@@ -24,8 +24,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, schema, types
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse
-from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, View, guarded
-from mcp_server_qdrant.qdrant.edge.slices import narrowed
+from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 
 PIECE = 100  # ids per engine call
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
@@ -324,8 +323,8 @@ class Writes:
         by_ids, by_filter = by
         if "filter" in selector:
             with guarded(shard.name):
-                condition = yield from narrowed(View(self._shards, shard.name), selector["filter"])
-                update = by_filter(condition or edge.Filter(), *arguments)
+                condition = types.to_filter(selector["filter"]) or edge.Filter()
+                update = by_filter(condition, *arguments)
             apply(shard, update)
             yield
             return
