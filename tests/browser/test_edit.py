@@ -10,9 +10,8 @@ from tests.browser.test_place import tool
 
 assert start  # a fixture
 PANEL = "#passage"
-PARTED = " ".join(
-    f"Line {n} of the manual of the quokka pump tells of its valve." for n in range(90)
-)
+LINE = "Line {} of the manual of the quokka pump tells of its valve."
+PARTED = " ".join(map(LINE.format, range(90)))
 
 
 @pytest.fixture

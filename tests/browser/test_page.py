@@ -561,6 +561,8 @@ def test_axe_finds_nothing(start, scheme):
     page.get_by_role("button", name=FIRST, exact=True).first.click()
     page.locator("#passage .text").wait_for()
     assert findings(axe, page) == []
+    page.get_by_role("button", name="Edit").click()
+    assert findings(axe, page) == []
 
 
 def findings(axe, page):

@@ -98,10 +98,8 @@ export function showEmpty(holder, setup, on) {
   const fill = async () => {
     demo.disabled = true;
     try {
-      for (const name of Object.keys(DEMO)) {
-        demo.textContent = `Storing ${name}…`;
-        await call("demo", { name });
-      }
+      demo.textContent = "Storing…";
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name })));
       on.filled();
     } catch (error) {
       demo.disabled = false;

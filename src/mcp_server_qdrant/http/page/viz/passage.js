@@ -5,6 +5,7 @@ import { $, clip, fixed, gone, h, key } from "./dom.js";
 import { later, say } from "./toast.js";
 import { marked } from "./words.js";
 
+const HEAD = 90; // pixels above the part that was found
 const AROUND = 20; // parts; the text of more is read in pieces
 const LIKE = 6; // texts like this one
 const ASKED = 600; // characters of a text that they are asked for by
@@ -79,7 +80,7 @@ function body(one, part, query) {
   else {
     const here = h("div", { class: "part-found" }, marked(part, query));
     holder.append(...marked(one.text.slice(0, from), query), here, ...marked(one.text.slice(from + part.length), query));
-    requestAnimationFrame(() => here.scrollIntoView({ block: "center" }));
+    requestAnimationFrame(() => $("#passage").scrollTo(0, here.offsetTop - HEAD));
   }
   return holder;
 }

@@ -14,7 +14,7 @@ const REST_OPACITY = 0.4;
 const PAD = 34;
 const PIN = 19; // pixels between the middles of two pins
 const NUMBERED = 5; // results whose pins have a number; the others are dots
-const [NEAREST, ROOM] = [5, 90]; // of the zoom on results, and pixels around them
+const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around them
 const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // the zoom and the points in sight that are named one by one; characters
 const PALE = 0.35; // of the strength of a point that has none of the colours
 const MANY = 4000; // points that are drawn small
@@ -139,7 +139,8 @@ export class Plot {
   get view() {
     const { k, x, y } = this.transform;
     const part = (moved, whole) => ((whole / 2 - moved) / k / whole).toFixed(3);
-    return k === 1 && !x && !y ? "" : [k.toFixed(2), part(x, this.width), part(y, this.height)].join(" ");
+    const seen = [k.toFixed(2), part(x, this.width), part(y, this.height)].join(" ");
+    return !this.width || seen === "1.00 0.500 0.500" ? "" : seen;
   }
 
   set view(text) {

@@ -35,7 +35,7 @@ export function reason(one, query) {
   const where = titled ? `, ${titled === all ? "all" : titled === 1 ? "one" : titled} in the title` : "";
   const said = [];
   if (keywords && wanted.length === 1) said.push(titled ? "the word, in the title" : "the word");
-  else if (keywords) said.push(all ? `${all === wanted.length ? `all ${all}` : `${all} of ${wanted.length}`} words${where}` : "some of the words");
+  else if (keywords) said.push(all ? `${all === wanted.length ? `all ${all} words` : `${all} of ${wanted.length} words shown`}${where}` : "some of the words");
   if (meaning && !keywords) said.push("by meaning alone");
   else if (meaning > 2 * keywords) said.push("mostly by meaning");
   if (one.why.tags?.length) said.push(`tagged ${one.why.tags.join(", ")}`);
