@@ -385,7 +385,7 @@ export class Plot {
     else if (event.key === "+" || event.key === "=") this.scaleBy(1.3);
     else if (event.key === "-") this.scaleBy(1 / 1.3);
     else if (event.key === "0") this.reset();
-    else if (event.key === "Escape" && !this.opened) this.highlight(null), this.reset();
+    else if (event.key === "Escape" && !this.opened && !this.marked.length) this.highlight(null), this.reset();
     else return;
     event.preventDefault();
   }
