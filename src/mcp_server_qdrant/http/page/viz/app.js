@@ -56,7 +56,7 @@ $("#ask").addEventListener("submit", (event) => {
   ask($("#query").value);
 });
 $("#theme").addEventListener("click", () => globalThis.toggleTheme());
-$("#token").addEventListener("click", () => askToken());
+$("#token").addEventListener("click", askToken);
 $("#compare-run").addEventListener("click", compare);
 $("#settings-open").addEventListener("click", () => showSettings($("#controls").hidden));
 $("#settings-close").addEventListener("click", () => showSettings(false));
@@ -184,9 +184,9 @@ function open(one, options = {}) {
 }
 
 function close(options = {}) {
-  const left = state.open;
+  const was = state.open;
   visit({ ...here(), doc: "", of: "" }, options);
-  if (!state.open && left) document.querySelectorAll("[data-key]").forEach((row) => row.dataset.key === key(left) && $(".open", row)?.focus());
+  if (!state.open && was) document.querySelectorAll("[data-key]").forEach((row) => row.dataset.key === key(was) && $(".open", row)?.focus());
 }
 
 function closed() {
