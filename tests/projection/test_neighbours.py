@@ -135,7 +135,7 @@ async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeyp
         seen = await services.projector.view(MapRequest(("notes",), neighbours=True))
 
         assert seen.map.coming is False
-        assert "pip install 'mcp-server-qdrant[map]'" in seen.map.notes[-1]
+        assert "install opentsne scikit-learn" in seen.map.notes[-1]
 
 
 async def test_the_words_of_chosen_points_are_told(engine):

@@ -15,7 +15,7 @@ from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.qdrant.payload import stored_payload
 
 HEAD = 120
-PARTS = 256  # between two reports; a text of no more makes none
+PARTS = 64  # between two reports; a text of no more makes none
 
 Progress = Callable[[int, int], Awaitable[None]]  # parts encoded, of how many
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_server_qdrant.core.access import ADMIN, caller
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, stamp
 from mcp_server_qdrant.core.writes import Changes, Stored
@@ -88,7 +88,12 @@ class Revision:
         check_may_delete()
         parts = await self._parts(one, seen)
         made = await self.store.ensure(to, create=create)
-        new = [changes.made(part)._replace(collection=to, file=None) for part in parts]
+        heir = parts[0].superseded_by and (parts[0].superseded_in or one.collection)
+        place = heir if heir != to else None
+        new = [
+            changes.made(part)._replace(collection=to, file=None, superseded_in=place)
+            for part in parts
+        ]
         async with self.store.lock(to, one.document or str(one.id)):
             done = await self._put(new, None, progress)
         try:
@@ -102,7 +107,21 @@ class Revision:
                 f"The text was copied to {called(to)}, but is still in {called(one.collection)}: "
                 f"{error} Move it again."
             ) from error
+        await self._follow(parts[0], done)
         return replace(done, created_collection=made, moved=parts[0])
+
+    async def _follow(self, old: Document, done: Stored) -> None:
+        """Have the texts that the moved one supersedes tell where it is now."""
+        where = {
+            "must": [
+                {"key": SUPERSEDED_KEY, "match": {"value": done.document}},
+                {"is_empty": {"key": SUPERSEDED_IN}},
+            ]
+        }
+        with suppress(QdrantMcpError):  # it is moved
+            for one in await self.deletion.lookup.matching(old.collection, where):
+                if one.chunk == 0:
+                    await self.store.points.retire(one, done.document, done.collection)
 
     async def _parts(self, one: Document, seen: str | None) -> list[Document]:
         """All parts of the text as it is now."""

@@ -112,11 +112,11 @@ class Store:
 
     async def _retire(self, old: Document, done: Stored) -> None:
         """Mark the text that the stored one supersedes. Raises BackendError."""
-        if old.document == done.document:
+        if (old.collection, old.document) == (done.collection, done.document):
             raise RequestError("supersedes is the id of the text itself: it was stored, unmarked.")
         try:
             async with self.lock(old.collection, old.document or str(old.id)):
-                await self.points.retire(old, done.document)
+                await self.points.retire(old, done.document, done.collection)
         except BackendError as error:
             raise BackendError(
                 f"The text was stored (id {called(done.document)}), the one that it supersedes was "
@@ -314,6 +314,7 @@ class Store:
                 title=new.title or None,
                 source=new.source or None,
                 metadata=new.metadata,
+                stored_by=new.stored_by,
                 tags=new.tags or (),
                 created_at=created or iso(now),
                 updated_at=written,

@@ -10,7 +10,6 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.http.page.desk import Desk, compared
-from mcp_server_qdrant.http.page.memories import tagged
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
 from tests.http.page.conftest import ADDRESS, HEADERS, filled
@@ -32,7 +31,7 @@ ASKED = [
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 async def test_a_search_gives_the_hits_of_qdrant_find_in_its_order(page, asked):
     asked = {"query": "bridge copper", "collections": ["*"]} | asked
-    tool = await page.tool(**asked, explain=True)
+    tool = await page.tool(**asked, explain=True, point_ids=True)
     answer = await page.ask("search", **asked)
 
     def hits(found):
@@ -56,7 +55,7 @@ async def test_the_map_marks_the_hits_of_the_same_search(page, asked):
 async def test_tags_restrict_a_search_to_texts_that_carry_one(page):
     asked = {"query": "alpha", "collections": ["*"], "limit": 50}
     answer = await page.ask("search", **asked, tags=["even"])
-    tool = await page.tool(**asked, query_filter={"must": [tagged(["even"])]})
+    tool = await page.tool(**asked, tags=["even"], point_ids=True)
 
     assert len(answer["results"]) == 12
     assert [one["id"] for one in answer["results"]] == [one["id"] for one in tool["results"]]
@@ -157,7 +156,9 @@ async def test_a_text_is_given_whole(one):
 async def test_all_algorithms_are_compared(page):
     answer = await page.ask("compare", query="bridge copper", collections=["*"], limit=5)
     rows = {row["algorithm"]: row for row in answer["algorithms"]}
-    tool = await page.tool(query="bridge copper", collections=["*"], limit=5, algorithm="keyword")
+    tool = await page.tool(
+        query="bridge copper", collections=["*"], limit=5, algorithm="keyword", point_ids=True
+    )
 
     assert list(rows) == ["hybrid", "semantic", "keyword", "fuzzy"]
     assert rows["hybrid"]["overlap"] == 1.0

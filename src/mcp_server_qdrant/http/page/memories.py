@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import as_point_id
 
-TAG_KEYS = ("tags", "metadata.tags")
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
 LISTED = 100
 MOST_SEEN = 5_000  # rows of a list, which the next ones follow
@@ -57,7 +57,7 @@ class Memories:
         return {"newest": {name: page["results"] for name, page in found.items()}}
 
     async def _newest(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found = await self._run("qdrant-find", {**arguments, "mode": "full"})
+        found = await self._run("qdrant-find", {**arguments, "mode": "full", "point_ids": True})
         return found | {"results": [_row(one) for one in found["results"]]}
 
     async def save(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from time import time
+from time import monotonic, time
 from uuid import uuid4
 
 from mcp_server_qdrant.core.datatypes import Document, Target
@@ -26,7 +26,8 @@ from mcp_server_qdrant.ingest.files.prepare import Job, Piece
 from mcp_server_qdrant.qdrant.write.points import Points
 
 WINDOW = 1024  # chunks that are sorted by length together, so that little of a batch is padding
-SLICE = 128  # chunks that are encoded and written together
+SLICE = 128  # chunks that are written together
+STEP, STEP_SECONDS = 8, 1.0  # chunks that are encoded together at first, twice as many if sooner
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -38,21 +39,26 @@ Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises Encoder
 class Flow:
     """Stores the chunks of jobs in one collection.
 
-    `encode` makes dense vectors; None where the collection has none. `wrote` is called after each
-    write, `finished` once all chunks of a job are written, `failed` where one of them cannot be.
+    `encode` makes dense vectors; None where the collection has none. Once it makes none at all, the
+    chunks are stored for keywords, and `pending`: marked, so that they get their vectors later.
+    `encoded` is called as vectors are made, or where there are none as chunks are written, `wrote`
+    after each write, `finished` once all chunks of a job are written, `failed` where one cannot be.
     """
 
     target: Target
     encode: Encode | None
     bm25: Bm25Encoder
     points: Points
+    encoded: Callable[[Items], None]
     wrote: Callable[[Items], None]
     finished: Callable[[Job], Awaitable[None]]
     failed: Callable[[Job, str], None]
     retries: Sequence[float] = RETRIES
+    pending: bool = False
+    _step: int = STEP
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
-        """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
+        """Store all jobs. Raises what stops everything: no engine, a full disk."""
         queue: asyncio.Queue[Items | None] = asyncio.Queue(WORKERS)
         try:
             async with asyncio.TaskGroup() as group:
@@ -83,14 +89,22 @@ class Flow:
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
+            if isinstance(error, EncoderUnavailable) and await self._modelless():
+                await self._store(items)
+                return
             jobs = {id(job): job for job, _ in items}
             if len(jobs) > 1:
                 for one in jobs.values():
                     await self._store([item for item in items if item[0] is one])
             else:
-                await self._give_up(items[0][0], error)
+                self._give_up(items[0][0], error)
             return
+        if points[0].dense is None:
+            self.encoded(items)
         self.wrote(items)
+        await self._finish(items)
+
+    async def _finish(self, items: Items) -> None:
         for job, _ in items:
             job.left -= 1
             if job.left == 0 and not job.failed:
@@ -125,22 +139,46 @@ class Flow:
         for start in range(0, len(ids), WINDOW):
             await self.points.settle(self.target.collection, ids[start : start + WINDOW])
 
-    async def _give_up(self, job: Job, error: QdrantMcpError) -> None:
-        """Give up one job, unless nothing can be encoded at all."""
-        if isinstance(error, EncoderUnavailable) and self.encode is not None:
-            # One that no cache of vectors has.
-            await self.encode([f"Is it this text, or every one? {uuid4()}"])
+    async def _modelless(self) -> bool:
+        """Whether nothing can be encoded at all: then keywords have to do.
+
+        Raises EncoderUnavailable where the vector has no name: it cannot be left out for now.
+        """
+        if self.encode is not None:
+            try:
+                # One that no cache of vectors has.
+                await self.encode([f"Is it this text, or every one? {uuid4()}"])
+            except EncoderUnavailable:
+                if self.target.dense is not None and self.target.dense.vector == "":
+                    raise
+                await self.points.expect_pending(self.target.collection)
+                self.encode, self.pending = None, True
+        return self.pending
+
+    def _give_up(self, job: Job, error: QdrantMcpError) -> None:
         if not job.failed:
             job.failed = True
             self.failed(job, str(error))
 
     async def _points(self, items: Items) -> list[StoredPoint]:
         dense: Sequence[Dense | None] = [None] * len(items)
+        mark = {"pending": "dense"} if self.pending else {}
         if self.encode is not None:
-            dense = await self.encode([piece.text for _, piece in items])
+            dense = await self._dense(items, self.encode)
         chunks = [_marked(job, piece.chunk) for job, piece in items]
-        marks = [{"file": job.state} for job, _ in items]
+        marks = [{"file": job.state, **mark} for job, _ in items]
         return await stored_points(self.bm25, chunks, dense, marks)
+
+    async def _dense(self, items: Items, encode: Encode) -> Sequence[Dense]:
+        """Their vectors, of so many texts at a time that a slow model is seen to go on."""
+        vectors: list[Dense] = []
+        while some := items[len(vectors) :][: self._step]:
+            began = monotonic()
+            vectors += await encode([piece.text for _, piece in some])
+            self.encoded(some)
+            if monotonic() - began < STEP_SECONDS:
+                self._step = min(2 * self._step, SLICE)
+        return vectors
 
     async def _write(self, points: Sequence[StoredPoint]) -> None:
         await retried(

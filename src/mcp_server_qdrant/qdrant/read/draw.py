@@ -17,7 +17,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
-from mcp_server_qdrant.core.notation import own_id, uuid_number, uuid_text
+from mcp_server_qdrant.core.notation import document_id, uuid_number, uuid_text
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
@@ -188,8 +188,7 @@ class _Drawing:
                 continue
             vectors.append(vector)
             self.ids.append(record.id)
-            first = document.head or document.id
-            self._documents.append(own_id(self._collection, first, document.document))
+            self._documents.append(document_id(document))
             self._texts.append(_texts(document))
             self._facts.append(_facts(document))
         if vectors:
