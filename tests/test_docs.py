@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MAINTAINERS = {"benchmarks.md", "experiments.md", "internals.md"}  # pages for them
 MOST_WORDS = 1_500
 LONGEST = 30  # words of a sentence
-WIDEST = 100  # words of a table's cell
+WIDEST = 60  # words of a table's cell
 # Other people's installers, in documents and in what the code prints.
 INSTALLS = re.compile(
     r"\b(?:pip3? install|pipx (?:install|inject|run)|uv tool (?:install|run)|uvx)[ \t]+([^\n`]*)"
