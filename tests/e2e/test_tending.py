@@ -6,6 +6,7 @@ on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -235,7 +236,9 @@ def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, pla
     text, found = agent.ask("find", query="rotating passwords", collections=[place])
     only = {"must": [{"key": "stored_by.client", "match": {"value": "cursor"}}]}
     filtered = agent.find("rotating passwords", place, query_filter=only)
-    listed, told = agent.ask("collections", pattern=place)
+    end, told = time.monotonic() + 30, {"collections": []}
+    while not told["collections"] and time.monotonic() < end:  # names are two seconds old
+        listed, told = agent.ask("collections", pattern=place)
     other.server.close()
 
     by_id = {one["id"]: one for one in found["results"]}
