@@ -67,6 +67,7 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
     copies = [{"collection": each.collection, "id": _id(each, points=points)} for each in one.also]
     found |= {
         "id": _id(one.document, points=points),
+        "document": document_id(one.document) if points or full else None,
         "collection": one.document.collection,
         "relevance": None if one.relevance is None else round(one.relevance, 3),
         "text": one.document.text if full else one.passage or None,

@@ -90,7 +90,17 @@ async def test_only_coordinates_and_words_leave_the_server(one):
     assert sum(group["count"] for group in panel["groups"]) == 10
     assert len(panel["explained"]) == 3
     assert set(panel["groups"][0]) == {
-        *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
+        *(
+            "collection",
+            "total",
+            "count",
+            "xyz",
+            "ids",
+            "id_kind",
+            "documents",
+            "titles",
+            "snippets",
+        )
     }
 
 
@@ -107,7 +117,7 @@ async def test_points_travel_without_their_names_and_these_alone(one):
     for parts in ("points", "look", "names", "layout"):
         (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
         told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
-    names = {"ids", "id_kind", "titles", "snippets"}
+    names = {"ids", "id_kind", "documents", "titles", "snippets"}
     assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "layout": set()}
     assert "start must be" in await one.refused("map", start=-1)
     assert "parts must be one of" in await one.refused("map", parts=["all"])
@@ -158,8 +168,8 @@ async def test_all_algorithms_are_compared(page):
 
 def test_a_row_of_the_comparison_has_exact_figures():
     results = [
-        {"id": "a", "collection": "x", "relevance": 0.5, "title": "A", "text": "..."},
-        {"id": "a", "collection": "y", "relevance": 0.2, "text": "..."},
+        {"id": "a:2", "document": "a", "collection": "x", "relevance": 0.5, "title": "A"},
+        {"id": "a", "document": "a", "collection": "y", "relevance": 0.2},
     ]
     run = {"results": results, "ms": 1.5, "notes": []}
 
@@ -170,8 +180,8 @@ def test_a_row_of_the_comparison_has_exact_figures():
         "ms": 1.5,
         "overlap": 0.5,
         "hits": [
-            {"id": "a", "collection": "x", "title": "A", "relevance": 0.5},
-            {"id": "a", "collection": "y", "title": None, "relevance": 0.2},
+            results[0],
+            results[1] | {"title": None},
         ],
         "error": None,
     }

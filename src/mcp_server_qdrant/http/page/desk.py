@@ -233,7 +233,7 @@ def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]])
         "ms": run["ms"],
         "overlap": round(len(_keys(run) & reference) / count, 3) if count else None,
         "hits": [
-            {key: hit.get(key) for key in ("id", "collection", "title", "relevance")}
+            {key: hit.get(key) for key in ("id", "document", "collection", "title", "relevance")}
             for hit in results
         ],
         "error": run.get("error"),
@@ -241,4 +241,4 @@ def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]])
 
 
 def _keys(run: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(hit["collection"], hit["id"]) for hit in run["results"]}
+    return {(hit["collection"], hit["document"]) for hit in run["results"]}
