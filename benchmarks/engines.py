@@ -155,7 +155,7 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
     """The services over one engine, with the phases that they record."""
     settings = Settings(
         embedding_cache_dir=cache,
-        search_limits={"seconds": 60.0},
+        search_timeout=60.0,
         qdrant_collections=(f"{PREFIX}*",),
         **way,
     )

@@ -94,7 +94,7 @@ async def main() -> None:
         qdrant_local_path=arguments.engine.resolve(),
         embedding_model_path=arguments.model.resolve(),
         qdrant_timeout=60,
-        search_limits={"seconds": 60},
+        search_timeout=60,
     )
     services = await open_services(settings)
     await services.encoders.default.ready(60)

@@ -107,7 +107,7 @@ def main() -> None:
     contestant = servers.ours(HERE / "data", servers.model_cache(arguments.model_cache), {})
     contestant.env.pop("COLLECTION_NAME")
     # Also while another program uses the machine:
-    contestant.env.update(QDRANT_TIMEOUT="120", SEARCH_LIMITS="seconds=60")
+    contestant.env.update(QDRANT_TIMEOUT="120", QDRANT_SEARCH_TIMEOUT="60")
     if not arguments.keep:
         shutil.rmtree(HERE, ignore_errors=True)
         (HERE / "data").mkdir(parents=True)

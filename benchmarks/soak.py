@@ -1,15 +1,20 @@
 """Many callers for a long time: errors, memory, latency; then more of them than the server takes.
 
     python benchmarks/soak.py [--minutes 10] [--callers 32] [--model-cache build/minilm]
+    python benchmarks/soak.py --table [--minutes 1]
 
 A server over streamable-http with the embedded engine and the real model. Callers of both protocol
 eras search (four calls of five) and store, over a bounded number of texts, so that what grows is a
-leak. In the last fifth of the time there are three times as many callers as the
-calls in HTTP_LIMITS: what is beyond gets 429, what is taken has to be as fast as before.
+leak. In the last fifth of the time there are three times as many callers as one address may have
+calls: what is beyond gets 429, what is taken has to be as fast as before.
+
+`--table` prints what one instance carries, for docs/deployment.md: each number of callers over each
+number of points for so many minutes, after the points were written with prepared vectors.
 """
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -20,9 +25,14 @@ import tempfile
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import corpus
+import numpy as np
+import servers
+from fill_ours import fill, synthetic_notes
 from http_caller import Caller
 from processes import MARK, Memory, await_end, memory
 from servers import model_cache
@@ -37,6 +47,8 @@ COLLECTIONS = ("notes", "meetings", "code", "recipes")
 TEXTS = 400
 SAMPLES = 60
 FLOOD = 3
+CARRIED_POINTS, CARRIED_CALLERS = (1_000, 10_000, 100_000), (1, 8, 32, 64)
+REAL = 2_000  # vectors that were computed; the others are drawn around them
 
 
 @dataclass
@@ -70,13 +82,18 @@ def text(number: int) -> str:
     return f"Fact {number}: {' '.join(chosen)}."
 
 
-async def calling(caller: Caller, phase: Phase, until: float) -> None:
+def some_words() -> str:
+    return " ".join(random.choices(WORDS, k=3))
+
+
+async def calling(
+    caller: Caller, phase: Phase, until: float, query: Callable[[], str] = some_words
+) -> None:
     """One caller until the end of a phase."""
     while time.monotonic() < until:
         number = random.randrange(TEXTS)
         if random.random() < 0.8:
-            query = " ".join(random.choices(WORDS, k=3))
-            tool, arguments = "find", {"query": query, "collections": ["*"]}
+            tool, arguments = "find", {"query": query(), "collections": ["*"]}
         else:
             where = COLLECTIONS[number % len(COLLECTIONS)]
             tool = "store"
@@ -173,9 +190,85 @@ async def run(port: int, mark: str, minutes: float, callers: int) -> list[str]:
     ]
 
 
-async def together(clients: list[Caller], phase: Phase) -> None:
+async def together(
+    clients: list[Caller], phase: Phase, query: Callable[[], str] = some_words
+) -> None:
     until = time.monotonic() + phase.seconds
-    await asyncio.gather(*(calling(client, phase, until) for client in clients))
+    await asyncio.gather(*(calling(client, phase, until, query) for client in clients))
+
+
+async def carried(port: int, mark: str, points: int, minutes: float) -> None:
+    """Print a row for each number of callers."""
+    clients = [Caller(port, ("modern", "legacy")[n % 2]) for n in range(max(CARRIED_CALLERS))]
+    await ready(clients[0])
+    for client in clients:
+        await client.open()
+    query = corpus.Writer(2).query
+    await together(clients[:1], Phase("warm-up", 5), query)
+    for callers in CARRIED_CALLERS:
+        phase = Phase("", minutes * 60)
+        for client in clients:  # the server has ended the connections that nobody used
+            await client.close()
+        await together(clients[:callers], phase, query)
+        finds, stores = (phase.taken[tool] for tool in ("find", "store"))
+        rate = (len(finds) + len(stores)) / phase.seconds
+        cells = [f"{points:,}", str(callers), f"{rate:.0f}"]
+        cells += [f"{quantile(finds, share):.0f} ms" for share in (0.5, 0.95)]
+        cells += [f"{quantile(stores, 0.95):.0f} ms", f"{memory(mark).pss:.0f} MB"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+        if phase.errors or phase.refused:
+            print(f"{phase.refused} refused, errors {dict(phase.errors)}", file=sys.stderr)
+
+
+def filled(folder: Path, points: int, cache: Path) -> None:
+    """So many points in as many collections as the soak has."""
+    real = corpus.embedded(REAL, servers.BUILD / "bench", cache)
+    each = points // len(COLLECTIONS)
+    vectors = np.load(real[1])
+    notes = {
+        name: synthetic_notes(each, vectors, seed) for seed, name in enumerate(COLLECTIONS, 10)
+    }
+    asyncio.run(fill(folder, notes))
+
+
+def table(args: argparse.Namespace, cache: Path) -> None:
+    print("| points | callers | calls a second | find, median | 95 % | store, 95 % | memory |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
+    for points in CARRIED_POINTS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            filled(folder / "engine", points, cache)
+            with serving(folder, max(CARRIED_CALLERS), cache) as (port, mark):
+                asyncio.run(carried(port, mark, points, args.minutes))
+
+
+@contextlib.contextmanager
+def serving(folder: Path, callers: int, cache: Path) -> Iterator[tuple[int, str]]:
+    """A server of which one address may have so many calls: its port and its mark."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mark = uuid.uuid4().hex
+    env = {
+        **{name: os.environ[name] for name in KEPT if name in os.environ},
+        MARK: mark,
+        "QDRANT_LOCAL_PATH": str(folder / "engine"),
+        "QDRANT_CACHE_PATH": str(folder / "cache"),
+        "FASTEMBED_CACHE_PATH": str(cache),
+        "HF_HUB_OFFLINE": "1",
+        "FASTMCP_PORT": str(port),
+        "HTTP_MAX_CALLS": str(2 * callers),  # one address may have half of them
+    }
+    command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
+    server = subprocess.Popen(command, env=env, cwd=folder)
+    try:
+        yield port, mark
+    finally:
+        server.terminate()
+        status = server.wait(60)
+        if status:
+            print(f"SIGTERM: status {status}")
+        await_end(mark)
 
 
 async def ready(caller: Caller) -> None:
@@ -195,34 +288,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--callers", type=int, default=32)
     parser.add_argument("--model-cache", type=Path)
+    parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mark = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory() as folder:
-        env = {
-            **{
-                name: os.environ[name]
-                for name in ("PATH", "HOME", "PYTHONPATH")
-                if name in os.environ
-            },
-            MARK: mark,
-            "QDRANT_LOCAL_PATH": f"{folder}/engine",
-            "QDRANT_CACHE_PATH": f"{folder}/cache",
-            "FASTEMBED_CACHE_PATH": str(model_cache(args.model_cache)),
-            "HF_HUB_OFFLINE": "1",
-            "FASTMCP_PORT": str(port),
-            "HTTP_LIMITS": f"calls={args.callers},share=1",
-        }
-        command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
-        server = subprocess.Popen(command, env=env, cwd=folder)
-        try:
+    cache = model_cache(args.model_cache)
+    if args.table:
+        table(args, cache)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with serving(folder, args.callers, cache) as (port, mark):
             print("\n".join(asyncio.run(run(port, mark, args.minutes, args.callers))))
-        finally:
-            server.terminate()
-            print(f"SIGTERM: status {server.wait(60)}")
-            await_end(mark)
 
 
 if __name__ == "__main__":

@@ -100,3 +100,18 @@ with p.sync_playwright() as r: raise SystemExit(not os.path.exists(r.chromium.ex
     fi
     say "There is no Chromium: tests/browser is skipped. As root: apt-get install chromium-headless-shell."
 }
+
+# The programs whose examples in deploy/ are tested, beside the system's own and never started as
+# services. Without one its tests are skipped, visibly.
+make_programs() {
+    local folder="$ROOT/build/programs" name
+    export PATH="$PATH:$folder/usr/sbin:$folder/usr/bin"
+    command -v apt-get >/dev/null 2>&1 || return 0
+    for name in nginx caddy; do
+        command -v "$name" >/dev/null 2>&1 && continue
+        mkdir -p -- "$folder"
+        (cd -- "$folder" && { apt-get download "$name" || { apt-get update && apt-get download "$name"; }; } \
+            && dpkg -x "$name"_*.deb .) >/dev/null 2>&1 \
+            || say "There is no $name: the tests of its example are skipped."
+    done
+}

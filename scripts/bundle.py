@@ -17,6 +17,10 @@ from mcp_server_qdrant.settings.environment import Settings
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 COPIED = ("README.md", "LICENSE", "src")
+ASKED = f'"{PROJECT["requires-python"]}"'
+# Those that the tested versions are made for: uv refuses a bundle that asks for older ones, and
+# where there is none it takes the newest that is allowed.
+PYTHON = ">=3.11.5,<3.14"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same files make the same bundle
 # What a person is asked: variable, title, description, and whether it is a secret.
 FORM = {
@@ -74,7 +78,7 @@ def manifest() -> dict[str, Any]:
         "license": PROJECT["license"],
         "compatibility": {
             "platforms": ["darwin", "linux", "win32"],
-            "runtimes": {"python": PROJECT["requires-python"]},
+            "runtimes": {"python": PYTHON},
         },
         "user_config": {
             **{
@@ -99,7 +103,7 @@ def pyproject() -> str:
     pinned = json.dumps([line for line in lines if not line.startswith("#")], indent=2)
     return "\n".join(
         [
-            (ROOT / "pyproject.toml").read_text("utf-8"),
+            (ROOT / "pyproject.toml").read_text("utf-8").replace(ASKED, f'"{PYTHON}"'),
             "[tool.uv]",
             f"constraint-dependencies = {pinned}",
             f"build-constraint-dependencies = {pinned}\n",

@@ -5,9 +5,6 @@ tests/settings/test_environment.py fails while the file differs from the setting
 
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
-from mcp_server_qdrant.core.fields import Group
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 HEAD = """\
@@ -21,7 +18,7 @@ HEAD = """\
 def example() -> str:
     """The file: every variable with what it does and its default, commented out."""
     blocks = [
-        block(described(info), variables, info.default)
+        block(info.description or "", variables, info.default)
         for field, variables in environment_names().items()
         if (info := Settings.model_fields[field])
     ]
@@ -34,20 +31,10 @@ def block(description: str, names: tuple[str, ...], default: Any) -> str:
     return f"# {description}{other}\n# {names[0]}={shown(default)}\n"
 
 
-def described(info: FieldInfo) -> str:
-    """The description of a setting, and of each name in a group."""
-    if not isinstance(info.default, Group):
-        return info.description or ""
-    names = type(info.default).model_fields.items()
-    return f"{info.description} " + "; ".join(f"`{n}`: {one.description}" for n, one in names) + "."
-
-
 def shown(value: Any) -> str:
     """A default as it would be written."""
     if value is None:
         return ""
-    if isinstance(value, Group):
-        return str(value)
     if isinstance(value, tuple):
         return ",".join(_item(one) for one in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

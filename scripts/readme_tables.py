@@ -7,31 +7,132 @@ import re
 import sys
 from pathlib import Path
 
+from pydantic.fields import FieldInfo
+
 from mcp_server_qdrant.app.server import make_server
+from mcp_server_qdrant.core.fields import choices
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
-from env_example import described, shown
+from env_example import shown
 from server_json import NAME, REPOSITORY
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = {
+    "QDRANT_URL": "http://localhost:6333",
+    "QDRANT_API_KEY": "the-servers-key",
+    "QDRANT_OTHER_API_KEY": "the-other-servers-key",
+    "QDRANT_LOCAL_PATH": "~/qdrant",
+    "COLLECTION_NAME": "notes",
+    "QDRANT_COLLECTIONS": "notes,docs-*,-docs-old",
+    "QDRANT_CONTENT_FIELDS": "body,summary",
+    "BM25_LANGUAGE": "german",
+    "QDRANT_CACHE_PATH": "~/cache",
+    "TOOL_FIND_DESCRIPTION": "Search the handbook.",
+    "TOOL_STORE_DESCRIPTION": "Remember a decision.",
+    "EMBEDDING_PROVIDER": "none",
+    "EMBEDDING_MODEL": "BAAI/bge-small-en-v1.5",
+    "EMBEDDING_MODEL_PATH": "~/models/all-MiniLM-L6-v2",
+    "FASTEMBED_CACHE_PATH": "~/models",
+    "EMBEDDING_SERVICE_URL": "http://localhost:11434/v1",
+    "EMBEDDING_API_KEY": "the-services-key",
+    "OPENAI_BASE_URL": "https://eu.api.openai.com/v1",
+    "OPENAI_API_KEY": "sk-…",
+    "COLLECTION_MODELS": "docs-*=BAAI/bge-small-en-v1.5",
+    "EMBEDDING_QUERY_PREFIX": "query: ",
+    "EMBEDDING_PASSAGE_PREFIX": "passage: ",
+    "EMBEDDING_DIMENSIONS": "256",
+    "EMBEDDING_TIMEOUT": "120",
+    "EMBEDDING_QUERY_TIMEOUT": "5",
+    "EMBEDDING_BATCH_SIZE": "64",
+    "EMBEDDING_MAX_TOKENS": "8192",
+    "EMBEDDING_CACHE_SIZE": "0",
+    "EMBEDDING_CACHE_DISK": "0",
+    "EMBEDDING_THREADS": "2",
+    "QDRANT_FUZZY_BOOST": "0",
+    "QDRANT_RECENCY_WEIGHT": "0",
+    "QDRANT_DIVERSITY": "0.3",
+    "HYBRID_ALPHA": "0.5,500:0.7",
+    "QDRANT_SEARCH_TIMEOUT": "4",
+    "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",
+    "QDRANT_RECENCY_FIELDS": "metadata.published",
+    "RERANK_PROVIDER": "fastembed",
+    "RERANK_MODEL": "Xenova/ms-marco-MiniLM-L-12-v2",
+    "RERANK_MODEL_PATH": "~/models/reranker",
+    "RERANK_URL": "http://localhost:8080/rerank",
+    "RERANK_API_KEY": "the-services-key",
+    "RERANK_POOL": "50",
+    "RERANK_TIMEOUT": "5",
+    "FILTERABLE_FIELDS": '[{"name": "project", "description": "The project", '
+    '"field_type": "keyword", "condition": "=="}]',
+    "QDRANT_ALLOW_ARBITRARY_FILTER": "false",
+    "SYNC_SOURCES": '{"~/notes": "notes"}',
+    "FASTMCP_HOST": "0.0.0.0",
+    "FASTMCP_PORT": "8080",
+    "OTEL_TRACES_EXPORTER": "otlp",
+    "AUTH_TOKEN": "a-long-random-text",
+    "AUTH_TOKENS_FILE": "~/tokens.yaml",
+    "AUTH_ISSUER": "https://login.example.com/realms/team",
+    "AUTH_AUDIENCE": "https://mcp.example.com/mcp",
+    "AUTH_JWKS_URL": "https://login.example.com/keys",
+    "AUTH_RESOURCE_URL": "https://mcp.example.com/mcp",
+    "AUTH_SCOPE_CLAIMS": "roles",
+    "AUTH_SCOPE_PREFIX": "qdrant:",
+    "FASTMCP_ALLOWED_HOSTS": "mcp.example.com",
+    "FASTMCP_ALLOWED_ORIGINS": "https://app.example.com",
+    "QDRANT_SHARD_NUMBER": "6",
+    "QDRANT_REPLICATION_FACTOR": "3",
+    "QDRANT_WRITE_CONSISTENCY_FACTOR": "2",
+    "QDRANT_READ_CONSISTENCY": "quorum",
+    "QDRANT_QUANTIZATION": "turbo",
+    "HTTP_MAX_CALLS": "128",
+    "QDRANT_ON_DISK_VECTORS": "true",
+    "QDRANT_ON_DISK_PAYLOAD": "true",
+    "HTTP_DRAIN_SECONDS": "30",
+    "FORWARDED_ALLOW_IPS": "10.0.0.0/8",
+    "SYNC_SHARE": "0.5",
+    "TENANT_FIELD": "tenant",
+    "TENANT_CLAIM": "team",
+    "TENANT_ID": "blue",
+    "TENANT_SHARED_FIELD": "readers",
+    "TENANT_CHECK_URL": "http://localhost:9000/check",
+    "TENANT_CHECK_KEY": "the-services-key",
+}
 ADDRESSED = (
     ROOT / "README.md",
+    ROOT / "docs" / "install.md",
     ROOT / "packaging" / "claude-code" / ".claude-plugin" / "plugin.json",
 )
-TABLES = {"tools": ROOT / "README.md", "settings": ROOT / "docs" / "settings.md"}
+TABLES = {"tools": ROOT / "docs" / "tools.md", "settings": ROOT / "docs" / "settings.md"}
 
 
 def settings_table() -> str:
-    """One row per setting: variables, default, what it does."""
-    names = environment_names()
-    rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for field, variants in names.items():
+    """One row per setting: variables, default, an example, meaning."""
+    rows = ["| variable | default | example | meaning |", "|---|---|---|---|"]
+    for field, variants in environment_names().items():
         info = Settings.model_fields[field]
-        variables = ", ".join(f"`{name}`" for name in variants)
-        default = f"`{text}`" if (text := shown(info.default)) else ""
-        rows.append(f"| {variables} | {default} | {described(info)} |")
+        variables = ", ".join(f"`{one}`" for one in variants)
+        value = example(variants[0], info)
+        rows.append(row(variables, shown(info.default), value, info.description))
     return "\n".join(rows)
+
+
+def row(name: str, default: str, value: str, meaning: str | None) -> str:
+    """A row of the table of settings."""
+    cells = (f"`{cell}`" if cell else "" for cell in (default, value))
+    return f"| {name} | {' | '.join(cells)} | {meaning} |"
+
+
+def example(name: str, info: FieldInfo) -> str:
+    """A value that is not the default, where one is told or follows from the type."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    if isinstance(info.default, bool):
+        return shown(not info.default)
+    if isinstance(info.default, int | float) and info.default:
+        return shown(2 * info.default)
+    others = [value for value in choices(info.annotation) if value != info.default]
+    return str(others[0]) if others else shown(info.default)
 
 
 def tools_table() -> str:

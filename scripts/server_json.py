@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.fields import choices
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
-from env_example import described, shown
+from env_example import shown
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))[
     "project"
@@ -63,7 +63,7 @@ def variable(name: str, info: FieldInfo) -> dict[str, Any]:
         "default": shown(info.default),
         "choices": [str(choice) for choice in choices(info.annotation)],
     }
-    return {"name": name, "description": described(info), **{k: v for k, v in said.items() if v}}
+    return {"name": name, "description": info.description, **{k: v for k, v in said.items() if v}}
 
 
 if __name__ == "__main__":

@@ -151,9 +151,7 @@ def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) 
 def main() -> None:
     """Import everything once, fork for ever; in a fork, run what was asked for."""
     from mcp_server_qdrant.app.server import import_services
-    from mcp_server_qdrant.core.lean import import_mcp
 
-    import_mcp()
     import_services()
     for name in PRELOADED:
         __import__(name)

@@ -262,7 +262,7 @@ def said(result: CallToolResult) -> str:
 async def first_point(client: Client, stored: CallToolResult) -> str:
     """The id of the first point of what was stored."""
     done = stored.structured_content
-    asked = {"ids": [done["id"]], "collection_name": done["collection"]}
+    asked = {"ids": [done["id"]], "collection_name": done["collection"], "point_ids": True}
     got = await client.call_tool("qdrant-get", asked)
     return got.structured_content["documents"][0]["id"]
 

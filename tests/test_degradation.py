@@ -10,7 +10,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services
 from tests.qdrant.rest_stub import BROKEN
-from tests.qdrant.test_remote import searching
+from tests.qdrant.server.test_remote import searching
 from tests.support import find, remember, states, texts
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -39,7 +39,7 @@ async def test_a_shard_that_dies_is_named_and_the_others_answer(server, status):
 
 
 async def test_a_shard_that_hangs_is_given_up_and_the_others_answer(server):
-    async with searching(server, search_limits={"seconds": 0.5}) as services:
+    async with searching(server, search_timeout=0.5) as services:
         await filled(services)
         server.held.add(QUERY)
         page = await find(services, "moss")

@@ -70,7 +70,7 @@ def test_the_manifests_set_variables_that_there_are_and_probe_what_is_answered()
     assert read.auth_mode == "token"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert pod["terminationGracePeriodSeconds"] > make_settings().http_limits.drain
+    assert pod["terminationGracePeriodSeconds"] > make_settings().http_drain_seconds
     assert pod["securityContext"]["runAsUser"] == 10001
     assert "--uid 10001" in (ROOT / "Dockerfile").read_text()
     mounted = {mount["name"] for mount in container["volumeMounts"]}

@@ -5,12 +5,14 @@ import importlib.util
 import json
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import jsonschema
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from mcp_server_qdrant.app.server import make_server
 from tests.support import make_settings
@@ -18,6 +20,7 @@ from tests.support import make_settings
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 ENTRY = json.loads((ROOT / "server.json").read_text())
 PLUGIN = ROOT / "packaging" / "claude-code"
 
@@ -106,6 +109,7 @@ def test_every_address_is_the_one_of_the_project():
     repository = PROJECT["urls"]["Repository"]
 
     assert f"git clone {repository}\n" in README
+    assert f"git clone {repository}\n" in INSTALL
     assert ENTRY["repository"]["url"] == repository
     assert script("bundle").manifest()["repository"]["url"] == repository
     for document in tables.ADDRESSED:
@@ -114,7 +118,7 @@ def test_every_address_is_the_one_of_the_project():
 
 
 def test_the_install_links_start_the_servers_own_command():
-    links = re.findall(r"\((https://[^)\s]*/(?:install-mcp|mcp/install)\?[^)\s]+)\)", README)
+    links = re.findall(r"\((https://[^)\s]*/(?:install-mcp|mcp/install)\?[^)\s]+)\)", INSTALL)
 
     assert [urlsplit(link).netloc for link in links] == ["cursor.com", "vscode.dev"]
     for link in links:
@@ -149,6 +153,23 @@ async def test_the_skill_names_tools_and_arguments_that_there_are():
 
     assert {"qdrant-find", "qdrant-get", "since", "supersedes"} <= code
     assert code <= tools.keys() | arguments
+
+
+def test_the_bundle_asks_for_a_python_that_all_tested_versions_take():
+    bundle = script("bundle")
+    asked = tomllib.loads(bundle.pyproject())["project"]["requires-python"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    names = [line.split("==")[0] for line in lines if not line.startswith("#")]
+    there = {one.name: one.metadata["Requires-Python"] for one in metadata.distributions()}
+    wanted = {name: there[name] for name in names if there.get(name)}
+
+    assert asked == bundle.manifest()["compatibility"]["runtimes"]["python"]
+    assert len(wanted) > 50
+    lowest = asked.removeprefix(">=").split(",")[0]
+    versions = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"] if ":: 3." in one]
+    assert [one for one in versions[1:] if not SpecifierSet(asked).contains(f"{one}.0")] == []
+    assert not SpecifierSet(asked).contains(f"3.{int(versions[-1][2:]) + 1}.0")
+    assert [name for name in wanted if not SpecifierSet(wanted[name]).contains(lowest)] == []
 
 
 @pytest.mark.parametrize("key", ["name", "version"])

@@ -20,12 +20,12 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
 README = (ROOT / "README.md").read_text()
+INSTALL = (ROOT / "docs" / "install.md").read_text()
 DOCUMENTS = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = (ROOT / "compose.yaml").read_text()
 SCRIPTS = ("scripts/constraints", "scripts/demo", "scripts/test", ".ci/run")
 CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
-MARKERS = ("transcript", "tools", "phases")
 
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 # Variables that Python, pip and the base system read, not we.
@@ -49,8 +49,8 @@ def compose_variables() -> set[str]:
 
 
 def client_blocks() -> list[dict]:
-    blocks = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
-    cells = re.findall(r"\| `(\{.*\})` \|", README)
+    blocks = re.findall(r"```json\n(.*?)```", INSTALL, re.DOTALL)
+    cells = re.findall(r"\| `(\{.*\})` \|", INSTALL)
     held = [json.loads(text) for text in [*blocks, *cells]]
     return [block for block in held if isinstance(block, dict)]
 
@@ -76,12 +76,6 @@ def test_the_scripts_can_be_executed(script):
 
 def test_ci_ends_with_the_readmes_test_command():
     assert (ROOT / ".ci/run").read_text().rstrip().endswith("exec scripts/test")
-
-
-def test_the_readme_keeps_its_markers():
-    for name in MARKERS:
-        assert README.count(f"<!-- {name} -->\n") == 1, name
-        assert README.index(f"<!-- {name} -->") < README.index(f"<!-- /{name} -->"), name
 
 
 def test_every_client_configuration_is_json_that_starts_this_server():

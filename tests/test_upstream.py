@@ -17,7 +17,6 @@ import sys
 from mcp.server import MCPServer
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from pydantic import BaseModel
 
 from tests.test_architecture import FILES
 
@@ -25,10 +24,6 @@ from tests.test_architecture import FILES
 USED = {
     ("http/tracing.py", "_OTelSDKConfigurator"): "test_opentelemetry_sets_itself_up",
     ("http/tracing.py", "opentelemetry.sdk._configuration"): "test_opentelemetry_sets_itself_up",
-    (
-        "core/lean.py",
-        "_parent_namespace_depth",
-    ): "test_models_of_qdrant_client_are_built_again_and_again",
 }
 STANDARD = {"_env_file", "_exit", "_replace"}  # documented all the same
 DOTTED = re.compile(r"[a-z]\w*(\.\w+)*\._\w+")
@@ -98,25 +93,6 @@ def test_what_is_left_out_would_be_loaded_otherwise():
     )
 
     assert (told(plain), told(lean)) == ("True\n", "False\n")
-
-
-def test_models_of_qdrant_client_are_built_again_and_again():
-    """Else `lean` need not put it off; the parameter is pydantic's own for what calls it."""
-    method = BaseModel.__dict__["model_rebuild"]
-    parameters = inspect.signature(method.__func__).parameters
-    code = (
-        "from pydantic import BaseModel\ncount = 0\n"
-        "built = BaseModel.__dict__['model_rebuild'].__func__\n"
-        "def counting(cls, **options):\n"
-        "    global count\n"
-        "    count += cls.__module__.startswith('qdrant_client.')\n"
-        "    return built(cls, **options)\n"
-        "BaseModel.model_rebuild = classmethod(counting)\nimport qdrant_client\nprint(count)"
-    )
-
-    assert isinstance(method, classmethod)
-    assert parameters["_parent_namespace_depth"].default == 2
-    assert int(told(code)) > 100
 
 
 def test_the_sdk_reads_its_input_line_by_line():

@@ -129,9 +129,11 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
         qdrant_local_path=folder,
         cache_dir=cache,
         embedding_model_path=model,
-        embedding_options={"disk": 8_000, "threads": 1, "query_seconds": 120},
+        embedding_cache_disk=8_000,
+        embedding_threads=1,
+        embedding_query_timeout=120,
         qdrant_timeout=240,
-        search_limits={"seconds": 120},
+        search_timeout=120,
     )
 
 

@@ -8,11 +8,13 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.core.options import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
+from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -46,8 +48,12 @@ async def edge_engine(folder: Path) -> AsyncIterator[EdgeClient]:
 
 
 @pytest.fixture(params=["edge", "memory"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
+def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> Open:
     """Opens the services with these settings; nothing runs in the background."""
+    impatient = property(lambda _: EmbeddingOptions(cooldown=1e-9))
+    monkeypatch.setattr(EmbeddingSettings, "embedding_options", impatient)
 
     @asynccontextmanager
     async def services(**values) -> AsyncIterator[Services]:
@@ -57,7 +63,6 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, stub: Stub) -> Open:
                 "embedding_service_url": stub.url,
                 "embedding_model": "acme/Bag",
                 "cache_dir": tmp_path / "cache",
-                "embedding_options": {"cooldown": 1e-9},
                 "qdrant_read_only": True,
             }
             | values
@@ -157,7 +162,7 @@ async def test_collections_of_several_models_are_searched_with_one_request_each(
 
     stub.embed = embed
     mapping = "docs-*=openai:small"
-    async with opened(collection_models=mapping, embedding_options={"cooldown": 1e-9}) as services:
+    async with opened(collection_models=mapping) as services:
         await remember(services, "notes", "roses need sun")
         await remember(services, "docs-a", "roses need sun")
         await remember(services, "docs-b", "moss likes shade")

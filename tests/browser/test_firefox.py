@@ -91,7 +91,7 @@ def test_firefox_searches_draws_the_map_and_opens_a_text(firefox, served):
         "return new Set(new Uint32Array(data.buffer)).size;"
     )
     text = firefox.run(
-        "$('.hit .open').click(); return (await until(() => $('dialog .text'))).innerText;"
+        "$('.hit .open').click(); return (await until(() => $('#passage .text'))).innerText;"
     )
 
     assert points == "111"

@@ -52,10 +52,10 @@ def test_an_address_holds_query_settings_and_the_open_text(start):
     assert page.locator("#settings-count").inner_text() == "1"
     settled(page)
     page.locator(".hit .open").first.click()
-    page.locator("dialog .text").wait_for()
+    page.locator("#passage .text").wait_for()
     address = page.url
     page.reload()
-    page.locator("dialog .text").wait_for()
+    page.locator("#passage .text").wait_for()
 
     assert page.url == address
     assert page.get_by_role("searchbox").input_value() == QUERY
@@ -72,9 +72,9 @@ def test_back_and_forward_walk_through_queries_views_and_texts(start):
     page.get_by_role("link", name="Texts").click()
     page.locator("#texts-list tbody tr").first.wait_for()
     page.locator("#texts-list .open").first.click()
-    page.locator("dialog .text").wait_for()
+    page.locator("#passage .text").wait_for()
     page.go_back()
-    page.locator("dialog .text").wait_for(state="hidden")
+    page.locator("#passage .text").wait_for(state="hidden")
     page.go_back()
     page.locator(".hit h3", has_text=FIRST).wait_for()
     page.go_back()
@@ -155,7 +155,7 @@ def test_a_result_has_one_number_and_the_rest_in_its_explanation(start):
     assert not parts.is_visible()
     page.locator(".hit summary").first.click()
     assert "relevance 0." in parts.inner_text()
-    assert "\N{MULTIPLICATION SIGN} 1.00" not in page.locator(".hits").text_content()
+    assert "times priority 1.00" not in page.locator(".hits").text_content()
 
 
 def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(start):
@@ -218,7 +218,7 @@ def test_where_nothing_fits_it_is_said(start):
 
 def open_scratch(page):
     page.goto(f"{page.url.split('#')[0]}#view=texts&in=recipes&doc=scratch&of=recipes")
-    page.locator("dialog .text").wait_for()
+    page.locator("#passage .text").wait_for()
 
 
 def test_a_text_is_edited(start, scratch):
@@ -228,20 +228,18 @@ def test_a_text_is_edited(start, scratch):
     page.get_by_label("Title").fill("Zabaione")
     page.get_by_label("Tags, by comma").fill("egg, wine")
     page.get_by_role("button", name="Save").click()
-    page.locator("dialog h2", has_text="Zabaione").wait_for()
+    page.locator("#passage h2", has_text="Zabaione").wait_for()
 
-    assert "egg, wine" in page.locator("dialog dl").inner_text()
+    assert "egg, wine" in page.locator("#passage dl").inner_text()
 
 
 def test_a_deletion_can_be_undone_and_is_done_when_the_page_is_left(start, scratch, served):
     page = start()
     open_scratch(page)
-    page.get_by_role("button", name="Delete\N{HORIZONTAL ELLIPSIS}").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Undo").click()
     assert not tool(served.address, "qdrant-get", ids=["scratch"]).is_error
     open_scratch(page)
-    page.get_by_role("button", name="Delete\N{HORIZONTAL ELLIPSIS}").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Undo").wait_for()
     with page.expect_response("**/viz/api/delete"):
@@ -255,7 +253,7 @@ def test_a_text_moves_to_another_collection(start, scratch, served):
     open_scratch(page)
     page.get_by_label("Move to").select_option("homelab")
     page.get_by_text("Moved to homelab.").wait_for()
-    page.locator("dialog dd", has_text="homelab").first.wait_for()
+    page.locator("#passage dd", has_text="homelab").first.wait_for()
 
     assert not tool(
         served.address, "qdrant-get", ids=["scratch"], collection_name="homelab"
@@ -273,9 +271,9 @@ def test_where_nothing_may_be_changed_nothing_is_offered(start, served):
     page.route("**/viz/api/setup", reading)
     page.reload()
     page.locator(".newest .open").first.click()
-    page.locator("dialog .text").wait_for()
+    page.locator("#passage .text").wait_for()
 
-    assert page.locator("dialog footer").inner_text() == "More like this"
+    assert page.locator("#passage footer").inner_text() == "More like this"
 
 
 def test_a_text_has_others_like_it(start):
@@ -284,9 +282,9 @@ def test_a_text_has_others_like_it(start):
     page.locator(".hit .open").first.click()
     page.get_by_role("button", name="More like this").click()
     page.locator(".like li .open").first.click()
-    page.locator("dialog h2").wait_for()
+    page.locator("#passage h2").wait_for()
 
-    assert page.locator("dialog h2").inner_text() != FIRST
+    assert page.locator("#passage h2").inner_text() != FIRST
 
 
 def test_the_comparison_is_a_picture_with_thumbs(start):
@@ -301,8 +299,8 @@ def test_the_comparison_is_a_picture_with_thumbs(start):
     assert ranks.locator("svg.lines").count() == 3
     assert ranks.locator("svg.lines path").count() > 5
     alone = ranks.locator("li.alone").first
-    same = ranks.locator(f"li[data-id='{alone.get_attribute('data-id')}']")
-    assert same.count() == 1
+    keys = ranks.locator("li").evaluate_all("all => all.map(one => one.dataset.key)")
+    assert keys.count(alone.get_attribute("data-key")) == 1
     first = ranks.locator("li").first
     first.hover()
     assert ranks.locator("li.lit").count() > 1
@@ -348,5 +346,5 @@ def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(start
     page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for()
     page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for(state="detached")
 
-    assert len(calls) == 2
+    assert len(calls) >= 2
     assert titles(page) == []

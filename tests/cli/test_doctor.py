@@ -311,16 +311,55 @@ def test_another_server_of_that_name_is_neither_started_nor_replaced(person):
     assert (list(written), written["qdrant"]["command"]) == (["notes", "qdrant"], "touch")
 
 
-def test_init_without_a_model_sets_clients_up_and_says_once_what_is_missing(person):
+def test_init_without_a_model_stores_for_keywords_and_says_once_what_is_missing(person):
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("It needs 72 % water.")
     person.env.update(EMBEDDING_PROVIDER=None, FASTEMBED_CACHE_PATH=str(person.home / "none"))
     done = person.run("init", "--client", "cursor", "--folder", str(notes), "--yes")
 
-    assert (done.exit_code, done.stderr.count("could not be downloaded")) == (1, 1)
-    assert "its server stores the folders once the model is there." in done.stderr
+    assert (done.exit_code, done.stderr.count("could not be downloaded")) == (0, 1)
+    assert "Found by keywords for now" in done.stdout
+    assert "It needs 72 % water." in done.stdout
     assert (person.home / ".cursor" / "mcp.json").exists()
+
+
+@pytest.mark.parametrize("told", ["never", "late"])
+def test_a_server_that_is_slow_is_not_called_broken(person, told, monkeypatch):
+    if told == "never":
+        monkeypatch.setattr("mcp_server_qdrant.cli.clients.SECONDS", 0.01)
+    else:
+        monkeypatch.setattr("mcp_server_qdrant.cli.clients.SLOW_SECONDS", 0.0)
+    done = person.run("init", "--client", "cursor", "--yes")
+    status, checks = person.checks()
+
+    assert (done.exit_code, status) == (0, 0)
+    assert (person.home / ".cursor" / "mcp.json").exists()
+    (client,) = [one for one in checks if one["check"] == "client"]
+    assert (client["ok"], client["slow"], client["fix"]) == (True, True, None)
+
+
+def test_an_engine_that_is_late_is_slow_and_nothing_mends_it(person, monkeypatch):
+    async def late(*_: object) -> None:
+        raise EngineFailure("The engine host did not answer within 20 seconds.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mcp_server_qdrant.search.pipeline.Pipeline.search", late)
+        status, checks = person.checks()
+    (slow,) = [one for one in checks if one["slow"]]
+
+    assert (status, slow["check"], slow["fix"]) == (0, "round trip", "mcp-server-qdrant doctor")
+
+
+def test_whoever_interrupts_the_first_reading_is_told_that_the_server_goes_on(person, monkeypatch):
+    async def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mcp_server_qdrant.cli.init._first_search", interrupted)
+    done = person.run("init", "--client", "cursor", "--yes")
+
+    assert done.exit_code == 130
+    assert "their server goes on with the folders" in done.stderr
 
 
 def test_init_proposes_the_clients_that_there_are_and_ends_where_nobody_answers(person):

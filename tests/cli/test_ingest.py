@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.cli.ingest import line, summary
+from mcp_server_qdrant.cli.ingest import line, remaining, summary
 from mcp_server_qdrant.ingest.files.sync import Report
 from mcp_server_qdrant.ingest.files.walk import Problem
 
@@ -46,14 +46,33 @@ def test_an_engine_that_is_away_is_status_1(invoke):
 def half_way() -> Report:
     report = Report(started=100.0, encoding_since=110.0, phase="Storing")
     report.new, report.changed = ["a"] * 1200, ["b"] * 34
-    report.texts, report.size, report.sizes = 5000, 25.0, 100
+    report.encoded = report.texts = 5000
+    report.size, report.sizes = 25.0, 100
     return report
 
 
 def test_the_bar_shows_share_rate_and_time_left():
     expected = "Storing [######------------------]  25% · 1,234 files · 5,000 texts"
 
-    assert line(half_way(), 210.0, bar=True) == f"{expected} · 50.0 texts/s · 0:05:00 left"
+    assert line(half_way(), 210.0, bar=True) == f"{expected} · 50.0 texts/s · about 5 minutes left"
+
+
+@pytest.mark.parametrize(
+    ("passed", "done", "said"),
+    [
+        (9.0, 0.5, []),
+        (900.0, 0.02, []),
+        (10.0, 0.5, ["less than a minute left"]),
+        (60.0, 0.5, ["about 1 minute left"]),
+        (3600.0, 0.25, ["about 3.0 hours left"]),
+    ],
+)
+def test_the_time_left_is_told_once_it_is_known_and_no_finer_than_it_is(passed, done, said):
+    assert remaining(passed, done) == said
+
+
+def test_texts_without_vectors_are_told():
+    assert "by keywords for now" in summary(Report(pending=True), "notes", dry_run=False)
 
 
 def test_before_anything_is_stored_the_phase_is_shown():

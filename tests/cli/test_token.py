@@ -1,10 +1,15 @@
 """The command that makes tokens."""
 
+import asyncio
+import re
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.main import main
-from mcp_server_qdrant.http.auth.tokens import NamedTokens
+from mcp_server_qdrant.core.errors import Unauthorized
+from mcp_server_qdrant.http.auth.tokens import NamedTokens, read
 
 
 def run(*arguments):
@@ -66,7 +71,9 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
     code, printed, said = run("ana", "--scope", "admin", "--file", path)
 
     assert (code, printed, path.read_text()) == (2, "", before)
-    assert said == "mcp-server-qdrant: AUTH_TOKENS_FILE: two tokens have the same name.\n"
+    assert said == (
+        f"mcp-server-qdrant: ana has a token in {path}: add --replace, or choose another name.\n"
+    )
 
 
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
@@ -81,3 +88,162 @@ async def test_an_end_is_in_utc(tmp_path):
     run("ana", "--scope", "read", "--expires", "2100-01-31", "--file", path)
 
     assert '"expires": "2100-01-31T00:00:00"' in path.read_text()
+
+
+def callers(path, *tokens):
+    """Who may call with each of these tokens now."""
+    known = NamedTokens(path, None)
+
+    async def asked(token):
+        try:
+            return (await known.caller(token)).name
+        except Unauthorized:
+            return None
+
+    return [asyncio.run(asked(token)) for token in tokens]
+
+
+@pytest.fixture(params=["tokens.yaml", "tokens.json"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def made(path, *arguments):
+    code, printed, said = run(*arguments, "--file", path)
+    assert code == 0, said
+    return printed.strip()
+
+
+def test_a_token_is_replaced_by_one_with_the_same_rights(path):
+    old = made(path, "ana", "--scope", "write", "--claim", "tenant=blue")
+    other = made(path, "ben", "--scope", "read")
+
+    new = made(path, "ana", "--replace")
+
+    assert callers(path, old, new, other) == [None, "ana", "ben"]
+    after = NamedTokens(path, None)
+    who = asyncio.run(after.caller(new))
+    assert (who.scopes, who.claims) == ({"read", "write"}, {"tenant": "blue"})
+
+
+def test_an_old_token_may_go_on_for_a_time(path):
+    old = made(path, "ana", "--scope", "read")
+    new = made(path, "ana", "--replace", "--old-until", "2100-01-31")
+    assert callers(path, old, new) == ["ana", "ana"]
+
+    newest = made(path, "ana", "--replace", "--old-until", "2100-02-28", "--scope", "write")
+
+    assert callers(path, old, new, newest) == ["ana"] * 3
+    ends = [one.expires and f"{one.expires:%Y-%m-%d}" for one in read(path)]
+    assert ends == ["2100-01-31", "2100-02-28", None]
+    last = made(path, "ana", "--replace")
+    assert callers(path, old, new, newest, last) == [None, None, None, "ana"]
+
+
+def test_the_successor_of_a_token_with_an_end_needs_one_too(path):
+    made(path, "ana", "--scope", "read", "--expires", "2100-01-31")
+
+    code, printed, said = run("ana", "--replace", "--file", path)
+
+    assert (code, printed) == (2, "")
+    assert "add --expires, the end of the new one" in said
+    assert made(path, "ana", "--replace", "--expires", "2101-01-31")
+
+
+def test_a_revoked_token_ends_and_the_others_stay(path):
+    first, other = (made(path, name, "--scope", "read") for name in ("ana", "ben"))
+    second = made(path, "ana", "--replace", "--old-until", "2100-01-31")
+
+    assert made(path, "ana", "--revoke") == ""
+
+    assert callers(path, first, second, other) == [None, None, "ben"]
+
+
+def test_comments_and_lines_of_others_stay(tmp_path):
+    path = tmp_path / "tokens.yaml"
+    keep = (
+        f"- name: ben  # the robot\n  sha256: {'b' * 64}\n  scopes: [read]\n  expires: 2100-01-31\n"
+    )
+    path.write_text(
+        f"# Ours.\n- {{name: ana, sha256: {'a' * 64}, scopes: [read]}}\n# A robot.\n{keep}"
+    )
+
+    made(path, "ana", "--replace")
+    made(path, "eva", "--scope", "read")
+    made(path, "ana", "--revoke")
+
+    kept, _, eva = path.read_text().partition("- {")
+    assert kept == f"# Ours.\n# A robot.\n{keep}"
+    assert eva.startswith('"name": "eva"')
+
+
+def test_a_file_in_flow_style_becomes_one_of_lines(tmp_path):
+    path = tmp_path / "tokens.yaml"
+    path.write_text(f"[{{name: ana, sha256: {'a' * 64}, scopes: [read], expires: 2100-01-31}}]")
+
+    made(path, "ben", "--scope", "read")
+
+    assert [one.name for one in read(path)] == ["ana", "ben"]
+
+
+def test_all_tokens_are_listed_without_their_hashes(path):
+    made(path, "ana", "--scope", "write", "--claim", "tenant=blue")
+    made(path, "ben", "--scope", "read", "--expires", "2100-01-31T12:00:00")
+    text = path.read_text()
+    path.write_text(text.replace("2100-01-31", "2020-01-31"))
+    made(path, "eva", "--scope", "read", "--expires", "2100-01-31T12:00:00")
+    path.write_text(path.read_text().replace("2100-01-31T12:00:00", "2100-01-31T12:00:00+02:00"))
+
+    assert run("list", "--file", path)[1].splitlines() == [
+        "NAME  SCOPES  ENDS              CLAIMS",
+        "ana   write   never             tenant=blue",
+        "ben   read    ended",
+        "eva   read    2100-01-31 10:00",
+    ]
+
+
+def test_the_settings_name_the_file(path, monkeypatch):
+    made(path, "ana", "--scope", "read")
+    assert "Add --file, or set AUTH_TOKENS_FILE" in run("list")[2]
+    monkeypatch.setenv("AUTH_TOKENS_FILE", str(path))
+    monkeypatch.setenv("AUTH_MODE", "token")
+
+    assert "ana" in run("list")[1]
+    assert run("ana", "--revoke")[0] == 0
+    assert read(path) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["bob", "--replace"], "bob has no token in"),
+        (["bob", "--revoke"], "bob has no token in"),
+        (["ana", "--revoke", "--replace"], "--revoke takes no other option but --file"),
+        (["ana", "--revoke", "--scope", "read"], "--revoke takes no other option but --file"),
+        (["list", "--scope", "read"], "token list takes no option but --file"),
+        (["list", "--replace"], "token list takes no option but --file"),
+        (["ana", "--scope", "read", "--old-until", "2100-01-31"], "--old-until needs --replace"),
+    ],
+)
+def test_what_cannot_be_changed_is_said_and_the_file_stays(path, arguments, why):
+    made(path, "ana", "--scope", "read")
+    before = path.read_text()
+
+    code, printed, said = run(*arguments, "--file", path)
+
+    assert (code, printed, path.read_text()) == (2, "", before)
+    assert why in said
+
+
+def test_every_command_of_the_page_on_tokens_does_what_it_says(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/tokens.md").read_text()
+    commands = re.findall(r"^mcp-server-qdrant token (.*)$", page, re.MULTILINE)
+    shown = re.search(r"^```\n(NAME.*?)```", page, re.MULTILINE | re.DOTALL)[1]
+
+    for command in commands:
+        code, printed, said = run(*command.replace("~", str(tmp_path)).split())
+        assert code == 0, said
+        assert "list" not in command or printed == shown
+
+    assert len(commands) == 6
+    assert [one.name for one in read(tmp_path / "tokens.yaml")] == ["robot"]

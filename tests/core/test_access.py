@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.core.access import READ, Caller, caller, calling, granted
+from mcp_server_qdrant.core.access import READ, Caller, caller, calling, granted, speaker, speaking
 
 ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
 
@@ -18,6 +18,14 @@ def test_the_caller_is_known_inside_a_call_only():
         assert caller() is ANA
 
     assert caller() is None
+
+
+def test_who_speaks_is_the_program_and_the_caller_as_far_as_they_are_known():
+    assert speaker() == {}
+    with speaking(("cursor", "1.2")):
+        assert speaker() == {"client": "cursor", "version": "1.2"}
+        with calling(ANA):
+            assert speaker() == {"client": "cursor", "version": "1.2", "caller": "ana"}
 
 
 async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():

@@ -106,8 +106,19 @@ SPANS = {
     "2W": (datetime(2026, 11, 8, 11, tzinfo=UTC),) * 2,
     "3 m": (datetime(2026, 8, 21, 11, tzinfo=UTC),) * 2,
     "1y": (datetime(2025, 11, 21, 11, tzinfo=UTC),) * 2,
+    "3 days": (datetime(2026, 11, 19, 11, tzinfo=UTC),) * 2,
+    "a week ago": (datetime(2026, 11, 15, 11, tzinfo=UTC),) * 2,
+    "Last 2 weeks": (datetime(2026, 11, 8, 11, tzinfo=UTC),) * 2,
+    "today": (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC)),
+    "Yesterday": (datetime(2026, 11, 21, tzinfo=UTC), datetime(2026, 11, 22, tzinfo=UTC)),
+    "this week": (datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC)),
+    "last week": (datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC)),
+    "last month": (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)),
+    "this  month": (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)),
+    "last year": (datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)),
 }
-NO_SPANS = ["", "yesterday", "7", "d", "2026-13", "2026-02-30", "9999", "0000-01", "99999999999d"]
+NO_SPANS = ["", "tomorrow", "last day", "7", "d", "2026-13", "2026-02-30", "9999", "0000-01"]
+NO_SPANS += ["99999999999d"]
 
 
 def test_a_date_is_all_the_time_that_it_names():
@@ -128,8 +139,8 @@ def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
         ("A > B > C", 9, "A > B > C"),
         ("Shed > Key > Spare > Nail", 20, "Shed > … > Nail"),
         ("Shed > Key > Spare > Nail", 24, "Shed > … > Spare > Nail"),
-        ("The shed behind the house > Key", 20, "The shed behi… > Key"),
-        ("Shed > The key behind the door", 20, "Shed… > The key behi"),
+        ("The shed behind the house > Key", 20, "The shed… > Key"),
+        ("Shed > The key behind the door", 20, "Shed > The key…"),
         ("The shed behind the house", 10, "The shed behind the house"),
     ],
 )

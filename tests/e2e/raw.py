@@ -22,6 +22,7 @@ class RawServer:
         cwd: Path,
         options: Sequence[str] = ("-P",),
         popen: type[Popen] = forked.Popen,
+        name: str = "raw",
     ) -> None:
         self.process = popen(
             [sys.executable, *options, "-m", "mcp_server_qdrant"],
@@ -34,7 +35,7 @@ class RawServer:
             encoding="utf-8",
         )
         self._number = 0
-        client = {"name": "raw", "version": "0"}
+        client = {"name": name, "version": "0"}
         self.hello = self.request(
             "initialize",
             {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client},
@@ -116,7 +117,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "SYNC_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
-    return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_OPTIONS": "disk=0"} | env
+    return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env
 
 
 def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
@@ -124,7 +125,7 @@ def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
     return {
         "QDRANT_LOCAL_PATH": str(folder / "engine"),
         "QDRANT_CACHE_PATH": str(cache),
-        "EMBEDDING_OPTIONS": "disk=10",
+        "EMBEDDING_CACHE_DISK": "10",
         "EMBEDDING_MODEL_PATH": str(model_dir),
         "FASTMCP_LOG_LEVEL": "WARNING",
     }

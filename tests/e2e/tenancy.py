@@ -16,7 +16,8 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.core.notation import point_ids_of
-from mcp_server_qdrant.http.auth.tokens import add, digest, new_token
+from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.qdrant.client import open_client
 from tests.e2e.test_http import serving
 from tests.listening import client_of

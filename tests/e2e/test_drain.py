@@ -12,6 +12,7 @@ import httpx
 import pytest
 from mcp.client import Client
 
+from mcp_server_qdrant.http.limits import BODY
 from tests.e2e.test_http import serving
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import HELLO
@@ -30,7 +31,7 @@ def engine() -> Iterator[RestServer]:
 
 def settings(engine: RestServer, **more: str) -> dict[str, str]:
     """A server over the stub, by keyword alone: it is there at once, and waits as long as asked."""
-    patient = {"QDRANT_TIMEOUT": "60", "SEARCH_LIMITS": "seconds=60"}
+    patient = {"QDRANT_TIMEOUT": "60", "QDRANT_SEARCH_TIMEOUT": "60"}
     return {"QDRANT_URL": engine.url, "EMBEDDING_PROVIDER": "none", **patient, **more}
 
 
@@ -107,7 +108,7 @@ async def test_over_sse_the_answer_is_written_before_the_stream_is_ended(engine,
 
 
 async def test_a_call_that_takes_longer_than_it_may_is_cut_off(engine, tmp_path):
-    env = settings(engine, HTTP_LIMITS="drain=0.2")
+    env = settings(engine, HTTP_DRAIN_SECONDS="0.2")
     with serving(env, "streamable-http", tmp_path) as (address, process):
         async with finding(address, engine) as call:
             process.send_signal(signal.SIGTERM)
@@ -120,7 +121,7 @@ async def test_a_call_that_takes_longer_than_it_may_is_cut_off(engine, tmp_path)
 
 
 async def test_a_second_signal_ends_it_at_once(engine, tmp_path):
-    env = settings(engine, HTTP_LIMITS="drain=600", FASTMCP_STATELESS_HTTP="true")
+    env = settings(engine, HTTP_DRAIN_SECONDS="600", FASTMCP_STATELESS_HTTP="true")
     engine.held.add("/collections")
     params = {"name": "qdrant-find", "arguments": FIND}
     find = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
@@ -138,16 +139,16 @@ async def test_a_second_signal_ends_it_at_once(engine, tmp_path):
 
 
 async def test_bodies_and_calls_beyond_the_limits_are_refused_for_real(engine, tmp_path):
-    env = settings(engine, HTTP_LIMITS="body=2000,calls=1")
+    env = settings(engine, HTTP_MAX_CALLS="1")
 
     async def chunks():
         for _ in range(40):
-            yield b"x" * 100
+            yield bytes(BODY // 32)
 
     with serving(env, "streamable-http", tmp_path) as (address, _):
         async with httpx.AsyncClient(base_url=address, headers=ACCEPT) as http:
             chunked = await http.post("/mcp", content=chunks())
-            whole = await http.post("/mcp", content=b"x" * 2001)
+            whole = await http.post("/mcp", content=bytes(BODY + 1))
             async with finding(address, engine):
                 busy = await http.post("/mcp", json=HELLO)
                 health = await http.get("/metrics")

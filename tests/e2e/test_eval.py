@@ -114,4 +114,4 @@ def test_without_the_extra_it_says_what_to_install_and_everything_else_works(que
 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "[eval]" in done.stderr
+    assert "install ranx" in done.stderr

@@ -16,7 +16,7 @@ from tests.http_stub import serving
 SERVICE = {
     "EMBEDDING_PROVIDER": "openai",
     "EMBEDDING_MODEL": "any",
-    "EMBEDDING_OPTIONS": "seconds=1",
+    "EMBEDDING_TIMEOUT": "1",
 }
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 

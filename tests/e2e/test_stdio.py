@@ -233,7 +233,7 @@ def test_reranking_and_copies_are_told_and_a_key_is_not(env, tmp_path):
     first = found["structuredContent"]["results"][0]
     (other,) = first["also_in"]
     assert {first["collection"], other["collection"]} == {"notes", "wiki"}
-    assert f"\nalso in: {other['collection']} (id {other['id'][:11]})\n" in text_of(found)
+    assert f"\nalso in: {other['collection']} (id {other['id']})\n" in text_of(found)
     assert text_of(found).endswith("\nReranked: the best 2, by the reranker.")
     assert text_of(again).endswith("\nNot reranked: The reranker failed (HTTP 500).")
     assert stub.requests[0][1]["Authorization"] == "Bearer s3cr3t"

@@ -194,7 +194,8 @@ def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_kille
     code, _, err = run(env, "restore", str(tmp_path / "all"), "--overwrite")
     assert code == 0, err
     complete(folder, keywords=False)
-    assert [*(folder / "work").iterdir()] == []
+    # Of a restore nothing is left; what is there may be optimised yet.
+    assert [*(folder / "work").glob("restored-*")] == []
 
 
 async def without(folder: Path, gone: list[int]) -> None:

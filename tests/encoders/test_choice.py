@@ -124,7 +124,7 @@ async def test_passages_after_another_prefix_are_not_searched_and_that_is_said()
 
     assert found.model is None
     assert found.fault == (
-        "its passages were encoded after 'text: ': set passage_prefix in EMBEDDING_OPTIONS to that"
+        "its passages were encoded after 'text: ': set EMBEDDING_PASSAGE_PREFIX to that"
     )
 
 

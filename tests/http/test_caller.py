@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import httpx2
 import pytest
 from mcp import MCPError
 from mcp.types import ResourceTemplateReference
@@ -17,6 +18,7 @@ from tests.support import HELLO, make_settings, memory_engine, memory_services, 
 
 TOKENS = {name: f"mqd_{name}".ljust(47, "x") for name in ("ana", "ben", "wim", "ada")}
 SCOPES = {"ana": "read", "ben": "read", "wim": "write", "ada": "admin"}
+ACCEPT = "application/json, text/event-stream"
 WAYS = [
     ("/mcp", "legacy", False),
     ("/mcp", "legacy", True),
@@ -130,14 +132,11 @@ async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
 
 @pytest.mark.parametrize("served", [WAYS[0], WAYS[3]], indirect=True)
 async def test_a_session_belongs_to_the_token_that_opened_it(served, request):
-    import httpx2
-
     address, _ = served
     path = request.node.callspec.params["served"][0]
 
     def headers(name, **more):
-        accept = "application/json, text/event-stream"
-        return {"Authorization": f"Bearer {TOKENS[name]}", "Accept": accept} | more
+        return {"Authorization": f"Bearer {TOKENS[name]}", "Accept": ACCEPT} | more
 
     async with httpx2.AsyncClient(timeout=10) as http:
         if path == "/mcp":
@@ -154,6 +153,27 @@ async def test_a_session_belongs_to_the_token_that_opened_it(served, request):
                 stolen = await http.post(target, json=HELLO, headers=headers("ben"))
 
     assert stolen.status_code == 404
+
+
+@pytest.mark.parametrize("served", [WAYS[0]], indirect=True)
+async def test_a_session_goes_on_with_the_callers_next_token(served, tokens_file):
+    address, _ = served
+    next_one = "mqd_".ljust(47, "n")
+    entries = json.loads(tokens_file.read_text())
+    ana = next(entry for entry in entries if entry["name"] == "ana")
+    async with httpx2.AsyncClient(timeout=10, headers={"Accept": ACCEPT}) as http:
+
+        async def hello(token: str, **session: str) -> httpx2.Response:
+            headers = {"Authorization": f"Bearer {token}", **session}
+            return await http.post(f"{address}/mcp", json=HELLO, headers=headers)
+
+        opened = await hello(TOKENS["ana"])
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        old = {**ana, "expires": "2100-01-31"}
+        tokens_file.write_text(json.dumps([old, {**ana, "sha256": digest(next_one)}]))
+        answers = [await hello(token, **session) for token in (next_one, TOKENS["ana"])]
+
+    assert [one.status_code for one in answers] == [200, 200]
 
 
 @pytest.mark.parametrize("served", [WAYS[0], WAYS[3]], indirect=True)
@@ -199,7 +219,7 @@ async def test_a_call_under_way_is_ended_with_its_token(served, tokens_file, way
             notes.catalog.reached.clear()
         entries = json.loads(tokens_file.read_text())
         tokens_file.write_text(json.dumps([e for e in entries if e["name"] != "ana"]))
-        notes.standing.end_withdrawn()
+        notes.standing.look()
         with pytest.raises(MCPError) as ended:
             await calls[0]
         del notes.catalog

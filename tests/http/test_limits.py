@@ -8,19 +8,16 @@ import uvicorn
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
 from mcp_server_qdrant.http.drain import Server
 from mcp_server_qdrant.http.limits import BURST, HEALTH, PATIENCE, Limits
-from mcp_server_qdrant.http.load import IDLE_SECONDS, Load, Places, Sessions
-from mcp_server_qdrant.settings.http import HttpLimits
+from mcp_server_qdrant.http.load import IDLE_SECONDS, PLACE, Load, Places
 from tests.asgi import Exchange, Work, turn
 from tests.support import Clock
 
 
-def limited(
-    work: Work, load: Load | None = None, **limits: float
-) -> tuple[Limits, Load, list[str]]:
+def limited(work: Work, **limits: int) -> tuple[Limits, Load, list[str]]:
+    """Limits of which one caller may take half."""
     refused: list[str] = []
-    bounds = {"calls": 2, "streams": 1, "share": 1.0} | limits
-    load = load or Load(HttpLimits(**bounds))
-    return Limits(work, load, 1_000_000, refused=refused.append), load, refused
+    load = Load(**({"calls": 4, "streams": 2} | limits))
+    return Limits(work, load, refused.append), load, refused
 
 
 def sentence(exchange: Exchange) -> str:
@@ -43,7 +40,7 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
     app, load, refused = limited(work)
     first, second = post(app), post(app)
     await turn()
-    assert load.under_way == 2
+    assert load.calls.count == 2
 
     third = await post(app).done()
     work.go.set()
@@ -55,7 +52,7 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
     assert len(work.bodies) == 2
     for one in (first, second):
         assert (await one.done()).status == 200
-    assert load.under_way == 0
+    assert load.calls.count == 0
 
 
 ANSWER = b'{"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}'
@@ -78,7 +75,7 @@ REQUEST = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}'
 )
 async def test_what_ends_a_call_passes_where_no_call_would(body, session, passes, draining):
     work = Work()
-    app, load, refused = limited(work, calls=1)
+    app, load, refused = limited(work, calls=2)
     under_way = post(app)
     await turn()
     load.draining = draining
@@ -88,7 +85,7 @@ async def test_what_ends_a_call_passes_where_no_call_would(body, session, passes
     answering.send(body[:10], more=True)
     answering.send(body[10:])
     await turn()
-    assert load.under_way == 1
+    assert load.calls.count == 1
     work.go.set()
 
     assert (await answering.done()).status == (200 if passes else 503 if draining else 429)
@@ -101,29 +98,27 @@ async def test_what_ends_a_call_passes_where_no_call_would(body, session, passes
 async def test_once_a_call_is_done_there_is_room_again():
     work = Work()
     work.go.set()
-    app, _, refused = limited(work, calls=1)
+    app, _, refused = limited(work, calls=2)
 
     for _ in range(5):
         assert (await post(app).done()).status == 200
     assert refused == []
 
 
-async def test_with_the_last_part_of_its_answer_a_call_is_over():
-    load = Load()
+async def test_with_the_last_part_of_its_answer_a_request_is_over():
     seen = []
 
     async def lingering(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"a", "more_body": True})
-        seen.append(load.under_way)
+        seen.append(load.calls.count)
         await send({"type": "http.response.body", "body": b"b"})
-        seen.append(load.under_way)
+        seen.append(load.calls.count)
 
-    app, _, _ = limited(lingering, load)
+    app, load, _ = limited(lingering)
     await post(app).done()
 
     assert seen == [1, 0]
-    assert load.under_way == 0
 
 
 async def test_a_call_that_fails_makes_room_too():
@@ -134,7 +129,7 @@ async def test_a_call_that_fails_makes_room_too():
     with pytest.raises(RuntimeError):
         await post(app).done()
 
-    assert load.under_way == 0
+    assert load.calls.count == 0
 
 
 async def test_health_metrics_preflights_and_farewells_are_never_refused():
@@ -172,16 +167,19 @@ async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
     app, load, refused = limited(work)
     stream = Exchange(app, "GET", "/mcp")
     await turn()
-    assert (load.streams.count, load.under_way) == (1, 0)
+    assert (load.streams.count, load.calls.count) == (1, 0)
 
-    another = await post(app, mcp_method="subscriptions/listen").done()
+    listening = {"mcp_method": "subscriptions/listen"}
+    another = await post(app, **listening, mcp_protocol_version="2026-07-28").done()
+    pretended = post(app, **listening, mcp_protocol_version="2025-06-18")
     call = post(app)
     await turn()
 
     assert another.status == 429
     assert refused == ["own_streams"]
-    assert load.under_way == 1
+    assert load.calls.count == 2
     work.go.set()
+    await pretended.done()
     await call.done()
     await stream.done()
     assert load.streams.count == 0
@@ -199,16 +197,26 @@ async def test_an_open_stream_is_ended_as_one_that_is_complete():
     assert load.streams.count == 0
 
 
-async def test_calls_whose_request_is_over_count_as_well():
-    under_way = {None: 2, "127.0.0.1": 1}
-    app, _, refused = limited(Work(), Load(HttpLimits(calls=2, share=1), under_way.get))
+@pytest.mark.parametrize("answered_first", [True, False])
+async def test_a_call_counts_until_it_is_done_and_its_request_is_answered(answered_first):
+    work, places = Work(), []
 
-    others = await post(app, "/messages/").done()
-    under_way["127.0.0.1"] = 2
-    own = await post(app, "/messages/").done()
+    async def beginning(scope, receive, send):
+        places.append(scope[PLACE])
+        await work(scope, receive, send)
 
-    assert (others.status, own.status) == (429, 429)
-    assert refused == ["busy", "own_calls"]
+    app, load, _ = limited(beginning)
+    request = post(app, "/messages/")
+    await turn()
+    with places[0]:  # as the MCP message does
+        if answered_first:
+            work.go.set()
+            await request.done()
+        assert load.calls.count == 1
+    assert load.calls.count == (0 if answered_first else 1)
+    work.go.set()
+    await request.done()
+    assert load.calls.count == 0
 
 
 async def test_a_get_beside_the_streams_counts_as_a_call():
@@ -217,7 +225,7 @@ async def test_a_get_beside_the_streams_counts_as_a_call():
     page = Exchange(app, "GET", "/viz")
     await turn()
 
-    assert (load.streams.count, load.under_way) == (0, 1)
+    assert (load.streams.count, load.calls.count) == (0, 1)
     work.go.set()
     await page.done()
 
@@ -239,7 +247,7 @@ async def test_what_is_no_request_passes():
 def bounded(work: Work, seconds: float = 60.0) -> tuple[Limits, list[str]]:
     work.go.set()
     refused: list[str] = []
-    return Limits(work, Load(), 10, seconds=seconds, refused=refused.append), refused
+    return Limits(work, Load(), refused.append, size=10, seconds=seconds), refused
 
 
 async def test_a_body_within_the_limit_arrives_whole():
@@ -290,7 +298,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for():
 async def test_who_sends_much_waits_until_it_may_be_read_and_nobody_else_does():
     work = Work()
     work.go.set()
-    app, _, refused = limited(work, share=0.5, calls=8)
+    app, _, refused = limited(work, calls=8)
     app._bodies._seconds = 0.05
 
     async def status(host: str) -> int:
@@ -339,7 +347,7 @@ def call(app, name: str, path: str = "/mcp", **headers: str) -> Exchange:
 
 async def test_one_caller_cannot_take_the_place_of_others():
     work = Work()
-    app, load, refused = limited(work, calls=4, share=0.5)
+    app, load, refused = limited(work, calls=4)
     taken = [call(app, "red"), call(app, "red")]
     await turn()
 
@@ -350,16 +358,16 @@ async def test_one_caller_cannot_take_the_place_of_others():
 
     assert "You have as many requests under way as one caller may" in sentence(third)
     assert "Others keep the server busy" in sentence(fifth)
-    assert (third.status, fifth.status, load.under_way) == (429, 429, 4)
+    assert (third.status, fifth.status, load.calls.count) == (429, 429, 4)
     assert refused == ["own_calls", "busy"]
     work.go.set()
     assert [(await one.done()).status for one in taken] == [200] * 4
     assert (await call(app, "red").done()).status == 200
-    assert load.calls.of("token red") == 0
+    assert load.calls.held == {}
 
 
 async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
-    app, _, refused = limited(Work(), calls=2, share=0.5)
+    app, _, refused = limited(Work(), calls=2)
 
     def from_(address: str) -> Exchange:
         async def known(scope, receive, send):
@@ -379,7 +387,7 @@ async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
 
 async def test_one_caller_cannot_take_the_streams_of_others():
     work = Work()
-    app, load, refused = limited(work, streams=2, share=0.5)
+    app, load, refused = limited(work, streams=2)
     waiting = [by(app, "red", "GET")]
     await turn()
 
@@ -400,14 +408,14 @@ async def test_one_caller_cannot_take_the_streams_of_others():
 async def test_bodies_that_do_not_come_hold_no_place_of_others():
     work = Work()
     work.go.set()
-    app, load, refused = limited(work, calls=4, share=0.5)
+    app, load, refused = limited(work, calls=4)
     stalled = [by(app, "red") for _ in range(70)]
     for one in stalled:
         one.send(b"{", more=True)
     await turn()
 
     assert refused == ["own_calls"] * 68
-    assert load.under_way == 0
+    assert load.calls.count == 0
     assert (await call(app, "blue").done()).status == 200
     for one in stalled:
         one.task.cancel()
@@ -416,9 +424,7 @@ async def test_bodies_that_do_not_come_hold_no_place_of_others():
 async def test_a_body_that_trickles_gives_way_where_there_is_no_room():
     clock, work, refused = Clock(), Work(), []
     work.go.set()
-    app = Limits(
-        *(work, Load(HttpLimits(calls=2, share=0.5)), 1000), refused=refused.append, clock=clock
-    )
+    app = Limits(work, Load(calls=2), refused.append, clock=clock)
     first, second = by(app, "red"), by(app, "blue")
     await turn()
 
@@ -455,7 +461,7 @@ async def test_others_may_have_come_while_a_body_was_read():
 
 
 async def test_the_stream_of_a_withdrawn_token_is_ended_as_one_that_is_complete():
-    app, load, _ = limited(Work(), streams=3)
+    app, load, _ = limited(Work(), streams=6)
     valid = {"red", "blue"}
 
     def stream(name: str) -> Exchange:
@@ -467,12 +473,12 @@ async def test_the_stream_of_a_withdrawn_token_is_ended_as_one_that_is_complete(
     withdrawn, kept = stream("red"), stream("blue")
     unasked = Exchange(app, "GET", "/mcp")
     await turn()
-    load.standing.end_withdrawn()
+    load.standing.look()
     await turn()
     assert load.streams.count == 3
 
     valid.remove("red")
-    load.standing.end_withdrawn()
+    load.standing.look()
     await withdrawn.done()
     await turn()
 
@@ -499,10 +505,11 @@ class Opening:
 
     def __init__(self) -> None:
         self.made = 0
+        self.gone = b""
 
     async def __call__(self, scope, receive, send) -> None:
         given = dict(scope["headers"]).get(b"mcp-session-id")
-        status = 404 if given == b"gone" else 200
+        status = 404 if given == self.gone else 200
         self.made += given is None
         session = given or f"s{self.made}".encode()
         headers = [(b"mcp-session-id", session)]
@@ -511,7 +518,7 @@ class Opening:
 
 
 async def test_one_caller_cannot_open_the_sessions_of_others():
-    app, _, refused = limited(Opening(), sessions=4, share=0.5)
+    app, _, refused = limited(Opening(), sessions=4)
 
     for name, status in (("red", 200), ("red", 200), ("red", 429), ("blue", 200), ("blue", 200)):
         last = await call(app, name).done()
@@ -529,38 +536,36 @@ async def test_one_caller_cannot_open_the_sessions_of_others():
 
 @pytest.mark.parametrize("ends", ["DELETE", "POST"])
 async def test_a_session_that_is_over_makes_room(ends):
-    app, load, _ = limited(Opening(), sessions=1)
-    load.sessions.opened("gone", "token red")
-    assert (await call(app, "red").done()).status == 429
+    opening = Opening()
+    app, _, _ = limited(opening, sessions=1)
+    assert (await call(app, "red").done()).status == 200
+    opening.gone = b"s1" if ends == "POST" else b""
 
-    stranger, own = (by(app, name, ends, mcp_session_id="gone") for name in ("blue", "red"))
-    stranger.send()
-    await stranger.done()
-    assert (await call(app, "red").done()).status == 429
-    own.send()
-    await own.done()
+    for name in ("blue", "red"):
+        assert (await call(app, "red").done()).status == 429
+        one = by(app, name, ends, mcp_session_id="s1")
+        one.send()
+        await one.done()
 
     assert (await call(app, "red").done()).status == 200
 
 
-def test_sessions_that_nobody_uses_are_forgotten():
+async def test_sessions_that_nobody_uses_are_forgotten():
     clock = Clock()
-    sessions = Sessions(2, 1.0, clock)
-    sessions.opened("a", "red")
-    sessions.opened("b", "red")
+    app, _, _ = limited(Opening(), sessions=4, clock=clock)
+
+    async def status(name: str, **headers: str) -> int:
+        return (await call(app, name, **headers).done()).status
+
+    assert [await status("red") for _ in range(3)] == [200, 200, 429]
     clock.now += IDLE_SECONDS - 1
-    sessions.used("a", "red")
-    sessions.used("b", "blue")
-    assert sessions.refusal("red") == "own_sessions"
+    assert await status("red", mcp_session_id="s1") == 200
+    assert await status("blue", mcp_session_id="s2") == 200  # not its own
     clock.now += 1
 
-    assert sessions.refusal("red") is None
-    sessions.opened("c", "red")
-    assert sessions.refusal("red") == "own_sessions"
+    assert [await status("red") for _ in range(2)] == [200, 429]
 
 
-@pytest.mark.parametrize(
-    ("most", "share", "own"), [(64, 0.5, 32), (1, 0.5, 1), (3, 0.5, 2), (5, 1, 5)]
-)
-def test_a_share_is_never_nothing(most, share, own):
-    assert Places(most, share, "own_calls", "busy").own == own
+@pytest.mark.parametrize(("most", "own"), [(64, 32), (1, 1), (3, 2)])
+def test_a_share_is_half_and_never_nothing(most, own):
+    assert Places(most, "own_calls", "busy").own == own

@@ -10,11 +10,16 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.serving import address, app, check_exposure, listening
+from mcp_server_qdrant.http.load import Load, holder
+from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import environment_names
-from tests.support import make_settings
+from tests.asgi import Exchange
+from tests.listening import listening as listening_on
+from tests.support import HELLO, make_settings
 
 LOCAL = ["localhost", "127.0.0.1", "127.8.8.8", "::1"]
 OPEN = ["0.0.0.0", "::", "192.168.1.2", "10.0.0.1", "example.org", "", "127.0.0.1.example.org"]
@@ -61,6 +66,62 @@ async def test_healthz_answers_without_engine_or_model(transport):
 
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
     assert other.status_code == 405
+
+
+async def test_one_caller_cannot_open_all_sessions(tmp_path):
+    file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
+    for name, token in zip("ab", tokens, strict=True):
+        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+    settings = make_settings(auth_mode="token", auth_tokens_file=file)
+    watch = Watch(settings)
+    watch.load = Load(sessions=6)
+
+    async def opened():
+        raise ConfigError("nothing is opened")
+
+    mcp = make_server(settings, opened, asking=True, watch=watch)
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with (
+        listening_on(app(mcp, "streamable-http", settings, watch)) as address,
+        httpx.AsyncClient(base_url=address, headers=accept, timeout=30) as http,
+    ):
+
+        async def hello(token: str) -> httpx.Response:
+            auth = {"Authorization": f"Bearer {token}"}
+            return await http.post("/mcp", json=HELLO, headers=auth)
+
+        answers = [await hello(tokens[0]) for _ in range(5)]
+        other = await hello(tokens[1])
+        own = {"Mcp-Session-Id": answers[0].headers["mcp-session-id"]}
+        gone = await http.delete("/mcp", headers=own | {"Authorization": f"Bearer {tokens[0]}"})
+        again = await hello(tokens[0])
+
+    assert [one.status_code for one in answers] == [200] * 3 + [429] * 2
+    assert "as many sessions as one caller may" in answers[-1].json()["error"]["message"]
+    assert (other.status_code, gone.status_code, again.status_code) == (200, 200, 200)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "known"),
+    [
+        (["127.0.0.1"], "192.0.2.1"),
+        (["127.0.0.0/8", "192.0.2.0/24"], "198.51.100.9"),
+        (["10.0.0.7"], "127.0.0.1"),
+        ([], "127.0.0.1"),
+    ],
+)
+async def test_a_client_has_the_address_that_a_named_proxy_tells(proxies, known):
+    seen = []
+
+    async def told(scope, receive, send):
+        seen.append((holder(scope), scope["client"][0]))
+
+    config = configured(told, make_settings(forwarded_allow_ips=proxies))
+    config.load()
+    chain = "198.51.100.9, 192.0.2.1"  # its beginning may be the client's own invention
+    await Exchange(config.loaded_app, "GET", "/", x_forwarded_for=chain).done()
+
+    assert seen == [(known, known)]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
@@ -49,6 +49,27 @@ def backfill_of(services: Services, refill=nothing) -> Backfill:
         refill,
         swept,
     )
+
+
+async def test_while_vectors_are_made_an_answer_may_say_so(engine):
+    encoder, told = FakeEncoder(), []
+    encoder.be("failed")
+    async with memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 1)))
+        encoder.be("ready")
+        backfill = services.shared._backfill
+        encode = encoder.encode_documents
+
+        async def watched(texts):
+            told.append(services.coming())
+            return await encode(texts)
+
+        services.encoders.of("fake/Bag-of-Words").inner.encode_documents = watched
+        await backfill.fill_all()
+
+        assert services.coming() == {}
+    assert told[0] == {}
+    assert told[-1] == {"notes": f"notes: {VECTORLESS}"}
 
 
 async def pending(engine: Engine, collection: str = "notes") -> int:

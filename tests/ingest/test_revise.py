@@ -84,7 +84,9 @@ class TestMove:
             assert done.moved is not None
             assert before.superseded_by
             assert after.text == text
+            assert after.superseded_in == "notes"
             same = {"collection": "notes", "id": before.id, "version": before.version}
+            same["superseded_in"] = None
             assert after._replace(**same) == before
             assert await whole(services, "x", "notes") is None
             assert await points_in(services, "notes") == 1

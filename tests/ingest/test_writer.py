@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Sparse, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, Target
 from mcp_server_qdrant.core.errors import (
     DiskFull,
     EncoderUnavailable,
@@ -43,6 +44,7 @@ class Disk:
     def __init__(self) -> None:
         self.points: dict[str, Any] = {}
         self.settled: list[Any] = []
+        self.expecting: list[str] = []
         self.order: list[Any] = []
         self.errors: list[Exception] = []
         self.refused = "\0"
@@ -54,6 +56,9 @@ class Disk:
             raise InvalidPoint("It is refused.")
         self.points |= {point.id: point for point in points}
         self.order += [point.id for point in points]
+
+    async def expect_pending(self, collection: str) -> None:
+        self.expecting.append(collection)
 
     async def settle(self, collection: str, ids: Sequence[Any]) -> None:
         self.settled += ids
@@ -71,6 +76,7 @@ class Trial:
         self.finished: list[str] = []
         self.failed: dict[str, str] = {}
         self.wrote = 0
+        self.encoded: list[int] = []
         self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
@@ -79,7 +85,10 @@ class Trial:
             lambda *_: None,
             retries,
         )
-        self.flow = Flow(self.writer, self._wrote, self._finished, self._failed)
+        self.flow = Flow(self.writer, self._encoded, self._wrote, self._finished, self._failed)
+
+    def _encoded(self, items: Any) -> None:
+        self.encoded.append(len(items))
 
     def _wrote(self, items: Any) -> None:
         self.wrote += len(items)
@@ -132,8 +141,8 @@ async def test_texts_of_like_length_are_encoded_together():
 
 async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
     trial = Trial()
-    trial.model.poison = "bad"
-    await trial.run(job("a", "good", "bad"), job("b", "good"))
+    trial.model.poison = "wrong"
+    await trial.run(job("a", "good", "wrong"), job("b", "good"))
 
     assert trial.failed == {"a": "It cannot."}
     assert trial.finished == ["b"]
@@ -175,9 +184,29 @@ async def test_a_point_that_is_refused_costs_its_own_file_only():
     assert trial.finished == ["b"]
 
 
-async def test_a_model_that_is_down_ends_it():
+async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
     trial = Trial()
     trial.model.down = True
+    await trial.run(job("a", "one"), job("b", "two"))
+
+    points = trial.disk.points.values()
+    assert (trial.failed, sorted(trial.finished)) == ({}, ["a", "b"])
+    assert trial.writer.pending
+    assert trial.disk.expecting == ["c"]
+    assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
+
+
+async def test_progress_is_told_within_a_slice_in_steps_that_grow():
+    trial = Trial()
+    await trial.run(job("a", *["one"] * 30))
+
+    assert (trial.encoded, trial.wrote) == ([8, 16, 6], 30)
+
+
+async def test_a_vector_without_a_name_cannot_be_left_out():
+    trial = Trial()
+    trial.model.down = True
+    trial.writer.target = replace(trial.writer.target, dense=DenseLeg("", 1, "cosine", "m"))
     with pytest.raises(EncoderUnavailable, match="It cannot"):
         await trial.run(job("a", "one"), job("b", "two"))
 

@@ -1,4 +1,4 @@
 """Tags of collections."""
 
 # ruff: noqa: F403
-from tests.qdrant.test_tags import *
+from tests.qdrant.read.test_facets import *

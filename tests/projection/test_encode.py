@@ -20,6 +20,7 @@ from mcp_server_qdrant.core.maps import (
     Region,
     View,
 )
+from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.projection import encode as encoding
 from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 
@@ -31,6 +32,7 @@ def group(name: str, ids, positions) -> Group:
         collection=name,
         total=100,
         ids=tuple(ids),
+        documents=tuple(map(short_id, ids)),
         titles=tuple(f"title {one}" for one in range(len(ids))),
         snippets=tuple("s" * 200 for _ in ids),
         positions=np.array(positions, np.float32),
@@ -130,8 +132,8 @@ def test_a_search_is_told_with_places_and_none():
         SearchPage("words", (), ()),
         (PlacedQuery(0, (0.1234567, 0.2, 0.3), {"a": 0.98765}),),
         (
-            PlacedHit(1, "a", 1, 0.87654, "t" * 90, "text", 0, (1.0, 2.0, 3.0)),
-            PlacedHit(2, "b", UUIDS[0], 0.5, "t", "text", None, None),
+            PlacedHit(1, "a", 1, "1", 0.87654, "t" * 90, "text", 0, (1.0, 2.0, 3.0)),
+            PlacedHit(2, "b", UUIDS[0], "own", 0.5, "t", "text", None, None),
         ),
         ("One result lies elsewhere.",),
     )
@@ -145,6 +147,7 @@ def test_a_search_is_told_with_places_and_none():
         "rank": 1,
         "collection": "a",
         "id": "1",
+        "document": "1",
         "relevance": 0.877,
         "title": "t" * 60,
         "snippet": "text",
@@ -164,7 +167,17 @@ def test_no_vector_leaves():
         *("model", "axes", "explained", "scale", "groups", "beside", "facets")
     }
     assert set(encoded["panels"][0]["groups"][0]) == {
-        *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
+        *(
+            "collection",
+            "total",
+            "count",
+            "xyz",
+            "ids",
+            "id_kind",
+            "documents",
+            "titles",
+            "snippets",
+        )
     }
 
 

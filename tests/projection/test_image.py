@@ -12,7 +12,7 @@ from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, 
 def panel(*positions, groups: int = 1) -> Panel:
     made = np.array(positions, np.float32)
     several = tuple(
-        Group(f"g{n}", 9, (n,), ("t",), ("s",), made, (0, 0, 0), 0.5, {}, np.zeros(2))
+        Group(f"g{n}", 9, (n,), ("d",), ("t",), ("s",), made, (0, 0, 0), 0.5, {}, np.zeros(2))
         for n in range(groups)
     )
     nothing = dict.fromkeys(("basis", "wide", "reduced"))
@@ -45,7 +45,7 @@ def test_up_is_up():
 
 
 def hit(position) -> PlacedHit:
-    return PlacedHit(1, "g0", 1, 0.5, "t", "s", 0, position)
+    return PlacedHit(1, "g0", 1, "1", 0.5, "t", "s", 0, position)
 
 
 def test_one_place_and_many_collections_can_be_drawn():

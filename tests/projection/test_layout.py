@@ -20,7 +20,7 @@ def drawn(*vectors: list[float], without: int = 0) -> Drawn:
     names = tuple(f"t{number}" for number in range(len(vectors)))
     made = np.array(vectors, np.float32) if vectors else np.zeros((0, 2), np.float32)
     facts = ({},) * len(vectors)
-    return Drawn(tuple(range(len(vectors))), names, names, names, facts, made, without)
+    return Drawn(tuple(range(len(vectors))), names, names, names, names, facts, made, without)
 
 
 def test_two_groups_lie_apart_with_their_middles_and_spreads():

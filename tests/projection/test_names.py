@@ -41,6 +41,19 @@ def test_the_title_that_the_parts_of_a_document_repeat_counts_once():
     assert names([parts, WINGS])[0] == ["flour"]
 
 
+def test_a_title_that_the_parts_of_another_group_repeat_stands_in_all_of_them():
+    parts = [f"The compiler book\nchapter on {letter * 4}" for letter in "abcdefghijk"]
+    few = [f"A compiler of {letter * 5}" for letter in "abc"] + WINGS
+
+    assert "compiler" not in names([few, parts])[0]
+
+
+def test_words_of_titles_come_before_those_of_the_text_alone():
+    texts = [f"Wing number {letter * 3}\nis shown here" for letter in "abcdefghij"]
+
+    assert names([texts, PARSERS])[0][0].split()[0] == "Wing"
+
+
 def test_forms_of_a_word_are_one_in_its_most_frequent_form():
     (found, _) = names([["wings", "the wing", "wings of Icarus"], PARSERS])
 
@@ -53,6 +66,15 @@ def test_stop_words_are_those_of_each_texts_language():
 
     assert {"speicher", "festplatte"} <= found
     assert not {"der", "und", "die", "sind", "weil"} & found
+
+
+def test_a_few_texts_of_another_language_have_their_own_stop_words_too():
+    french = ["Vous avez les clés de la maison et nous avons celles du jardin"] * 6
+    many = [f"{text}, {letter * 4}" for text in WINGS for letter in "abcdefghijklmnopqrstuvwxyz"]
+    found = {word for one in names([french, many])[0] for word in one.lower().split()}
+
+    assert {"maison", "jardin"} <= found
+    assert not {"vous", "les", "nous", "avez"} & found
 
 
 def test_texts_without_spaces_have_phrases_without_particles():

@@ -29,7 +29,7 @@ def vectors(count: int = COUNT) -> np.ndarray:
 def panel(made: np.ndarray) -> Panel:
     names = tuple(f"t{number}" for number in range(len(made)))
     drawn = Drawn(
-        *(tuple(range(len(made))), names, names, names),
+        *(tuple(range(len(made))), names, names, names, names),
         facts=({},) * len(made),
         vectors=made,
     )
@@ -68,7 +68,7 @@ async def test_it_is_made_in_the_background_and_then_there(engine):
         request = MapRequest(("notes",), neighbours=True)
         first = await services.projector.view(request)
         assert (first.map.coming, first.map.panels[0].neighbours) == (True, None)
-        assert "ask again in a minute" in first.map.notes[-1]
+        assert "in a minute or two" in first.map.notes[-1]
         later = await services.projector.view(replace(request, patience=60))
 
         assert later.map.coming is False
@@ -135,7 +135,7 @@ async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeyp
         seen = await services.projector.view(MapRequest(("notes",), neighbours=True))
 
         assert seen.map.coming is False
-        assert "pip install 'mcp-server-qdrant[map]'" in seen.map.notes[-1]
+        assert "install opentsne scikit-learn" in seen.map.notes[-1]
 
 
 async def test_the_words_of_chosen_points_are_told(engine):

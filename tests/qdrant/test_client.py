@@ -106,8 +106,18 @@ async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpErr
         (409, WRONG, RequestError, "Qdrant refused the request: Wrong input: Vector dimension"),
         (401, b"Must provide an API key", KeyRefused, FORBIDDEN),
         (403, b"forbidden", AccessRefused, FORBIDDEN),
-        (408, b"", EngineTimeout, "Qdrant did not answer in time."),
-        (504, b"", EngineTimeout, "Qdrant did not answer in time."),
+        (
+            408,
+            b"",
+            EngineTimeout,
+            "Qdrant did not answer in time; try again in a moment.",
+        ),
+        (
+            504,
+            b"",
+            EngineTimeout,
+            "Qdrant did not answer in time; try again in a moment.",
+        ),
         (429, b"", EngineUnavailable, "overloaded or starting; try again"),
         (502, b"", EngineUnavailable, "overloaded or starting; try again"),
         (503, b"", EngineUnavailable, "overloaded or starting; try again"),
@@ -186,7 +196,7 @@ async def test_no_answer_within_the_timeout_is_a_timeout(stub):
     error = await asked(stub.url)
 
     assert type(error) is EngineTimeout
-    assert str(error) == "Qdrant did not answer in time."
+    assert str(error) == "Qdrant did not answer in time; try again in a moment."
 
 
 async def test_a_port_where_nobody_listens_is_unreachable(stub):

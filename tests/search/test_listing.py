@@ -67,7 +67,7 @@ async def test_the_newest_come_first_whichever_collection_they_are_in(engine):
     )
     assert two == (
         ["four", "three"],
-        [f"{everything[1][0]} For older ones raise limit, or set until."],
+        [f"2 of {everything[1][0]} For older ones raise limit, or set until."],
     )
     assert tagged == (["three", "two"], ["2 texts, the newest first."])
     assert early == (["two", "long"], ["2 texts, the newest first."])
@@ -109,7 +109,7 @@ async def test_a_collection_without_an_index_of_dates_is_read_as_far_as_time_all
 
     assert ids == [27, 55, 83]
     assert notes == [
-        f"{SCANNED:,} texts, the newest first. For older ones raise limit, or set until.",
+        f"3 of {SCANNED:,} texts, the newest first. For older ones raise limit, or set until.",
         "large: has no index of dates, so that only some were looked at.",
     ]
 
@@ -153,8 +153,8 @@ async def test_an_agent_browses_without_a_query():
     assert "relevance" not in found.structured_content["results"][0]
     assert {one["text"] for one in whole.structured_content["results"]} == {"moss", "roses"}
     assert said(refused) == (
-        "query is empty: say what to look for, or give collections, since, until or query_filter "
-        "to list the newest texts."
+        "query is empty: say what to look for, or give collections, since, until, tags or "
+        "query_filter to list the newest texts."
     )
 
 

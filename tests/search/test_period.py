@@ -27,7 +27,9 @@ NOVEMBER = {"audit", "call", "today"}
 # The question, the dates that an agent passes for it, and the notes that it finds.
 QUESTIONS = [
     ("the meeting of yesterday", "2026-11-21", "2026-11-21", {"audit"}),
-    ("the meetings since yesterday", "2026-11-21", None, {"audit", "today"}),
+    ("the meetings since yesterday", "yesterday", None, {"audit", "today"}),
+    ("the meetings of the week before", "last week", "last week", {"trip"}),
+    ("the meetings of three days", "3 days", None, {"audit", "today"}),
     ("the meetings of the last week", "7d", None, {"audit", "call", "today"}),
     ("the meetings of the last two weeks", "2w", None, {"audit", "call", "today"}),
     ("the meetings in October", "2026-10", "2026-10", {"kick-off", "offsite", "trip"}),
@@ -97,11 +99,11 @@ async def test_a_filter_and_dates_must_both_be_met_and_texts_without_dates_are_l
     ("dates", "sentence"),
     [
         (
-            {"since": "last week"},
-            "since is no date: 'last week'. Use 2026-10-31, 2026-10, or 7d, 2w, 3m, 1y for the "
-            "time so long ago.",
+            {"since": "soon"},
+            "since is no date: 'soon'. Use 2026-10-31, 2026-10, yesterday, last week, or 3 days, "
+            "2w, 3m, 1y for the time so long ago.",
         ),
-        ({"until": "2026-02-30"}, "until is no date: '2026-02-30'. Use 2026-10-31, 2026-10, or"),
+        ({"until": "2026-02-30"}, "until is no date: '2026-02-30'. Use 2026-10-31"),
         ({"since": "1d", "until": "2026-10"}, "since is later than until: exchange them."),
     ],
 )

@@ -126,7 +126,7 @@ async def test_the_outcome_is_in_the_text_and_in_the_data(stub):
 )
 async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub, reply):
     stub.reply = reply
-    async with memory_services(rerank_url=stub.url, rerank_limits={"seconds": 0.3}) as services:
+    async with memory_services(rerank_url=stub.url, rerank_timeout=0.3) as services:
         await fill(services)
         plain = await find(services, "roses sun", "*", limit=9, explain=True)
         page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
@@ -170,7 +170,7 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
 
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
     stub.reply = favour("n9")
-    async with memory_services(rerank_url=stub.url, rerank_limits={"pool": 5}) as services:
+    async with memory_services(rerank_url=stub.url, rerank_pool=5) as services:
         await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
         plain = texts(await find(services, "alpha", "a", limit=12))
         page = await find(services, "alpha", "a", limit=12, rerank=True)
@@ -218,7 +218,7 @@ async def test_a_passage_in_several_collections_is_one_result_that_names_the_oth
 
     (only,) = result.structured_content["results"]
     others = [name for name in ids if name != only["collection"]]
-    assert only["also_in"] == [{"collection": name, "id": ids[name]} for name in others]
+    assert only["also_in"] == [{"collection": name, "id": short_id(ids[name])} for name in others]
     also = ", ".join(f"{name} (id {short_id(ids[name])})" for name in others)
     assert said(result).endswith(f"\nalso in: {also}")
 
@@ -246,7 +246,7 @@ async def test_the_newest_copy_is_the_one_that_is_shown():
 
     (only,) = page.results
     assert only.document.collection == "b"
-    assert [name for name, _ in only.also] == ["c", "a"]
+    assert [one.collection for one in only.also] == ["c", "a"]
 
 
 async def test_texts_that_differ_in_a_date_are_both_shown():

@@ -16,6 +16,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.embed import embed
+from mcp_server_qdrant.search.engine import LATE
 from mcp_server_qdrant.search.payloads import hydrate
 from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
 from mcp_server_qdrant.search.retrieve import retrieve
@@ -135,7 +136,7 @@ async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
         fixture.engine.hanging = {"west"}
         retrieved = await fixture.retrieve(deadline=0.05)
 
-    assert by_collection(retrieved)["west"] == ("timeout", "No answer in time.")
+    assert by_collection(retrieved)["west"] == ("timeout", LATE)
     assert len(retrieved.found) == 4
 
 

@@ -5,7 +5,6 @@ import pytest
 from mcp_server_qdrant.app.local_models import open_host
 from mcp_server_qdrant.app.models import open_reranker
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.search.algorithm import share_of_size
@@ -16,17 +15,16 @@ def test_by_default_nothing_is_reranked_or_spread(loaded):
     settings = loaded()
 
     assert (settings.diversity, settings.rerank) == (0.0, False)
-    assert settings.rerank_limits == RerankLimits(pool=30, seconds=3, cooldown=30)
+    assert (settings.rerank_pool, settings.rerank_timeout) == (30, 3)
 
 
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
         ({"QDRANT_DIVERSITY": "1.1"}, "QDRANT_DIVERSITY: must be between 0 and 1."),
-        ({"RERANK_LIMITS": "pool=1"}, "RERANK_LIMITS: pool: must be between 2 and 200."),
-        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: seconds: must be more than 0."),
-        ({"RERANK_LIMITS": "seconds=inf"}, "RERANK_LIMITS: seconds: must be more than 0."),
-        ({"RERANK_LIMITS": "cooldown=nan"}, "RERANK_LIMITS: cooldown: must be more than 0."),
+        ({"RERANK_POOL": "1"}, "RERANK_POOL: must be between 2 and 200."),
+        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
+        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},
@@ -82,12 +80,6 @@ def steps(settings) -> list[float]:
         ({}, [0.4] * 4),
         ({"HYBRID_ALPHA": "0"}, [0] * 4),
         ({"HYBRID_ALPHA": "0.4, 500:0.7, 5000: 0.8"}, [0.4, 0.4, 0.7, 0.8]),
-        ({"HYBRID_ALPHA_STEPS": "0.5, 0.7,0.8"}, [0.5, 0.5, 0.7, 0.8]),
-        (
-            {"HYBRID_ALPHA_STEPS": "[0.5, 0.7]", "HYBRID_ALPHA_SIZES": "[100]"},
-            [0.5, 0.7, 0.7, 0.7],
-        ),
-        ({"HYBRID_ALPHA": "0", "HYBRID_ALPHA_STEPS": "1,1,1"}, [0] * 4),
     ],
 )
 def test_the_share_of_meaning_may_depend_on_the_number_of_points(loaded, variables, expected):
@@ -102,7 +94,6 @@ def test_the_share_of_meaning_may_depend_on_the_number_of_points(loaded, variabl
         ({"HYBRID_ALPHA": "0.5,500:0.6,500:0.7"}, "numbers of points rise"),
         ({"HYBRID_ALPHA": "500:0.6"}, "numbers of points rise"),
         ({"HYBRID_ALPHA": "much"}, "must be a share such as 0.5"),
-        ({"HYBRID_ALPHA_STEPS": "0.5"}, "must be one value more than HYBRID_ALPHA_SIZES"),
     ],
 )
 def test_shares_that_make_no_sense_are_refused(loaded, variables, sentence):

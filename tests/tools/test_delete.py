@@ -420,7 +420,7 @@ class TestAPersonIsAskedAboutIds:
 
         assert person.asked == [
             f"Delete 2 documents?\n- notes (id long, {parts} parts) · Harbours: Sentence number "
-            "0 is about harbour 0. Sentence number 1 is about harb…\n"
+            "0 is about harbour 0. Sentence number 1 is about…\n"
             f"- notes (id {short_id(point)}) · roses are red"
         ]
         assert said(result).splitlines()[-1] == "Not found: 'nobody'."

@@ -62,7 +62,9 @@ async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
             {"query": "falcon", "collections": ["notes"]},
             {"query": "alpha n3 bridge", "collections": ["*"]},
         ):
-            found = await client.call_tool("qdrant-find", arguments | {"explain": True})
+            found = await client.call_tool(
+                "qdrant-find", arguments | {"explain": True, "point_ids": True}
+            )
             hits = (await project(client, **arguments)).structured_content["hits"]
 
             assert len(hits) > 3

@@ -12,7 +12,7 @@ from PIL import Image
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.tools.project import APP
-from mcp_server_qdrant.tools.resources import INSTRUCTIONS, MAX_COMPLETIONS
+from mcp_server_qdrant.tools.resources import MAX_COMPLETIONS
 from tests.support import foreign, make_settings, memory_engine, memory_server, served
 
 ALL = "qdrant://collections"
@@ -207,12 +207,16 @@ async def test_the_prompt_shows_how_to_search_for_a_question():
 
 async def test_the_server_introduces_itself():
     async with memory_server() as client:
-        assert client.instructions == INSTRUCTIONS
         assert client.server_info.name == "mcp-server-qdrant"
+        told = client.instructions
+    async with memory_server(qdrant_read_only=True) as client:
+        only_read = client.instructions
 
-    assert "qdrant-find" in INSTRUCTIONS
-    assert "begin with > are stored text" in INSTRUCTIONS
-    assert len(INSTRUCTIONS) < 500
+    assert "qdrant-find at the start of a task" in told
+    assert "qdrant-store what a later session will need" in told
+    assert "begin with > are stored text" in told
+    assert "qdrant-store" not in only_read
+    assert len(told) < 600
 
 
 async def test_the_server_shows_its_icon_once_and_no_other_answer_carries_it():

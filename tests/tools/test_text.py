@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mcp_server_qdrant.core.access import Caller, calling, speaking
 from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Correction,
@@ -104,7 +105,7 @@ passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max
 results = st.builds(
     Result,
     *(documents, st.just(0.5), st.just(0.5), passages, st.none() | whys),
-    also=st.lists(st.tuples(names, points), max_size=4).map(tuple),
+    also=st.lists(documents, max_size=4).map(tuple),
 )
 FORGERY = Document(7, "notes", FORGED[0], FORGED[0], FORGED[0], {FORGED[0]: FORGED[0]})
 
@@ -141,7 +142,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     notes = [*tool_text.torn(found), *tool_text.read_on(found, 2), *tool_text.unseen(failures)]
-    notes += tool_page.fitting(found, 10)[1] if found else []
+    notes += tool_page.fitting(found, 10, 20)[1] if found else []
 
     text = tool_text.documents(found, missing, notes)
 
@@ -326,3 +327,23 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
     line = tool_text.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
     assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"
+
+
+@pytest.mark.parametrize(
+    ("stored_by", "shown"),
+    [
+        ({"client": "cursor", "caller": "bob"}, "notes (id 7, written by bob)"),
+        ({"client": "other", "caller": "ana"}, "notes (id 7, stored with other)"),
+        ({"client": "a b", "version": "2"}, "notes (id 7, stored with 'a b')"),
+        ({"client": "cursor", "caller": "ana"}, "notes (id 7)"),
+        (None, "notes (id 7)"),
+    ],
+)
+def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
+    one = Document(7, "notes", "moss", stored_by=stored_by)
+    with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
+        text = tool_text.documents([one], [])
+        page = tool_text.page(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
+
+    assert text.splitlines()[0] == shown
+    assert page.splitlines()[0] == f"1. [0.50] {shown}"

@@ -13,6 +13,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.ingest.files.background import Background
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.tools.page import tokens
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
@@ -67,7 +68,34 @@ async def alive(client: Client) -> None:
     assert "results" in (await find(client, "roses")).structured_content
 
 
+COMING = {"notes": "notes: 1 of 3 files read; the others follow."}
+
+
 class TestFind:
+    @pytest.mark.parametrize(
+        "asked", [{}, {"collections": ["n*"]}, {"query": "zzz", "score_threshold": 1}]
+    )
+    async def test_an_answer_while_files_are_being_read_says_so_and_rules_nothing_out(
+        self, asked, monkeypatch
+    ):
+        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        async with memory_server() as client:
+            await store(client, "roses need sun")
+            result = await find(client, **{"query": "roses"} | asked)
+            other = await find(client, "roses", collections=["x*"])
+
+        assert f"Note: {COMING['notes']}" in said(result)
+        assert "Nothing" not in said(result)
+        assert COMING["notes"] not in said(other)
+
+    async def test_a_collection_whose_files_are_still_to_be_read_is_no_mistake(self, monkeypatch):
+        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        async with memory_server() as client:
+            asked = {"query": "roses", "collections": ["notes"]}
+            result = await client.call_tool("qdrant-find", asked)
+
+        assert refusal(result) == f"{COMING['notes']} Search again in a moment."
+
     async def test_the_answer_is_text_to_read_and_data(self):
         async with memory_server() as client:
             done = await store(client, "roses need sun", title="Roses", tags=["plants"])
@@ -81,7 +109,7 @@ class TestFind:
         assert result.structured_content == {
             "results": [
                 {
-                    "id": point,
+                    "id": point[:11],
                     "collection": "notes",
                     "relevance": 0.851,
                     "text": "roses need sun",
@@ -178,7 +206,8 @@ class TestFind:
 
         assert refused == (
             "No text there has the key 'metadata.projct'; there are: created_at, document, "
-            "metadata.bed.no, metadata.project, metadata.rare, updated_at."
+            "metadata.bed.no, metadata.project, metadata.rare, stored_by.client, "
+            "stored_by.version, updated_at."
         )
         assert ["Nothing found" in said(one) for one in known] == [True] * 4
 
@@ -262,7 +291,7 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is empty: say what to look for, or give collections, since, until or"),
+    ({}, "query is empty: say what to look for, or give collections, since, until, tags or"),
     ({"query": ""}, "query is empty: say what to look for"),
     ({"query": " \n\t"}, "query is empty: say what to look for"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
@@ -309,7 +338,6 @@ BAD_STORES = [
     ({"information": "x" * (MAX_TEXT + 1)}, f"longer than {MAX_TEXT} characters: split it."),
     ({"information": "a\x00"}, "The text contains a NUL character: remove it."),
     ({"information": "a\udc00"}, "The text is broken Unicode"),
-    ({"information": "a"}, "collection_name is required: a new name, or one that is there: notes."),
     (
         {"information": "a", "collection_name": "noets"},
         "or store into 'notes', if that is what was meant.",
@@ -396,7 +424,7 @@ async def test_a_huge_document_is_read_in_several_calls():
     async with memory_server() as client:
         await store(client, text, id="plan")
         while ids:
-            arguments = {"ids": ids, "neighbours": neighbours}
+            arguments = {"ids": ids, "neighbours": neighbours, "size": MAX_CHARACTERS}
             got = await client.call_tool("qdrant-get", arguments)
             (document,) = got.structured_content["documents"]
             assert len(document["text"]) <= MAX_CHARACTERS
@@ -417,8 +445,9 @@ async def test_documents_that_have_no_room_are_named_by_what_gives_them():
         await foreign(engine, "old", {n: {"text": f"{n}{text}"} for n in (1, 2, 3)})
         await foreign(engine, "huge", {9: {"text": text * 3}})
         async with memory_server(engine=engine) as client:
-            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]})
-            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]})
+            most = {"size": MAX_CHARACTERS}
+            got = await client.call_tool("qdrant-get", {"ids": ["1", "2", "1", "3"]} | most)
+            huge = await client.call_tool("qdrant-get", {"ids": ["9", "9"]} | most)
 
     assert [one["id"] for one in got.structured_content["documents"]] == ["1"]
     assert got.structured_content["missing"] == []
@@ -564,7 +593,8 @@ class TestStore:
             result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
 
         parts = result.structured_content["parts"]
-        assert told == [(128, parts), (256, parts), (parts, parts)]
+        assert [done for done, _ in told] == [*range(64, parts, 64), parts]
+        assert {of for _, of in told} == {parts}
 
     async def test_what_was_done_is_said(self):
         async with memory_server() as client:
@@ -687,14 +717,15 @@ class TestStore:
 class TestGet:
     async def test_a_point_comes_with_its_neighbours(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
-            points = await parts_of(engine, told(await store(client, LONG, title="Harbours")))
+            await store(client, LONG, id="harbours")
+            points = await parts_of(engine, "harbours")
             alone = await client.call_tool("qdrant-get", {"ids": [points[2]]})
             wide = await client.call_tool("qdrant-get", {"ids": [points[2]], "neighbours": 1})
 
         (one,), (more,) = (r.structured_content["documents"] for r in (alone, wide))
         assert one["part"] == f"3/{len(points)}"
         assert one["text"] in more["text"] in LONG
-        assert said(alone).startswith(f"notes (id {short_id(points[0])}:3/{len(points)}) · Harb")
+        assert said(alone).startswith(f"notes (id harbours:3/{len(points)})\n> ")
 
     async def test_missing_ids_are_named_beside_those_found(self):
         async with memory_server() as client:
@@ -710,7 +741,8 @@ class TestGet:
     async def test_a_uuid_that_is_written_otherwise_is_not_called_missing(self, write):
         async with memory_server() as client:
             point = await first_point(client, await store(client, "roses"))
-            result = await client.call_tool("qdrant-get", {"ids": [write(point)]})
+            asked = {"ids": [write(point)], "point_ids": True}
+            result = await client.call_tool("qdrant-get", asked)
 
         assert result.structured_content["missing"] == []
         assert result.structured_content["documents"][0]["id"] == point

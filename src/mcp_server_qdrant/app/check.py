@@ -70,13 +70,13 @@ class CheckedPipeline(Pipeline):
         """The answer to one request; without results where they could not be checked."""
         page = await super().search(request)
         hits = {_shown(hit.document) for hit in page.results}
-        also = {(c, p, None) for hit in page.results for c, p in hit.also}
+        also = {_shown(copy) for hit in page.results for copy in hit.also}
         try:
             allowed = await self._check.allowed(self._tenant, [*hits, *also])
         except CheckUnavailable as error:
             return replace(page, results=(), notes=(str(error),), more=0, weak=False)
         kept = [
-            replace(hit, also=tuple((c, p) for c, p in hit.also if (c, p, None) in allowed))
+            replace(hit, also=tuple(copy for copy in hit.also if _shown(copy) in allowed))
             for hit in page.results
             if _shown(hit.document) in allowed
         ]

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.subscriptions import SubscriptionBus
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.app.server import Calls, make_server, options_of
+from mcp_server_qdrant.app.server import make_server, options_of
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.http import serving as http
 from mcp_server_qdrant.http.page import routes as http_viz
@@ -42,12 +42,11 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 
 
 def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
-    calls = Calls()
-    watch = Watch(settings, calls.held)
+    watch = Watch(settings)
     # Over SSE the services are opened again for each client.
     page = page_of(settings) if transport == "streamable-http" else None
     asking = settings.auth_mode in ("token", "oauth")
-    mcp = make_server(settings, calls=calls, asking=asking, watch=watch, extend=page)
+    mcp = make_server(settings, asking=asking, watch=watch, extend=page)
     http.serve(mcp, transport, settings, watch, listener)
 
 

@@ -34,5 +34,5 @@ def local_model(
         model,
         str(cache.absolute()) if cache else None,
         str(path.absolute()) if path else None,
-        settings.embedding_options.threads,
+        settings.embedding_threads,
     )

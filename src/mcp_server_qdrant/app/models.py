@@ -5,6 +5,7 @@ from functools import partial
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
+from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
@@ -31,8 +32,8 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
     cache = None
-    if settings.embedding_options.disk:
-        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_options.disk)
+    if settings.embedding_cache_disk:
+        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
     check_provider(settings.chosen_provider)
     model = NONE if settings.chosen_provider == NONE else settings.chosen_model
     return Registry(
@@ -40,7 +41,7 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
         cache=cache,
-        query_cache=settings.embedding_options.query_cache,
+        query_cache=settings.embedding_cache_size,
         host=host,
     )
 
@@ -51,7 +52,7 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
         encoders,
         settings.chosen_provider,
         settings.collection_models,
-        fixed_prefixes=settings.embedding_options.passage_prefix is not None,
+        fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
 
 
@@ -108,7 +109,7 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
             ),
             "url": settings.service_url,
             "api_key": settings.service_key,
-            "dimensions": options.dimensions if default else None,
+            "dimensions": settings.embedding_dimensions if default else None,
             "bounds": options,
             "tokens": counted(options.text_tokens, options.token_bytes),
         }
@@ -122,8 +123,8 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
     if name != settings.chosen_model:
         return known
     return Prefixes(
-        settings.prefix(settings.embedding_options.query_prefix, known.query),
-        settings.prefix(settings.embedding_options.passage_prefix, known.passage),
+        settings.prefix(settings.embedding_query_prefix, known.query),
+        settings.prefix(settings.embedding_passage_prefix, known.passage),
     )
 
 
@@ -132,7 +133,8 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    return Rerank(reranker, settings.rerank_limits)
+    limits = RerankLimits(settings.rerank_pool, settings.rerank_timeout)
+    return Rerank(reranker, limits)
 
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:

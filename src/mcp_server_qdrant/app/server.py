@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import importlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import HOLDER, calling
+from mcp_server_qdrant.core.access import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.load import Standing
@@ -43,6 +43,7 @@ HINTS: dict[CacheableMethod, CacheHint] = {
     "tools/list": CacheHint(300_000),
     "resources/read": CacheHint(0),  # a text just stored counts
 }
+MAX_CLIENT = 60  # characters of a client's name, and of its version
 LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
@@ -102,26 +103,20 @@ class Calls:
     """The calls under way, so that the end of input can wait for their answers."""
 
     def __init__(self) -> None:
-        self._of = Counter[str | None]()
+        self._count = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def held(self, holder: str | None = None) -> int:
-        """The number of one holder, or of all."""
-        return self._of.total() if holder is None else self._of[holder]
-
     @contextlib.contextmanager
-    def counted(self, holder: str | None) -> Iterator[None]:
-        """Count everything inside as a call of this holder; over stdio there is none."""
-        self._of[holder] += 1
+    def counted(self) -> Iterator[None]:
+        """Count everything inside as a call."""
+        self._count += 1
         self._idle.clear()
         try:
             yield
         finally:
-            self._of[holder] -= 1
-            if not self._of[holder]:
-                del self._of[holder]
-            if not self._of:
+            self._count -= 1
+            if not self._count:
                 self._idle.set()
 
     async def finish(self, seconds: float) -> None:
@@ -131,7 +126,7 @@ class Calls:
 
 
 def import_services() -> None:
-    """Import the services, with as little of qdrant-client's dependencies as possible."""
+    """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
 
@@ -191,7 +186,7 @@ def make_server(
         title="Qdrant collections",
         icons=[icon()],
         version=__version__,
-        instructions=resources.INSTRUCTIONS,
+        instructions=resources.instructions(read_only=settings.qdrant_read_only),
         log_level=settings.log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
@@ -217,9 +212,9 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
     """Counts the calls, and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
-        holder = ctx.request.scope.get(HOLDER) if ctx.request is not None else None
         try:
-            with under_way.counted(holder) if ctx.method != LISTEN else contextlib.nullcontext():
+            counted = under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext()
+            with counted, speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
         except ValueError as error:
             if ctx.method != "prompts/get":
@@ -230,6 +225,14 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             opening.begin()
 
     return begin_after_first_message
+
+
+def _client(ctx: Any) -> tuple[str, str] | None:
+    """The name and version that the client gives itself."""
+    if (params := ctx.session.client_params) is None:
+        return None
+    info = params.client_info
+    return line(info.name, MAX_CLIENT), line(info.version, MAX_CLIENT)
 
 
 def _light(method: str, result: Any) -> Any:

@@ -17,6 +17,7 @@ from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
@@ -46,6 +47,9 @@ from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
+
+MOST_WRITERS = 8  # callers and clients that are named for a collection
+VECTORLESS = "some texts get their vectors just now; until then keywords find them."
 
 __all__ = ["Services", "open_encoders", "open_services", "wire"]
 
@@ -81,6 +85,11 @@ class Services:
         """Counts of writes since the start, by kind, and of the folders kept in step."""
         return {**self.shared.work(), **self.background.counts()}
 
+    def coming(self) -> dict[str, str]:
+        """Collection -> what of it cannot be found yet, in a sentence."""
+        filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
+        return {**filling, **self.background.coming()}
+
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
         parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
@@ -94,6 +103,8 @@ class Services:
         infos = await self.catalog.describe(names)
         if self.shared.check is not None:
             return infos
+        found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
+        infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
         tokens = self.shared.bm25.tokens
@@ -213,7 +224,7 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.embedding_options.background).of)
+    paced = Sync(store, files, Pace(settings.sync_share).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection)
         for source in settings.sync_sources
@@ -282,7 +293,7 @@ def _pipeline(
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
-        limits=settings.search_limits,
+        timeout=settings.search_timeout,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(

@@ -1,6 +1,6 @@
 """The parts that all services over one engine share: engine, models, the filling of points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, poin
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.ingest.files.background import Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
@@ -75,7 +76,8 @@ class Shared:
         points = self.points(self._all, client)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
-        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep)
+        pace = Pace(settings.sync_share).of
+        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -83,6 +85,10 @@ class Shared:
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind."""
         return {"points_written": self._tally.written, "vectors_filled": self._tally.filled}
+
+    def filling_now(self) -> Collection[str]:
+        """The collections whose texts are getting their vectors; none where tenants are apart."""
+        return () if self.settings.tenant_field else self._backfill.filling
 
     def pending(self) -> None:
         """Points wait for their vectors."""

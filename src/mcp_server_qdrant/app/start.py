@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Literal
 
-from mcp_server_qdrant.core.lean import import_mcp
 from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -16,7 +15,6 @@ def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) 
     Raises ConfigError.
     """
     check_provider(settings.chosen_provider)
-    import_mcp()
     if transport == "stdio":
         from mcp_server_qdrant.app import stdio
 

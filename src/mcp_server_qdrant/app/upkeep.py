@@ -125,8 +125,11 @@ async def engine(
     Raises ConfigError, RequestError, EngineUnavailable.
     """
     patience = max(PATIENCE, settings.qdrant_timeout)
-    opening = own_client(settings, patience) if where is None else _other(where, settings, new=new)
-    client = await opening
+    if where is None:
+        cluster = Cluster(patience, options=settings.cluster)
+        client = await own_client(settings, patience, cluster)
+    else:
+        client = await _other(where, settings, new=new)
     try:
         if where is None and settings.qdrant_url is None:
             await import_local_mode(settings, client)

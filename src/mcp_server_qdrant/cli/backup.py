@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mcp_server_qdrant.cli import frame
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.notation import amount, called
 
 
 def _arguments(command: Callable[..., None]) -> Callable[..., None]:
@@ -61,5 +61,5 @@ def _tell(name: str, done: int, total: int) -> None:
 def _done(points: Mapping[str, int]) -> None:
     frame.show("")
     for name, number in points.items():
-        click.echo(f"{called(name)}: {number:,} points")
+        click.echo(f"{called(name)}: {amount(number, 'point')}")
     click.echo(f"Done: {len(points)} {'collection' if len(points) == 1 else 'collections'}.")

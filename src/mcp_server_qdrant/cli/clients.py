@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from platformdirs import user_config_path
@@ -19,7 +20,8 @@ from platformdirs import user_config_path
 from mcp_server_qdrant.core.errors import ConfigError
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
-SECONDS = 30.0  # for a server's first answer
+SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
+SLOW_SECONDS = 10.0
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -101,11 +103,18 @@ def other(entry: Entry) -> str | None:
     return None if ours else words[0]
 
 
-def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Start the server as a client does: its fault, or None, and the name and version it gives.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the start of a server went: what it calls itself, or why it is broken, if it is."""
 
-    It writes nothing meanwhile, and is ended at once.
-    """
+    told: str
+    fault: str | None = None
+    slow: bool = False
+
+
+def start(entry: Entry, environment: Mapping[str, str]) -> Start:
+    """Start the server as a client does. It writes nothing meanwhile, and is ended at once."""
+    since = monotonic()
     env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
         done = subprocess.run(
@@ -121,15 +130,17 @@ def start(entry: Entry, environment: Mapping[str, str]) -> tuple[str | None, str
         )
         out, err = done.stdout, done.stderr
     except subprocess.TimeoutExpired:
-        return f"it did not answer within {SECONDS:.0f} seconds", ""
+        return Start(f"a slow server: no answer within {SECONDS:.0f} s", slow=True)
     except OSError as error:
-        return f"{command(entry)[0]} cannot be started: {error.strerror}", ""
+        return Start("", f"{command(entry)[0]} cannot be started: {error.strerror}")
     try:
         told = json.loads(out.splitlines()[0])["result"]["serverInfo"]
-        return None, f"{told['name']} {told['version']}"
+        seconds = monotonic() - since
+        late = f", slowly: after {seconds:.0f} s" if seconds > SLOW_SECONDS else ""
+        return Start(f"{told['name']} {told['version']}{late}", slow=bool(late))
     except (LookupError, ValueError, TypeError):
         said = [line for line in err.splitlines() if line.strip()] or ["it ended without an answer"]
-        return said[-1].removeprefix("mcp-server-qdrant: "), ""
+        return Start("", said[-1].removeprefix("mcp-server-qdrant: "))
 
 
 def texts(value: Any) -> dict[str, str]:

@@ -23,6 +23,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.extras import NEEDED_BY, adding, missing
 from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
+LATE = "did not answer within"
 UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
 WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
@@ -43,17 +45,27 @@ Given = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it."""
+    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it.
+
+    What is `slow` may well work: that is no problem.
+    """
 
     check: str
     text: str
     fix: str | None = None
     ok: bool = True
+    slow: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """The finding in a word."""
+        return "PROBLEM" if not self.ok else "slow" if self.slow else "ok"
 
 
 def problem(check: str, text: str, fix: str) -> Finding:
-    """A finding that makes the exit status 1."""
-    return Finding(check, text, fix, ok=False)
+    """A finding that makes the exit status 1, unless something was slow to answer."""
+    slow = LATE in text
+    return Finding(check, text, AGAIN if slow else fix, ok=slow, slow=slow)
 
 
 @click.command()
@@ -82,7 +94,7 @@ async def _printed(env_file: Path | None, as_json: bool) -> list[Finding]:  # no
         findings.append(one)
         frame.show("")
         if not as_json:
-            click.echo(f"{'ok     ' if one.ok else 'PROBLEM'} {one.check}: {one.text}")
+            click.echo(f"{one.verdict:7} {one.check}: {one.text}")
             if one.fix:
                 click.echo(f"        -> {one.fix}")
     return findings
@@ -109,6 +121,8 @@ async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
             yield one
         async for one in _services(settings, given):
             yield one
+    for extra in missing():
+        yield Finding("extra", f"{NEEDED_BY[extra]} needs the extra {extra!r}.", adding(extra))
     for one in _clients():
         yield one
 
@@ -219,6 +233,8 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
         return Finding("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
     encoder = services.encoders.default
     await frame.loaded(encoder, MODEL_SECONDS)
+    if encoder.state in ("loading", "downloading"):
+        return Finding("model", f"{encoder.reason} Keywords are searched meanwhile.", slow=True)
     try:
         await encoder.encode_query("hello")
     except EncoderUnavailable as error:
@@ -330,7 +346,6 @@ def _clients() -> Iterator[Finding]:
             continue
         for entry_name, project, entry in clients.entries(client, read):
             seen += clients.other(entry) in (None, "an address")
-            frame.show(f"Starting the server of {client.title} …")
             yield _started(name, client, (entry_name, project, entry), without_settings())
     if not seen:
         text = "No client here is configured to start this server."
@@ -355,12 +370,13 @@ def _started(
         return Finding("client", text)
     if "${" in json.dumps(entry):
         return Finding("client", f"{where}: has variables that only the client knows; not started.")
-    fault, told = clients.start(entry, environment)
-    if fault is None:
-        return Finding("client", f"{where}: starts {told}.")
-    text = f"{where}: {fault.rstrip('.')}."
+    starting = f"Starting the server of {client.title}"
+    found = frame.meanwhile(starting, lambda: clients.start(entry, environment))
+    if found.fault is None:
+        return Finding("client", f"{where}: starts {found.told}.", slow=found.slow)
+    text = f"{where}: {found.fault.rstrip('.')}."
     own = entry.get("env")
-    if wrong := next((one for one in VARIABLE.findall(fault) if one in (own or ())), None):
+    if wrong := next((one for one in VARIABLE.findall(found.fault) if one in (own or ())), None):
         return problem("client", text, f"Remove {wrong} from {client.path}")
     if project:
         fix = f"cd {shlex.quote(project)} && claude mcp remove {shlex.quote(name)}"

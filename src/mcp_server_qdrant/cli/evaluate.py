@@ -122,8 +122,7 @@ async def _measured(
     from mcp_server_qdrant.evaluation.run import measure
 
     # Every query is new to a server, so that none finds its vector in the cache.
-    options = settings.embedding_options.model_copy(update={"query_cache": 0})
-    changed = {"qdrant_read_only": True, "embedding_options": options}
+    changed = {"qdrant_read_only": True, "embedding_cache_size": 0}
     services = await open_lazily(settings.model_copy(update=changed))
     total = len(labels) * len(ways)
     try:

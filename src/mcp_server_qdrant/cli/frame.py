@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Result = TypeVar("Result")
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
 WIDTH = 24  # of a bar
@@ -76,6 +78,20 @@ def bar(share: float) -> str:
     """A bar that is filled as far as the share says."""
     filled = int(share * WIDTH)
     return f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
+
+
+def meanwhile(text: str, work: Callable[[], Result]) -> Result:
+    """What `work` gives, done in a thread while a bar shows that something goes on."""
+    pool, since = ThreadPoolExecutor(1), monotonic()
+    done = pool.submit(work)
+    try:
+        while not wait([done], BAR_SECONDS).done:
+            passed = monotonic() - since
+            show(f"{bar(passed / CYCLE_SECONDS % 1)} {text} {passed:.0f} s")
+        return done.result()
+    finally:
+        show("")
+        pool.shutdown(wait=False)
 
 
 async def loaded(encoder: Any, seconds: float) -> bool:

@@ -5,7 +5,6 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
-from mcp_server_qdrant.core.notation import printable
+from mcp_server_qdrant.core.notation import amount, printable
 from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate, Selection
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
 LINE_SECONDS = 10.0
+SURE_SECONDS, SURE_SHARE = 10.0, 0.03  # before, the time left is a guess
 MB = 1_000_000
 ADVICE = (
     "If it is another folder, give it a name with --name; if all of them are to be removed, say so "
@@ -144,6 +144,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         dry_run=options["dry_run"],
         create=options["create"],
         empty=options.get("empty", False),
+        patient=True,
         max_bytes=int(options["max_size"] * MB),
         advice=ADVICE,
     )
@@ -219,21 +220,31 @@ async def _show(report: "Report") -> None:
 
 def line(report: "Report", now: float, *, bar: bool = False) -> str:
     """The progress on one line, perhaps with a bar: share, rate and time left."""
-    if report.encoding_since is None:
-        return f"{report.phase} …" if bar else report.phase
+    if report.encoding_since is None or not report.encoded:
+        return printable(f"{report.phase} …" if bar else report.phase)
     done, stored = report.share, len(report.new) + len(report.changed)
-    parts = [f"{done:4.0%}", f"{stored:,} files", f"{report.texts:,} texts"]
-    if speed := rate(report, now):
-        left = (now - report.encoding_since) * (1 - done) / done if done else 0.0
-        parts += [f"{speed:,.1f} texts/s", f"{timedelta(seconds=round(left))} left"]
+    parts = [f"{done:4.0%}", amount(stored, "file"), amount(report.encoded, "text")]
+    if speed := rate(report, report.encoded, now):
+        parts += [f"{speed:,.1f} texts/s", *remaining(now - report.encoding_since, done)]
     return f"{report.phase}{f' {frame.bar(done)}' if bar else ':'} {' · '.join(parts)}"
 
 
-def rate(report: "Report", now: float) -> float:
-    """Texts stored per second, since the first was ready."""
-    if report.encoding_since is None or not report.texts:
+def remaining(passed: float, done: float) -> list[str]:
+    """The time left, in words as coarse as it is known; nothing while it is not."""
+    if passed < SURE_SECONDS or done < SURE_SHARE:
+        return []
+    minutes = passed * (1 - done) / done / 60
+    if minutes < 1:
+        return ["less than a minute left"]
+    hours = f"{minutes / 60:.1f} hours" if minutes > 90 else amount(round(minutes), "minute")
+    return [f"about {hours} left"]
+
+
+def rate(report: "Report", texts: int, now: float) -> float:
+    """So many texts per second, since the first was ready."""
+    if report.encoding_since is None:
         return 0.0
-    return report.texts / max(now - report.encoding_since, 1e-3)
+    return texts / max(now - report.encoding_since, 1e-3)
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> str:
@@ -260,6 +271,8 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
         yield f"{collection}: {counts}{_effort(report)}."
     if not report.files and not report.problems:
         yield "There is no file here that is wanted: hidden and ignored ones are left out."
+    if report.pending:
+        yield "Found by keywords for now; the server adds the vectors once the model is there."
     if report.notes:
         yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)
@@ -272,9 +285,8 @@ def _effort(report: "Report") -> str:
     seconds = f" in {report.seconds:,.1f} s"
     if not report.texts:
         return seconds
-    speed = f"{rate(report, report.started + report.seconds):,.1f} texts/s"
-    texts = "1 text" if report.texts == 1 else f"{report.texts:,} texts"
-    return f"; {texts}, {report.tokens:,} tokens{seconds}: {speed}"
+    speed = f"{rate(report, report.texts, report.started + report.seconds):,.1f} texts/s"
+    return f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens{seconds}: {speed}"
 
 
 def _names(report: "Report") -> Iterator[str]:

@@ -13,7 +13,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.ingest import once
-from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
+from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
-LATER = "The client is set up; its server stores the folders once the model is there."
+STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
@@ -60,7 +60,7 @@ def init(
 
     env_file = click.get_current_context().meta.get(frame.KEY)
     logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is said here too
-    with frame.ending("Interrupted; run it again."):
+    with frame.ending("Interrupted; run it again.", at_once=False):
         settings = frame.load()
         if not yes:
             chosen = chosen or _asked_clients()
@@ -72,6 +72,7 @@ def init(
         settings = environment.load(env_file, first=first)
         for one in dict.fromkeys(chosen):
             _configure(one, name, _command(env_file), first, ask=not yes)
+    with frame.ending(STORED_LATER):
         asyncio.run(_first_search(settings))
 
 
@@ -155,14 +156,18 @@ def _configure(
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
     _show(client, name, entry)
-    fault, told = clients.start(entry, environment.without_settings())
-    if fault:
-        raise ConfigError(f"Nothing was written: this does not start: {fault}")
+    started = frame.meanwhile(
+        f"Starting the server of {client.title}",
+        lambda: clients.start(entry, environment.without_settings()),
+    )
+    if started.fault:
+        raise ConfigError(f"Nothing was written: this does not start: {started.fault}")
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
     backup = clients.write(client, text, changed, datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
-    click.echo(f"{client.title} will start {told}: {client.path}{kept}. Restart {client.title}.")
+    click.echo(f"{client.title} will start {started.told}.")
+    click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
 
 
 def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
@@ -188,13 +193,12 @@ async def _first_search(settings: "Settings") -> None:
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
+    frame.show("Opening the engine …")
     services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
     try:
         encoder = services.encoders.default
         modelless = settings.chosen_provider == "none"
         if not modelless and not await frame.loaded(encoder, LOAD_SECONDS):
-            if settings.sync_sources:
-                raise EncoderUnavailable(f"{encoder.reason} {LATER}")
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
             request = SyncRequest(

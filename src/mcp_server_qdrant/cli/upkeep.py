@@ -217,7 +217,7 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     place = called(done.collection)
     said = [f"{place}: all points had {got} already."]
     if done.points:
-        said = [f"{place}: {done.points:,} points got {got} in {seconds:.1f} s."]
+        said = [f"{place}: {amount(done.points, 'point')} got {got} in {seconds:.1f} s."]
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
@@ -254,10 +254,10 @@ def indexed(name: str, key: str, language: str) -> str:
 def accepted(name: str, lost: int, left: int | None) -> str:
     """The result of accepting a loss."""
     if left is None:
-        return f"{name}: forgotten; its data ({lost:,} points) was gone."
+        return f"{name}: forgotten; its data ({amount(lost, 'point')}) was gone."
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
-    return f"{name}: goes on with {left:,} points, without the {lost:,} that are missing."
+    return f"{name}: goes on with {amount(left, 'point')}, without the {lost:,} that are missing."
 
 
 def _names(vectors: Sequence[str]) -> str:
@@ -267,8 +267,9 @@ def _names(vectors: Sequence[str]) -> str:
 def copied(name: str, written: int, total: int, seconds: float) -> str:
     """The result of a copy."""
     if not written:
-        return f"{called(name)}: both hold the same {total:,} points."
-    return f"{called(name)}: {written:,} points copied in {seconds:.1f} s; both hold {total:,}."
+        return f"{called(name)}: both hold the same {amount(total, 'point')}."
+    copied = f"{amount(written, 'point')} copied in {seconds:.1f} s"
+    return f"{called(name)}: {copied}; both hold {total:,}."
 
 
 class Progress:

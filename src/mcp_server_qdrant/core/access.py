@@ -13,7 +13,6 @@ SCOPES = READ, WRITE, ADMIN = "read", "write", "admin"  # each includes the ones
 # Keys of the ASGI scope, for what is done in other tasks than the request's own.
 CALLER = "mcp_server_qdrant.caller"
 STANDS = "mcp_server_qdrant.stands"  # what tells whether the caller's token still is
-HOLDER = "mcp_server_qdrant.holder"  # whose limits the request counts against
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,7 @@ class Caller:
     claims: Mapping[str, Any] = field(default_factory=dict)
 
 
+_CLIENT: ContextVar[tuple[str, str] | None] = ContextVar("client", default=None)
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
@@ -36,6 +36,18 @@ def caller() -> Caller | None:
 def calling(who: Caller | None) -> AbstractContextManager[None]:
     """Everything inside, tasks and threads started from it too, is done for `who`."""
     return holding(_CALLER, who)
+
+
+def speaking(client: tuple[str, str] | None) -> AbstractContextManager[None]:
+    """Everything inside is asked for by the client program of this name and version."""
+    return holding(_CLIENT, client)
+
+
+def speaker() -> dict[str, str]:
+    """Who asks: `client` and `version` as the program says, `caller` by the token's name."""
+    who, client = caller(), _CLIENT.get()
+    said = dict(zip(("client", "version"), client or (), strict=False))
+    return said | ({"caller": who.name} if who else {})
 
 
 def granted(named: Iterable[str]) -> frozenset[str]:

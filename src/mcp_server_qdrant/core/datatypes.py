@@ -23,9 +23,12 @@ State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
 SUPERSEDED_KEY = "superseded_by"
+STORED_BY = "stored_by"
+SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
 # What this server writes itself at the top of a payload; a field inside `metadata` is free.
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
-OURS |= {"created_at", "updated_at"}
+OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
+TAG_KEYS = ("tags", "metadata.tags")
 RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
 
 
@@ -201,7 +204,7 @@ class Hit(NamedTuple):
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
     added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance where a reranker read the text. `also`: (collection, id) of its copies;
+    stands in for relevance where a reranker read the text. `also`: its copies;
     `parts`: what else was found of its document, best first; `supersedes`: the id of the text in
     whose place it stands.
     """
@@ -218,7 +221,7 @@ class Hit(NamedTuple):
     gains: tuple[tuple[str, float], ...] = ()
     tags: tuple[str, ...] = ()
     reranked: float | None = None
-    also: tuple[tuple[str, PointId], ...] = ()
+    also: tuple["Hit", ...] = ()
     parts: tuple["Hit", ...] = ()
     supersedes: str | None = None
 
@@ -273,8 +276,10 @@ class Document(NamedTuple):
     `textless`: it has no text, `unread`: too long metadata.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
-    `superseded_by` is the id of the text that retired it. `dated`: its `created_at` is what its
-    caller or file says, not when it was stored. `file` names the file that a sync took it from.
+    `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
+    is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
+    `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
+    the file that a sync took it from.
     """
 
     id: PointId
@@ -301,6 +306,9 @@ class Document(NamedTuple):
     writing: int | None = None
     unread: bool = False
     superseded_by: str | None = None
+    superseded_in: str | None = None
+    heir: PointId | None = None
+    stored_by: Mapping[str, str] | None = None
     dated: bool = False
     file: Payload | None = None
 
@@ -354,7 +362,7 @@ class Result:
     score: float
     passages: tuple[Passage, ...] = ()
     why: Why | None = None
-    also: tuple[tuple[str, PointId], ...] = ()
+    also: tuple[Document, ...] = ()
     left: int = 0
     supersedes: str | None = None
 
@@ -419,6 +427,7 @@ class NewDocument:
     source: str | None = None
     tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
+    stored_by: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,3 +441,4 @@ class CollectionInfo:
     updated_at: str | None = None
     note: str | None = None
     description: str | None = None
+    writers: tuple[str, ...] = ()

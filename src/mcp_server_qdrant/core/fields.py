@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.notation import SURROGATE
@@ -59,21 +59,6 @@ def pairs(value: Any) -> Any:
     if not all(name.strip() and text.strip() for name, _, text in split):
         raise ValueError(wanted)
     return {name.strip(): text.strip() for name, _, text in split}
-
-
-class Group(BaseModel):
-    """Settings that share one variable: `name=value,name=value`, or a JSON object."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _written(cls, value: Any) -> Any:
-        return pairs(value)
-
-    def __str__(self) -> str:
-        """As the variable would be written; what has no value is left out."""
-        return ",".join(f"{name}={value}" for name, value in self if value is not None)
 
 
 def bounds(info: FieldInfo) -> dict[str, float]:

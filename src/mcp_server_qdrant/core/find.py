@@ -17,10 +17,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from mcp_server_qdrant.core.datatypes import Algorithm, Mode, Priority
+from mcp_server_qdrant.core.datatypes import TAG_KEYS, Algorithm, Mode, Priority
 from mcp_server_qdrant.core.fields import (
     JsonObject,
     Offered,
+    Tags,
     Text,
     Word,
     Words,
@@ -100,6 +101,9 @@ class Preferences(BaseModel):
 class Tuning(Preferences):
     """Parameters that few calls need: agents see them, and the preferences, as one object."""
 
+    # A setting's variable is no name of an argument.
+    model_config = ConfigDict(extra="forbid", validate_by_alias=False, validate_by_name=True)
+
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
     semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
     keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
@@ -111,8 +115,6 @@ class Tuning(Preferences):
 
 class SearchRequest(Tuning):
     """One call of qdrant-find. A preference that is not given is the server's."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: Annotated[
         Text,
@@ -127,20 +129,31 @@ class SearchRequest(Tuning):
     ] = None
     within: Annotated[Word | None, Field(description="Id: passages of that text")] = None
     limit: Annotated[int | None, Field(ge=1, le=MAX_LIMIT, description="Most results")] = None
-    mode: Annotated[Mode, Field(description="full: whole texts and metadata")] = "minimal"
+    mode: Annotated[Mode, Field(description="full: metadata and the whole text, or part")] = (
+        "minimal"
+    )
     since: Annotated[
         Word | None,
-        Field(description="Date for yesterday, last week, in October: 2026-10-31, 2026-10, 7d, 3m"),
+        Field(description="Date: 2026-10-31, 2026-10, yesterday, last week, 3 days"),
     ] = None
     until: Annotated[Word | None, Field(description="Last day or month")] = None
+    tags: Annotated[Tags, Field(description="Any of these")] = None
     score_threshold: Annotated[Share, Field(description="Least relevance")] = None
     query_filter: Annotated[
         JsonObject,
         Field(
             description='Qdrant filter: {"must":[{"key":"tags","match":{"value":"x"}}]}; '
-            "keys: tags, source, created_at, title, metadata.*"
+            "keys: tags, source, created_at, title, stored_by.client, stored_by.caller, metadata.*"
         ),
     ] = None
+
+    def where(self) -> dict[str, Any] | None:
+        """The filter in REST form, that of the tags included; None without any."""
+        if not self.tags:
+            return self.query_filter
+        either = [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]
+        must = [{"should": either}, *([self.query_filter] if self.query_filter else [])]
+        return {"must": must}
 
     def over(self, usual: Preferences) -> "SearchRequest":
         """The request with the server's preferences where the call says nothing."""

@@ -49,11 +49,13 @@ class MapRequest:
 class Drawn:
     """Points read from a collection: `vectors` (n, d) as stored, the rest beside them.
 
+    `documents` are the ids of the texts that the points are of, as all tools show them.
     `texts` are how the texts begin, longer than `snippets`; `facts` short values of the payload by
     key. `without` counts those that were drawn and have no such vector.
     """
 
     ids: tuple[PointId, ...]
+    documents: tuple[str, ...]
     titles: tuple[str, ...]
     snippets: tuple[str, ...]
     texts: tuple[str, ...]
@@ -118,16 +120,17 @@ class Outlier:
 class Group:
     """The drawn points of one collection, in a panel.
 
-    `total` is how many points it holds. `ids`, `titles` (or how the text begins) and `snippets` are
-    those of the drawn points, `positions` (n, 3) where they lie. `spread` is the usual distance of
-    its unit vectors from their middle (root of the mean square, 0 to 1); `near` maps the other
-    collections of the panel to the cosine of the two middles, the nearest first. `middle` is the
-    mean of the unit vectors, and stays here.
+    `total` is how many points it holds. `ids`, `documents`, `titles` (or how the text begins)
+    and `snippets` are those of the drawn points, `positions` (n, 3) where they lie. `spread` is the
+    usual distance of its unit vectors from their middle (root of the mean square, 0 to 1); `near`
+    maps the other collections of the panel to the cosine of the two middles, the nearest first.
+    `middle` is the mean of the unit vectors, and stays here.
     """
 
     collection: str
     total: int
     ids: tuple[PointId, ...]
+    documents: tuple[str, ...]
     titles: tuple[str, ...]
     snippets: tuple[str, ...]
     positions: "NDArray[Any]"
@@ -191,6 +194,7 @@ class PlacedHit:
     rank: int
     collection: str
     id: PointId
+    document: str
     relevance: float
     title: str
     snippet: str

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -16,9 +16,11 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+OWN = 60  # characters of an id that is shown as its caller gave it
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
-_AGO = re.compile(r"(\d+) ?([dwmy])")
+_AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
+_NAMED = re.compile(r"(last|past|this) (week|month|year)")
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}  # at least
 _MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -89,7 +91,16 @@ def escaped(data: str) -> str:
 def line(text: str, length: int | None = LINE) -> str:
     """The text on one line of at most `length` characters."""
     folded = plain(" ".join(text.split()))
-    return folded if length is None or len(folded) <= length else f"{folded[: length - 1]}…"
+    return folded if length is None else clipped(folded, length)
+
+
+def clipped(text: str, length: int) -> str:
+    """As many of its words as have room; of one long word the beginning."""
+    if len(text) <= length:
+        return text
+    kept = text[: max(length - 1, 1)]
+    words = kept if text[len(kept)].isspace() else kept.rpartition(" ")[0]
+    return f"{(words if len(words) > len(kept) // 2 else kept).rstrip()}…"
 
 
 def chain(path: str, length: int) -> str:
@@ -105,8 +116,8 @@ def chain(path: str, length: int) -> str:
         last.append(name)
     if last:
         return " > ".join([first, "…", *reversed(last)])
-    end = inner[-1][: max(length // 2, length - len(first) - 4)]
-    return f"{first[: length - len(end) - 4]}… > {end}"
+    end = clipped(inner[-1], max(length // 2, length - len(first) - 3))
+    return f"{clipped(first, length - len(end) - 3)} > {end}"
 
 
 def called(name: str | int) -> str:
@@ -198,6 +209,46 @@ def first_id(beginning: str) -> str | None:
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
 
 
+@lru_cache(1024)
+def own_id(collection: str, point: PointId, document: str | None) -> str:
+    """The id of a text that all tools show: its caller's, where it is short and surely finds it."""
+    if (
+        document
+        and len(document) <= OWN
+        and as_point_id(document) is None
+        and first_id(document) is None
+        and point_id(collection, document, 0) == point
+    ):
+        return document
+    return short_id(point)
+
+
+def document_id(document: Document) -> str:
+    """The id of a whole text as all tools show and take it."""
+    return own_id(document.collection, document.head or document.id, document.document)
+
+
+def shown_id(document: Document) -> str:
+    """The id of a text; of one part of it, that of the whole and its number."""
+    whole = document.chunks == 1 or (document.chunk == 0 and document.last is not None)
+    if whole or document.document is None:
+        return document_id(document)
+    return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
+
+
+def is_numbered(document: Document) -> bool:
+    """True for one part of a text, whose id is shown with its number."""
+    return document.document is not None and document.last is None
+
+
+def heir_id(document: Document) -> str | None:
+    """The id of the text that superseded this one."""
+    if document.heir is None:
+        return document.superseded_by
+    place = document.superseded_in or document.collection
+    return own_id(place, document.heir, document.superseded_by)
+
+
 def part_of(text: str) -> tuple[str, int, int] | None:
     """The id of a document, the number of a part from 1, and that of all, from `id:2/9`."""
     found = _PART.fullmatch(text)
@@ -235,13 +286,17 @@ def moment(value: Any) -> datetime | None:
 def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """The first moment of a year, a month, a day or a second, and the first one after it.
 
-    `7d`, `2w`, `3m` and `1y` are the moment so long ago. None where the text is nothing of these.
+    `7d` and `7 days` are the moment so long ago; `today`, `yesterday`, `last week` and `this month`
+    begin at midnight. None where the text is nothing of these.
     """
-    text = text.strip()
+    text = " ".join(text.split())
     try:
         if ago := _AGO.fullmatch(text.lower()):
-            when = now - timedelta(days=int(ago[1]) * _DAYS[ago[2]])
+            number = int(ago[1]) if ago[1].isdigit() else 1
+            when = now - timedelta(days=number * _DAYS[(ago[2] or ago[3])[0]])
             return when, when
+        if days := _in_words(text.lower(), now):
+            return days
         if named := _MONTH.fullmatch(text):
             year, month = int(named[1]), int(named[2] or 1)
             years, months = divmod(month - 1 + (1 if named[2] else 12), 12)
@@ -252,6 +307,25 @@ def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     except (ValueError, OverflowError):
         pass
     return None
+
+
+def _in_words(text: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The days from midnight to midnight, in UTC."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        first = today - A_DAY * (text == "yesterday")
+        return first, first + A_DAY
+    if not (found := _NAMED.fullmatch(text)):
+        return None
+    before = found[1] != "this"
+    if found[2] == "week":
+        first = today - A_DAY * (today.weekday() + 7 * before)
+        return first, first + 7 * A_DAY
+    first = today.replace(day=1) if found[2] == "month" else today.replace(month=1, day=1)
+    if before:
+        first = (first - A_DAY).replace(day=1)
+        first = first if found[2] == "month" else first.replace(month=1)
+    return span(first.strftime("%Y-%m" if found[2] == "month" else "%Y"), now)
 
 
 def date_paths(fields: Iterable[str]) -> list[str]:

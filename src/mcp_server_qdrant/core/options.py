@@ -1,78 +1,46 @@
-"""Groups of settings that the parts of the server take as they are."""
+"""Values of settings that parts of the server take together."""
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-from pydantic import Field
-
-from mcp_server_qdrant.core.fields import Group, Positive
-
-Count = Annotated[int, Field(ge=1)]
+Quantization = Literal["none", "scalar", "binary", "product", "turbo"]
+Consistency = int | Literal["majority", "quorum", "all"]
 
 
-class ClusterOptions(Group):
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
     """Requests to a server, and parameters of new collections; None leaves them to the server."""
 
-    shards: int | None = Field(None, ge=1, description="shards of a new collection")
-    replicas: int | None = Field(None, ge=1, description="copies of each shard")
-    write_consistency: int | None = Field(
-        None, ge=1, description="copies that must acknowledge a write"
-    )
-    on_disk_vectors: bool | None = Field(None, description="vectors stay on disk")
-    on_disk_payload: bool | None = Field(None, description="payloads stay on disk")
-    quantization: Literal["none", "scalar", "binary", "product", "turbo"] = Field(
-        "none", description="of new vectors: none, scalar, binary, product or turbo (Qdrant 1.18)"
-    )
-    read_consistency: Count | Literal["majority", "quorum", "all"] | None = Field(
-        None, description="copies that must agree on a read: a number, majority, quorum or all"
-    )
-
-    @property
-    def unset(self) -> bool:
-        """True if nothing is asked that only a server can do."""
-        return self == ClusterOptions()
+    shards: int | None = None
+    replicas: int | None = None
+    write_consistency: int | None = None
+    on_disk_vectors: bool | None = None
+    on_disk_payload: bool | None = None
+    quantization: Quantization = "none"
+    read_consistency: Consistency | None = None
 
 
-class EmbeddingOptions(Group):
-    """Options of embedding: prefixes, sizes, times, caches."""
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """Requests to an embedding service: seconds, and sizes.
 
-    query_prefix: str | None = Field(
-        None, description="text before queries; `none` for nothing; else what the model needs"
-    )
-    passage_prefix: str | None = Field(None, description="before stored texts, likewise")
-    dimensions: int | None = Field(
-        None, ge=1, description="requested from a service whose model can shorten vectors"
-    )
+    A request has at most `texts` texts and `tokens` tokens, estimated from `token_bytes`; a part of
+    a text has `text_tokens`. After a failure there is no request for `cooldown` seconds.
+    """
 
-    seconds: Positive = Field(60.0, description="for a request to a service, with retries")
-    query_seconds: Positive = Field(
-        3.0, description="for a query's vector (twice that from a local model); then keywords"
-    )
-    cooldown: Positive = Field(30.0, description="seconds without requests after a failure")
-    texts: int = Field(32, ge=1, description="texts in a request")
-    tokens: int = Field(100_000, ge=1, description="tokens in a request, estimated")
-    text_tokens: int = Field(
-        512, ge=32, description="longest part of a text for models of a service"
-    )
-    token_bytes: Positive = Field(3.0, description="bytes of text per token of these")
-    query_cache: int = Field(1000, ge=0, description="query vectors in memory, per model")
-    disk: int = Field(
-        256, ge=0, description="megabytes of vectors of stored texts on disk; 0 is off"
-    )
-    threads: int | None = Field(None, ge=1, description="CPU threads of the local model")
-    background: float = Field(
-        0.25, gt=0, le=1, description="part of the time that background sync keeps a model busy"
-    )
+    seconds: float = 60.0
+    query_seconds: float = 3.0
+    cooldown: float = 30.0
+    texts: int = 32
+    tokens: int = 100_000
+    text_tokens: int = 512
+    token_bytes: float = 3.0
 
 
-class SearchLimits(Group):
-    """Limits of a find."""
-
-    seconds: Positive = Field(8.0, description="after which it answers with what it has")
-
-
-class RerankLimits(Group):
+@dataclass(frozen=True, slots=True)
+class RerankLimits:
     """The best `pool` hits are reranked in `seconds`; after a failure none for `cooldown`."""
 
-    pool: int = Field(30, ge=2, le=200, description="results that are reranked")
-    seconds: Positive = Field(3.0, description="until the order stays as it is")
-    cooldown: Positive = Field(30.0, description="seconds without reranking after a failure")
+    pool: int = 30
+    seconds: float = 3.0
+    cooldown: float = 30.0

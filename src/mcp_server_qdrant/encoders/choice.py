@@ -90,10 +90,7 @@ class Choice:
             return ModelChoice(model, certain)
         if not found:
             return ModelChoice(model + PLAIN, certain)
-        fault = (
-            f"its passages were encoded after {found!r}: "
-            "set passage_prefix in EMBEDDING_OPTIONS to that"
-        )
+        fault = f"its passages were encoded after {found!r}: set EMBEDDING_PASSAGE_PREFIX to that"
         return ModelChoice(None, fault=fault)
 
     def _records(self, metadata: Mapping[str, Any], model: str) -> bool:

@@ -65,7 +65,7 @@ class Encoder:
         known = await self.known_size()
         if known is None:
             raise EncoderUnavailable(
-                f"The dimensions of {self.name} are not known: set dimensions in EMBEDDING_OPTIONS."
+                f"The dimensions of {self.name} are not known: set EMBEDDING_DIMENSIONS."
             )
         return known
 

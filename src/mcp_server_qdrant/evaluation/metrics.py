@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.evaluation.run import Key, Measured, Query, Run
 
 # No document's key: every collection has a name.
@@ -30,10 +31,7 @@ RECALL = "recall@100"
 def require_ranx() -> None:
     """Raise ConfigError unless the metrics are installed."""
     if importlib.util.find_spec("ranx") is None:
-        raise ConfigError(
-            "eval needs ranx: install this package with its extra `eval`, "
-            "as in pip install '/path/to/mcp-server-qdrant[eval]'."
-        )
+        raise ConfigError(lacking("eval"))
 
 
 @dataclass(frozen=True, slots=True)

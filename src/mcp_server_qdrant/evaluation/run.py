@@ -208,7 +208,7 @@ async def _search(services: "Services", run: Run, query: Query, limit: int) -> N
     """Search one query and note the result."""
     if run.refusal is not None:
         return
-    pipeline, lookup = services.pipeline, services.lookup
+    pipeline = services.pipeline
     text, collections = query.label.query, query.label.collections
     try:
         # First in depth, so that the timed search meets the caches that a server has.
@@ -224,8 +224,8 @@ async def _search(services: "Services", run: Run, query: Query, limit: int) -> N
         run.found.append([])
         run.deep.append([])
         return
-    run.found.append(await _seen(lookup, page.results, query.grades))
-    run.deep.append(await _seen(lookup, deep.results, query.grades))
+    run.found.append(_seen(page.results, query.grades))
+    run.deep.append(_seen(deep.results, query.grades))
     run.lapses.update(
         f"{status.collection} was {status.state}: {status.reason}"
         for status in page.statuses
@@ -233,14 +233,13 @@ async def _search(services: "Services", run: Run, query: Query, limit: int) -> N
     )
 
 
-async def _seen(lookup: Lookup, results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
+def _seen(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
     """The documents found; where a result stands for a copy that is wanted, that copy."""
     keys: list[Key] = []
     for result in results:
         key = key_of(result.document)
-        for collection, point in result.also if key not in wanted else ():
-            copies = (await lookup.named(collection, [str(point)])).values()
-            key = next((one for one in map(key_of, copies) if one in wanted), key)
+        if key not in wanted:
+            key = next((one for one in map(key_of, result.also) if one in wanted), key)
         keys.append(key)
     return keys
 

@@ -48,9 +48,9 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second: stop or go on. Once a second end the work of withdrawn tokens."""
         if counter % TICKS == 0:
-            self._load.standing.end_withdrawn()
+            self._load.standing.look()
         if self._load.draining:
-            self._quiet = self._quiet + 1 if self._load.under_way == 0 else 0
+            self._quiet = self._quiet + 1 if self._load.calls.count == 0 else 0
             if self._quiet >= QUIET_TICKS or self._clock() >= self._until:
                 self._load.end_streams()
                 self.should_exit = True

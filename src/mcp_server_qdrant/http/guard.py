@@ -2,14 +2,14 @@
 
 A page of a foreign site can have its own name point to this server (DNS rebinding): its requests
 then carry that name in Host. So a name has to be listed; IP addresses and localhost cannot be
-taken over like that.
+taken over like that. The SDK's own check guards /mcp alone and knows neither addresses nor
+patterns of names (tests/http/test_guard.py shows it).
 """
 
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
@@ -18,11 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
-# As browsers write it (RFC 6454, section 6.2), of one page: anything else is refused.
-ORIGIN = re.compile(
-    r"null|[a-z][a-z0-9+.-]*://(?:[a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?",
-    re.IGNORECASE | re.ASCII,
-)
+SITE = re.compile(r"([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")  # name and port
 HOST_REFUSED = (
     "This server is not called by that Host: its operator adds it to FASTMCP_ALLOWED_HOSTS."
 )
@@ -50,13 +46,13 @@ class Guard:
     ) -> None:
         self._app = app
         self._hosts = tuple(host.lower() for host in hosts)
-        self._origins = frozenset(origin.lower() for origin in origins)
+        self._origins = [origin.lower() for origin in origins]
         self._open = frozenset(open_paths)
         self._inner = inner
         if origins:
             self._inner = CORSMiddleware(
                 inner,
-                allow_origins=[origin.lower() for origin in origins],
+                allow_origins=self._origins,
                 allow_methods=METHODS,
                 allow_headers=["*"],
                 expose_headers=EXPOSED,
@@ -77,62 +73,39 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not allowed_host(hosts[0], self._hosts):
             return PlainTextResponse(HOST_REFUSED, status_code=421)
-        origins = headers.getlist("origin")
-        if any(not self._allowed_origin(origin, hosts[0]) for origin in origins):
-            return PlainTextResponse(ORIGIN_REFUSED, status_code=403)
+        for origin in map(str.lower, headers.getlist("origin")):
+            if not ({"*", origin} & set(self._origins) or same_site(origin, hosts[0])):
+                return PlainTextResponse(ORIGIN_REFUSED, status_code=403)
         return None
-
-    def _allowed_origin(self, origin: str, host: str) -> bool:
-        """True of a page that is listed, of this server itself, or of this machine."""
-        if not ORIGIN.fullmatch(origin):
-            return False
-        if {"*", origin.lower()} & self._origins:
-            return True
-        return same_site(origin, host)
 
 
 def allowed_host(given: str, allowed: Iterable[str]) -> bool:
     """True of a Host that is an IP address, localhost, or listed, with its port or without."""
-    name, port = split_host(given)
-    if name is None:
-        return False
+    name, port = _split(given)
     if name == "localhost" or _address(name):
         return True
-    spellings = (name, f"{name}:{port}")
+    spellings = (name, f"{name}:{port}") if name else ()
     return any(fnmatchcase(spelling, pattern) for pattern in allowed for spelling in spellings)
 
 
 def same_site(origin: str, host: str) -> bool:
     """True where a page is of this very server, or both page and server are of this machine."""
-    try:
-        page = urlsplit(origin)
-        page_host = page.hostname
-    except ValueError:
+    scheme, _, page = origin.lower().partition("://")
+    if scheme not in ("http", "https") or not _split(page)[0]:
         return False
-    if page.scheme not in ("http", "https") or not page_host:
-        return False
-    name, _ = split_host(host)
-    return page.netloc.lower() == host.lower() or (
-        is_loopback(page_host) and is_loopback(name or "")
-    )
-
-
-def split_host(given: str) -> tuple[str | None, str]:
-    """Name (lowercase, IPv6 without brackets) and port of a Host header; no name: malformed."""
-    if not given or any(sign in given for sign in "/?#@\\ ,"):
-        return None, ""
-    try:
-        parts = urlsplit(f"//{given}")
-        name, port = parts.hostname, parts.port
-    except ValueError:
-        return None, ""
-    return (name.rstrip(".") if name else None), "" if port is None else str(port)
+    return page == host.lower() or (is_loopback(_split(page)[0]) and is_loopback(_split(host)[0]))
 
 
 def is_loopback(name: str) -> bool:
     """True where a host is this machine, for this machine alone."""
     address = _address(name)
     return name == "localhost" or (address is not None and address.is_loopback)
+
+
+def _split(given: str) -> tuple[str, str | None]:
+    """Name (lowercase, IPv6 without brackets) and port of a Host; no name: it is malformed."""
+    match = SITE.fullmatch(given.lower())
+    return (match[1].strip("[]").rstrip("."), match[2]) if match else ("", None)
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

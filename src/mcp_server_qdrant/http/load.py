@@ -2,32 +2,22 @@
 
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Literal, get_args
+from contextlib import contextmanager
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 from mcp_server_qdrant.core.access import CALLER, STANDS, Caller
-from mcp_server_qdrant.settings.http import HttpLimits
 
+SHARE = 0.5  # of each limit that one caller may take
+STREAMS = SESSIONS = 1000
 IDLE_SECONDS = 1800.0  # after which an unused session is ended
-
-Refusal = Literal[
-    "draining",
-    "busy",
-    "own_calls",
-    "streams",
-    "own_streams",
-    "sessions",
-    "own_sessions",
-    "too_large",
-    "own_bytes",
-    "too_slow",
-]
-REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
+SESSION = "mcp-session-id"
+PLACE = "mcp_server_qdrant.place"  # key of the ASGI scope, for work in other tasks
 
 
 def holder(scope: Scope) -> str:
@@ -48,184 +38,170 @@ def tapped(send: Send, see: Callable[[Message], None]) -> Send:
     return sent
 
 
+def is_last(message: Message) -> bool:
+    """True where an answer ends with this message."""
+    return message["type"] == "http.response.body" and not message.get("more_body")
+
+
+class Refused(Exception):
+    """A request that is not served."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Places:
     """A number of places, of which one caller has its share at most.
 
     `own_full` and `full` are the reasons to refuse a caller whose share, or everything, is taken.
     """
 
-    def __init__(self, most: int, share: float, own_full: Refusal, full: Refusal) -> None:
+    def __init__(self, most: int, own_full: str, full: str) -> None:
         self.most = most
-        self.own = max(1, math.ceil(most * share))
+        self.own = math.ceil(most * SHARE)
         self.own_full = own_full
         self.full = full
-        self._held = Counter[str]()
+        self.held = Counter[str]()
 
     @property
     def count(self) -> int:
         """Places taken."""
-        return self._held.total()
+        return self.held.total()
 
-    def of(self, who: str) -> int:
-        """Places that this caller has."""
-        return self._held[who]
-
-    def refusal(self, who: str, *, total: int = 0, own: int = 0) -> Refusal | None:
-        """A reason to refuse the caller another; `total` and `own` are counts made elsewhere."""
-        if max(self.of(who), own) >= self.own:
-            return self.own_full
-        return self.full if max(self.count, total) >= self.most else None
-
-    def take(self, who: str) -> None:
-        """Give the caller a place."""
-        self._held[who] += 1
-
-    def leave(self, who: str) -> None:
-        """Take one back."""
-        self._held[who] -= 1
-        if self._held[who] <= 0:
-            del self._held[who]
+    def check(self, who: str) -> None:
+        """Raise Refused where the caller may not have another."""
+        if self.held[who] >= self.own:
+            raise Refused(self.own_full)
+        if self.count >= self.most:
+            raise Refused(self.full)
 
 
-class Sessions:
-    """The sessions that may still be open, with their owners."""
+class Place:
+    """The place of one request, taken by whoever enters first and left by who leaves last.
 
-    def __init__(
-        self, most: int, share: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._places = Places(most, share, "own_sessions", "sessions")
+    So it is held until the request was answered and the call that it began is done: over SSE, or
+    where the client went, a call lasts longer than its request.
+    """
+
+    def __init__(self, places: Places, who: str) -> None:
+        self._held = places.held
+        self._who = who
+        self._users = 0
+
+    def __enter__(self) -> None:
+        if not self._users:
+            self._held[self._who] += 1
+        self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._held[self._who] -= 1
+            if not self._held[self._who]:
+                del self._held[self._who]
+
+
+class Sessions(Places):
+    """The sessions that may still be open, by their owners."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        super().__init__(most, "own_sessions", "sessions")
         self._clock = clock
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()  # id -> owner, last used
+        self._known: dict[str, tuple[str, float]] = {}  # id -> owner, last used
 
-    def refusal(self, who: str) -> Refusal | None:
-        """A reason to refuse the caller another."""
-        while self._known:
-            session, (owner, used) = next(iter(self._known.items()))
-            if self._clock() - used < IDLE_SECONDS:
-                break
-            self.ended(session, owner)
-        return self._places.refusal(who)
+    @override
+    def check(self, who: str) -> None:
+        """The same; the SDK ended those that were not used."""
+        since = self._clock() - IDLE_SECONDS
+        self._known = {one: known for one, known in self._known.items() if known[1] > since}
+        self.held = Counter(owner for owner, _ in self._known.values())
+        super().check(who)
 
-    def opened(self, session: str, who: str) -> None:
-        """The caller has a new one."""
-        self._known[session] = who, self._clock()
-        self._places.take(who)
+    def following(self, scope: Scope, who: str) -> Callable[[Message], None]:
+        """What sees by the answer to a request whether a session began, goes on or is over."""
+        given = Headers(scope=scope).get(SESSION)
 
-    def used(self, session: str, who: str) -> None:
-        """The caller goes on with one."""
-        if self._owns(who, session):
-            self._known[session] = who, self._clock()
-            self._known.move_to_end(session)
+        def see(message: Message) -> None:
+            if message["type"] != "http.response.start":
+                return
+            status, made = message["status"], Headers(raw=message.get("headers", [])).get(SESSION)
+            if made and not given and status < 400:
+                self._known[made] = who, self._clock()
+            elif given and self._known.get(given, ("",))[0] == who:
+                if status == 404 or (status < 300 and scope["method"] == "DELETE"):
+                    del self._known[given]
+                else:
+                    self._known[given] = who, self._clock()
 
-    def ended(self, session: str, who: str) -> None:
-        """It is over, if it is the caller's."""
-        if self._owns(who, session):
-            del self._known[session]
-            self._places.leave(who)
-
-    def _owns(self, who: str, session: str) -> bool:
-        return self._known.get(session, ("",))[0] == who
+        return see
 
 
 class Standing:
-    """Work for callers whose token can be withdrawn."""
+    """Work that can be ended from outside, as when its token is withdrawn."""
 
     def __init__(self) -> None:
         self._open: dict[anyio.CancelScope, Callable[[], bool]] = {}
 
     @contextmanager
-    def watched(self, scope: Scope) -> Iterator[anyio.CancelScope]:
-        """Cancel everything inside once the token of the request is withdrawn."""
+    def watched(
+        self, scope: Scope, ended: Callable[[], bool] = lambda: False
+    ) -> Iterator[anyio.CancelScope]:
+        """Cancel everything inside once `ended` says so, or the token is withdrawn."""
+        stands = scope.get(STANDS) or (lambda: True)
         with anyio.CancelScope() as cancel:
-            if stands := scope.get(STANDS):
-                self._open[cancel] = stands
+            self._open[cancel] = lambda: ended() or not stands()
             try:
                 yield cancel
             finally:
-                self._open.pop(cancel, None)
+                del self._open[cancel]
 
-    def end_withdrawn(self) -> None:
-        """Cancel the work of every token that was withdrawn."""
-        for cancel, stands in list(self._open.items()):
-            if not stands():
+    def look(self) -> None:
+        """Cancel what has ended."""
+        for cancel, ended in list(self._open.items()):
+            if ended():
                 cancel.cancel()
 
 
 class Load:
-    """A server's calls, streams and sessions, and whether it is draining.
-
-    `background` counts calls whose request was answered before they were done, as over SSE: those
-    of a holder, or all.
-    """
+    """A server's calls, streams and sessions, and whether it is draining."""
 
     def __init__(
         self,
-        bounds: HttpLimits = HttpLimits(),  # noqa: B008 - it is frozen
-        background: Callable[[str | None], int] = lambda _: 0,
+        calls: int = 64,
+        streams: int = STREAMS,
+        sessions: int = SESSIONS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.draining = False
-        self.calls = Places(bounds.calls, bounds.share, "own_calls", "busy")
-        self.streams = Places(bounds.streams, bounds.share, "own_streams", "streams")
-        self.sessions = Sessions(bounds.sessions, bounds.share)
+        self.calls = Places(calls, "own_calls", "busy")
+        self.streams = Places(streams, "own_streams", "streams")
+        self.sessions = Sessions(sessions, clock)
         self.standing = Standing()
-        self._background = background
-        self._open: set[anyio.CancelScope] = set()
+        self._streams_end = False
 
-    @property
-    def under_way(self) -> int:
-        """Calls that are not done."""
-        return max(self.calls.count, self._background(None))
-
-    def no_call(self, who: str) -> Refusal | None:
-        """A reason to refuse a call of this caller."""
+    def check(self, places: Places, who: str) -> None:
+        """Raise Refused where the caller may not have one of these places."""
         if self.draining:
-            return "draining"
-        return self.calls.refusal(who, total=self.under_way, own=self._background(who))
-
-    def no_stream(self, who: str) -> Refusal | None:
-        """A reason to refuse an event stream of this caller."""
-        return "draining" if self.draining else self.streams.refusal(who)
-
-    async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one call. It is over with the last part of its answer: the client may go on."""
-        who = holder(scope)
-        self.calls.take(who)
-        with ExitStack() as place:
-            place.callback(self.calls.leave, who)
-
-            def see(message: Message) -> None:
-                if _is_last(message):
-                    place.close()
-
-            await app(scope, receive, tapped(send, see))
+            raise Refused("draining")
+        places.check(who)
 
     async def stream(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one event stream until either side ends it, or its token is withdrawn."""
-        who = holder(scope)
         began = ended = False
 
         def see(message: Message) -> None:
             nonlocal began, ended
             began = True
-            ended = _is_last(message)
+            ended = is_last(message)
 
-        self.streams.take(who)
-        with self.standing.watched(scope) as cancel:
-            self._open.add(cancel)
-            try:
-                await app(scope, receive, tapped(send, see))
-            finally:
-                self._open.discard(cancel)
-                self.streams.leave(who)
+        standing = self.standing.watched(scope, lambda: self._streams_end)
+        with Place(self.streams, holder(scope)), standing as cancel:
+            await app(scope, receive, tapped(send, see))
         if cancel.cancelled_caught and began and not ended:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def end_streams(self) -> None:
         """End every open event stream."""
-        for cancel in list(self._open):
-            cancel.cancel()
-
-
-def _is_last(message: Message) -> bool:
-    """True where the answer ends with this message."""
-    return message["type"] == "http.response.body" and not message.get("more_body")
+        self._streams_end = True
+        self.standing.look()

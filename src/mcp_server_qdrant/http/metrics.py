@@ -19,7 +19,8 @@ from typing_extensions import override
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
 from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.load import REFUSALS, Load, Refusal
+from mcp_server_qdrant.http.limits import SENTENCES
+from mcp_server_qdrant.http.load import Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
@@ -69,14 +70,14 @@ class Metrics(Recorder):
         self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
         self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
         under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
-        under_way.set_function(lambda: load.under_way)
+        under_way.set_function(lambda: load.calls.count)
         streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
         streams.set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
         for answer in ANSWERS:
             self._answers.labels(answer)
-        for reason in REFUSALS:
+        for reason in SENTENCES:
             self._refused.labels(reason)
 
     def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
@@ -113,7 +114,7 @@ class Metrics(Recorder):
         if corrected:
             self._corrected.inc()
 
-    def refused(self, reason: Refusal) -> None:
+    def refused(self, reason: str) -> None:
         """Count a refusal."""
         self._refused.labels(reason).inc()
 

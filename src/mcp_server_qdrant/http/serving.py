@@ -15,7 +15,7 @@ from mcp_server_qdrant.http import tracing
 from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
 from mcp_server_qdrant.http.entry import protect
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.limits import Limits
+from mcp_server_qdrant.http.limits import BODY, Limits
 from mcp_server_qdrant.http.load import IDLE_SECONDS
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.http.requests import Identified
@@ -39,19 +39,18 @@ def app(
     """
     watch = watch or Watch(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    size = settings.http_limits.body
     if transport == "sse":
         path = "/sse"
-        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=size)
+        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=BODY)
     else:
         path = "/mcp"
         served = mcp.streamable_http_app(
             transport_security=unchecked,
-            max_request_body_size=size,
+            max_request_body_size=BODY,
             stateless_http=settings.stateless,
             session_idle_timeout=IDLE_SECONDS,
         )
-    limited = Limits(compressed(served), watch.load, size, refused=watch.metrics.refused)
+    limited = Limits(compressed(served), watch.load, watch.metrics.refused)
     return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 
@@ -65,17 +64,23 @@ def serve(
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
     if settings.traced:
         tracing.start()
-    config = uvicorn.Config(
-        app(mcp, transport, settings, watch),
+    config = configured(app(mcp, transport, settings, watch), settings)
+    Server(config, watch.load, settings.http_drain_seconds).run(sockets=[listener])
+    if settings.traced:
+        tracing.flush()
+
+
+def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
+        served,
         http="h11",  # bounds the heads of requests, httptools does not
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http/requests.py logs each request
+        forwarded_allow_ips=list(settings.forwarded_allow_ips),
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
-    Server(config, watch.load, settings.http_limits.drain).run(sockets=[listener])
-    if settings.traced:
-        tracing.flush()
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_server_qdrant.core.access import CALLER, Caller
 from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
 from mcp_server_qdrant.http import tracing
+from mcp_server_qdrant.http.load import PLACE
 from mcp_server_qdrant.http.metrics import Metrics
 from mcp_server_qdrant.http.requests import REQUEST_ID
 
@@ -28,14 +29,14 @@ class Telemetry:
         self._traced = traced
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
-        """One MCP message; tool calls are measured.
+        """One MCP message, within the place of its request; tool calls are measured.
 
         The SDK handles a session's messages in the task of its first one, so that the id is taken
         from each message's own request.
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         request = scope.get(REQUEST_ID)
-        with within_request(request) if request else nullcontext():
+        with within_request(request) if request else nullcontext(), scope.get(PLACE, nullcontext()):
             if ctx.method != "tools/call":
                 return await call_next(ctx)
             return await self._called(ctx, call_next, scope.get(CALLER))

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from opentelemetry import trace
 
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.core.telemetry import Phase, request_id
 
 NAME = "mcp_server_qdrant"
 FLUSH_MILLISECONDS = 2000
-MISSING = "OTEL_TRACES_EXPORTER needs OpenTelemetry's SDK: install qdrant-collections-mcp[otel]."
 UNKNOWN = "OTEL_TRACES_EXPORTER names an exporter that is not installed."
 
 
@@ -43,7 +43,7 @@ def start() -> None:
         from opentelemetry.sdk._configuration import _OTelSDKConfigurator
         from opentelemetry.sdk.trace import TracerProvider
     except ImportError as error:
-        raise ConfigError(MISSING) from error
+        raise ConfigError(lacking("otel")) from error
     if isinstance(trace.get_tracer_provider(), TracerProvider):
         return
     try:

@@ -1,6 +1,6 @@
 """One server's load, health and figures, for its operator."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from mcp.server import MCPServer
@@ -18,15 +18,10 @@ NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
 
 
 class Watch:
-    """The state that limits, /readyz and /metrics share.
+    """The state that limits, /readyz and /metrics share."""
 
-    `background` counts calls whose request is over, of a holder or of all.
-    """
-
-    def __init__(
-        self, settings: Settings, background: Callable[[str | None], int] = lambda _: 0
-    ) -> None:
-        self.load = Load(settings.http_limits, background)
+    def __init__(self, settings: Settings) -> None:
+        self.load = Load(settings.http_max_calls)
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.

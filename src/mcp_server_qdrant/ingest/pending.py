@@ -9,6 +9,7 @@ from mcp_server_qdrant.core.datatypes import Document, PointId, Target
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.writer import Encode
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points
 
@@ -24,6 +25,7 @@ class Backfill:
 
     `refill` gives the points of an upgraded collection what this server did not know to write,
     `sweep` removes what is left of writes that were cut short; what a search met of it is given.
+    `pace` slows a model down.
     """
 
     catalog: Catalog
@@ -31,9 +33,11 @@ class Backfill:
     encoders: Registry
     refill: Callable[[str], Awaitable[None]]
     sweep: Callable[[str, Sequence[Document]], Awaitable[int]]
+    pace: Callable[[Encode], Encode] = lambda encode: encode
     _upgraded: set[str] = field(default_factory=set, init=False)
     _met: dict[str, dict[PointId, Document]] = field(default_factory=dict, init=False)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
 
     def __post_init__(self) -> None:
         self.wake()
@@ -95,6 +99,12 @@ class Backfill:
         return filled
 
     async def _fill(self, target: Target) -> int:
+        try:
+            return await self._filled(target)
+        finally:
+            self.filling.discard(target.collection)
+
+    async def _filled(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.has_pending_index(target.collection):
@@ -103,7 +113,8 @@ class Backfill:
         while chunks := await self.points.pending(target.collection, BATCH):
             encoder = self.encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
-            vectors = await encoder.encode_documents([encoded_text(chunk) for chunk in chunks])
+            encode = self.pace(encoder.encode_documents)
+            vectors = await encode([encoded_text(chunk) for chunk in chunks])
             ids = [chunk.id for chunk in chunks]
             if done.issuperset(ids):
                 raise EngineFailure("Qdrant keeps the marks of points that have their vectors.")
@@ -112,6 +123,7 @@ class Backfill:
             made = zip(chunks, vectors, strict=True)
             same = {old.id: vector for old, vector in made if now.get(old.id) == old}
             await self.points.fill(target, same)
+            self.filling.add(target.collection)
             filled += len(same)
             done.update(same)
         return filled

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_server_qdrant.core.access import ADMIN, caller
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, stamp
@@ -70,6 +70,7 @@ class Revision:
         await self._leave(parts[0], done)
         if not moves:  # a point of another tool
             return replace(done, updated=True)
+        await self._follow(parts[0], done)
         return replace(done, created_collection=made, moved=parts[0])
 
     async def _leave(self, old: Document, done: Stored) -> None:
@@ -89,6 +90,19 @@ class Revision:
                 f"The text was copied to {called(done.collection)}, but is still in "
                 f"{called(old.collection)}: {error} Move it again."
             ) from error
+
+    async def _follow(self, old: Document, done: Stored) -> None:
+        """Have the texts that the moved one supersedes tell where it is now."""
+        where = {
+            "must": [
+                {"key": SUPERSEDED_KEY, "match": {"value": done.document}},
+                {"is_empty": {"key": SUPERSEDED_IN}},
+            ]
+        }
+        with suppress(QdrantMcpError):  # it is moved
+            for one in await self.deletion.lookup.matching(old.collection, where):
+                if one.chunk == 0:
+                    await self.store.points.retire(one, done.document, done.collection)
 
     async def _parts(self, one: Document, seen: str | None) -> list[Document]:
         """All parts of the text as it is now."""
@@ -128,7 +142,13 @@ class Revision:
 def _at(place: str, part: Document) -> Document:
     """The part in another collection; the time of its file does not become its date."""
     when = part.updated_at if date_of(part) else None
-    return part._replace(collection=place, file=None, updated_at=when)
+    heir = part.superseded_by and (part.superseded_in or part.collection)
+    return part._replace(
+        collection=place,
+        file=None,
+        updated_at=when,
+        superseded_in=heir if heir != place else None,
+    )
 
 
 def check_may_delete() -> None:

@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
 from mcp_server_qdrant.core.writes import Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -31,11 +30,12 @@ from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import numbered, parts_of
-from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
+from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
+PARTS = 64  # of a text that are stored between two reports; one of no more makes none
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
 MOST_CORRECTED = 16  # texts in a row that were corrected under the ids that they gave themselves
@@ -108,11 +108,11 @@ class Store:
 
     async def _retire(self, old: Document, done: Stored) -> None:
         """Mark the text that the stored one supersedes. Raises BackendError."""
-        if old.document == done.document:
+        if (old.collection, old.document) == (done.collection, done.document):
             raise RequestError("supersedes is the id of the text itself: it was stored, unmarked.")
         try:
             async with self.lock(old.collection, old.document or str(old.id)):
-                await self.points.retire(old, done.document)
+                await self.points.retire(old, done.document, done.collection)
         except BackendError as error:
             raise BackendError(
                 f"The text was stored (id {called(done.document)}), the one that it supersedes was "
@@ -199,16 +199,19 @@ class Store:
         `compared`: the text that it nearly repeats is looked for meanwhile.
         """
         name, parts, before = target.collection, job.parts, job.before
-        encode = _encode(target, encoder) if target.dense else None
-        writer = self.writer(target, encode)
+        writer = self.writer(target, encoder.encode_documents if target.dense else None)
         points: list[StoredPoint] = []
         near: tuple[Document, float] | None = None
         try:
-            for start in range(0, len(parts), BATCH):
-                some = parts[start : start + BATCH]
-                made = await writer.encoded(some)
+            for start in range(0, len(parts), PARTS):
+                some = parts[start : start + PARTS]
+                try:
+                    made = await writer.encoded(some)
+                except EncoderUnavailable as error:
+                    await writer.do_without(error)
+                    made = await writer.encoded(some)
                 points += made
-                if len(parts) > BATCH:
+                if len(parts) > PARTS:
                     await progress(len(points), len(parts))
                 vector = made[0].dense if compared and start == 0 else None
                 found, _ = await asyncio.gather(
@@ -221,8 +224,7 @@ class Store:
                 indexed = self.catalog.has_document_index(name)
                 await asyncio.shield(writer.tidy(job, points, indexed=indexed))
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
-        pending = target.dense is not None and any(point.dense is None for point in points)
-        if pending:
+        if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
         return Stored(
@@ -231,7 +233,7 @@ class Store:
             ids=tuple(point.id for point in points),
             created_collection=False,
             updated=before is not None,
-            pending=pending,
+            pending=writer.pending,
             without_vector=target.note if target.dense is None else None,
             near=near,
         )
@@ -317,6 +319,7 @@ class Store:
             title=new.title or None,
             source=new.source or None,
             metadata=new.metadata,
+            stored_by=new.stored_by,
             tags=new.tags or (),
             created_at=created or iso(now),
             updated_at=written,
@@ -325,24 +328,6 @@ class Store:
             writing=int(now.timestamp()) if several else None,
         )
         return numbered(parts_of(whole, pieces), self.points.identify)
-
-
-def _encode(target: Target, encoder: Embedder) -> Encode:
-    """The model; once it is away, all that is left gets its vectors later."""
-    away = False
-
-    async def encode(texts: Sequence[str]) -> Sequence[Dense | None]:
-        nonlocal away
-        try:
-            if not away:
-                return await encoder.encode_documents(texts)
-        except EncoderUnavailable:
-            if target.dense is not None and target.dense.vector == "":
-                raise  # an unnamed vector cannot be left out for now
-            away = True
-        return [None] * len(texts)
-
-    return encode
 
 
 async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from time import monotonic
 from typing import Generic, TypeVar
 from uuid import uuid4
 
@@ -35,12 +36,12 @@ from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
 WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
-BATCH = 128  # parts that are encoded and written together
+BATCH = 128  # parts that are written together
+STEP, STEP_SECONDS = 8, 1.0  # parts that are encoded together at first, twice as many if sooner
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
-# Raises EncoderUnavailable; None stands for a vector that is made later.
-Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense | None]]]
+Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises EncoderUnavailable
 
 
 @dataclass(eq=False, kw_only=True)
@@ -94,7 +95,8 @@ Items = Sequence[tuple[J, Document]]
 class Writer:
     """Encodes and writes parts in one collection.
 
-    `encode` is None where the collection has no dense vectors. `written` is called with the
+    `encode` makes dense vectors; None where the collection has none, or where they are `pending`:
+    once there is no model, points are marked to get them later. `written` is called with the
     collection and what the encoders read of each batch. An engine that is away is asked again
     after each of the `retries`.
     """
@@ -105,21 +107,30 @@ class Writer:
     points: Points
     written: Callable[[str, Sequence[str]], None]
     retries: Sequence[float] = ()
+    pending: bool = False
 
     async def encoded(self, parts: Sequence[Document]) -> list[StoredPoint]:
-        """The points of parts. Those whose dense vector is made later are marked."""
-        texts = [encoded_text(part) for part in parts]
-        dense = await self.encode(texts) if self.encode else [None] * len(parts)
-        pending = self.encode is not None and any(vector is None for vector in dense)
-        if pending:
-            await self.points.expect_pending(self.target.collection)
+        """The points of parts. Raises EncoderUnavailable."""
+        dense: Sequence[Dense | None] = [None] * len(parts)
+        if self.encode is not None:
+            dense = await self.encode([encoded_text(part) for part in parts])
         points = []
         for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
             payload = stored_payload(part)
-            if pending and vector is None:
+            if self.pending and vector is None:
                 payload["doc"]["pending"] = PENDING
             points.append(StoredPoint(str(part.id), payload, vector, words))
         return points
+
+    async def do_without(self, error: EncoderUnavailable) -> None:
+        """Go on without a model: what is left is stored for keywords, marked.
+
+        Raises the error where the vector has no name: it cannot be left out for now.
+        """
+        if self.target.dense is not None and self.target.dense.vector == "":
+            raise error
+        await self.points.expect_pending(self.target.collection)
+        self.encode, self.pending = None, True
 
     async def write(self, items: Items[J], points: Sequence[StoredPoint]) -> None:
         """Write the further parts of texts, and the first ones of those whose others are written.
@@ -208,17 +219,19 @@ class Writer:
 class Flow(Generic[J]):
     """Stores many jobs, reading, encoding and writing at the same time.
 
-    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
-    where one of them cannot be.
+    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all parts of
+    a job are written, `failed` where one of them cannot be.
     """
 
     writer: Writer
+    encoded: Callable[[Items[J]], None]
     wrote: Callable[[Items[J]], None]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
+    _step: int = field(default=STEP, init=False)
 
     async def run(self, jobs: AsyncIterator[J]) -> None:
-        """Store all jobs. Raises what stops everything: no engine, no model, a full disk."""
+        """Store all jobs. Raises what stops everything: no engine, a full disk."""
         turns = asyncio.Semaphore(WORKERS)
 
         async def store(items: Items[J]) -> None:
@@ -242,30 +255,53 @@ class Flow(Generic[J]):
             return
         try:
             with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-                points = await self.writer.encoded([part for _, part in items])
+                points = await self._points(items)
             await self.writer.write(items, points)
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
+            if isinstance(error, EncoderUnavailable) and await self._modelless():
+                await self._store(items)
+                return
             jobs = {id(job): job for job, _ in items}
             if len(jobs) > 1:
                 for one in jobs.values():
                     await self._store([item for item in items if item[0] is one])
             else:
-                await self._give_up(items[0][0], error)
+                self._give_up(items[0][0], error)
             return
         self.wrote(items)
+        await self._finish(items)
+
+    async def _finish(self, items: Items[J]) -> None:
         for job, _ in items:
             job.left -= 1
             if job.left == 0 and not job.failed:
                 await self.finished(job)
                 await self.writer.settle(job.marked)
 
-    async def _give_up(self, job: J, error: QdrantMcpError) -> None:
-        """Give up one job, unless nothing can be encoded at all."""
-        if isinstance(error, EncoderUnavailable) and self.writer.encode is not None:
-            # One that no cache of vectors has.
-            await self.writer.encode([f"Is it this text, or every one? {uuid4()}"])
+    async def _points(self, items: Items[J]) -> list[StoredPoint]:
+        """Their points, made of so many parts at a time that a slow model is seen to go on."""
+        points: list[StoredPoint] = []
+        while some := items[len(points) :][: self._step]:
+            began = monotonic()
+            points += await self.writer.encoded([part for _, part in some])
+            self.encoded(some)
+            if monotonic() - began < STEP_SECONDS:
+                self._step = min(2 * self._step, BATCH)
+        return points
+
+    async def _modelless(self) -> bool:
+        """Whether nothing can be encoded at all: then keywords have to do."""
+        if self.writer.encode is not None:
+            try:
+                # One that no cache of vectors has.
+                await self.writer.encode([f"Is it this text, or every one? {uuid4()}"])
+            except EncoderUnavailable as error:
+                await self.writer.do_without(error)
+        return self.writer.pending
+
+    def _give_up(self, job: J, error: QdrantMcpError) -> None:
         if not job.failed:
             job.failed = True
             self.failed(job, str(error))

@@ -16,6 +16,7 @@ The page and the MCP App read this shape, the page in parts (`PARTS`):
           "ids": "<base64>",           count x 16 bytes, each big endian; with "id_kind":
           "id_kind": "uuid",           "uuid": the UUID's bytes; "int": the number
                                        "mixed": `ids` is a list of strings instead
+          "documents": ["...", ...],   the id of each point's text, "" if only shorter
           "titles": ["...", ...],      title of each point, or how its text begins; 60 characters
           "snippets": ["...", ...]     how each text begins, 100 characters; absent where the map
                                        has more points than SNIPPETS (ask qdrant-get on a click)
@@ -44,7 +45,7 @@ The page and the MCP App read this shape, the page in parts (`PARTS`):
         "near": {"notes": 0.41, ...}   collections by the cosine to their middle, nearest first
       }],
       "hits": [{                       the results in the order of qdrant-find
-        "rank": 1, "collection": "notes", "id": "7c9e...", "relevance": 0.83,
+        "rank": 1, "collection": "notes", "id": "7c9e...", "document": "7c9e...", "relevance": 0.83,
         "title": "...", "snippet": "...",
         "panel": 0, "at": [0.1, -0.2, 0.05]   both null where the point is on no panel
         "beside": [0.3, 0.1] or null
@@ -70,6 +71,7 @@ from mcp_server_qdrant.core.maps import (
     Position,
     View,
 )
+from mcp_server_qdrant.core.notation import short_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,7 +151,9 @@ def _second(panel: Panel) -> Json | None:
 def _names(group: Group, which: slice, *, snippets: bool) -> Json:
     kind, ids = _ids(group.ids[which])
     titles = [title[:TITLE] for title in group.titles[which]]
-    named = {"ids": ids, "id_kind": kind, "titles": titles}
+    texts = zip(group.ids[which], group.documents[which], strict=True)
+    documents = ["" if name == short_id(one) else name for one, name in texts]
+    named = {"ids": ids, "id_kind": kind, "documents": documents, "titles": titles}
     if snippets:
         named["snippets"] = [snippet[:SNIPPET] for snippet in group.snippets[which]]
     return named
@@ -185,6 +189,7 @@ def _hit(one: PlacedHit, axes: int) -> Json:
         "rank": one.rank,
         "collection": one.collection,
         "id": str(one.id),
+        "document": one.document,
         "relevance": round(one.relevance, 3),
         "title": one.title[:TITLE],
         "snippet": one.snippet,

@@ -73,6 +73,7 @@ def _sound(points: Drawn) -> tuple[Drawn, Vectors, int]:
     kept = np.flatnonzero(finite).tolist()
     sound = Drawn(
         ids=tuple(points.ids[at] for at in kept),
+        documents=tuple(points.documents[at] for at in kept),
         titles=tuple(points.titles[at] for at in kept),
         snippets=tuple(points.snippets[at] for at in kept),
         texts=tuple(points.texts[at] for at in kept),
@@ -121,6 +122,7 @@ def _group(part: _Part, parts: Sequence[_Part], basis: Basis) -> Group:
         collection=part.collection,
         total=max(part.total, len(points.ids)),
         ids=points.ids,
+        documents=points.documents,
         titles=points.titles,
         snippets=points.snippets,
         positions=basis.project(part.vectors),

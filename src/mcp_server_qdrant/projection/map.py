@@ -10,6 +10,7 @@ from typing import Any
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_DRAWN, Drawn, Map, MapRequest, Panel, View
@@ -23,7 +24,6 @@ from mcp_server_qdrant.projection.neighbours import (
     COMING,
     FEWEST,
     SOME,
-    WANTED,
     installed,
     neighbours,
 )
@@ -169,7 +169,7 @@ class Projector:
         if not any(panel.count >= FEWEST for panel in made.panels):
             return made
         if not installed():
-            return replace(made, notes=(*made.notes, WANTED))
+            return replace(made, notes=(*made.notes, lacking("map")))
         try:
             async with self._laying:
                 panels = [await _laid(panel) for panel in made.panels]

@@ -18,8 +18,7 @@ from mcp_server_qdrant.projection.tsne import SAMPLED, among
 
 FEWEST = 20  # points from which on there is such a layout
 SOME = f"Near means alike: {SAMPLED:,} of the points are laid out, the others put among their like."
-WANTED = "pip install 'mcp-server-qdrant[map]' adds a map on which near means alike, with regions."
-COMING = "The layout by neighbours and its regions are being made: ask again in a minute."
+COMING = "The layout by neighbours and its regions are being made: there in a minute or two."
 FAILED = "The layout by neighbours failed."
 
 

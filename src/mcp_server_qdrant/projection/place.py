@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.maps import Map, Panel, PlacedHit, PlacedQuery, Position, View
 from mcp_server_qdrant.core.models import Inferred
+from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.layout import near
 from mcp_server_qdrant.projection.neighbours import beside
@@ -141,6 +142,7 @@ def _placed(
         rank=rank,
         collection=document.collection,
         id=document.id,
+        document=document_id(document),
         relevance=result.relevance or 0.0,
         title=document.heading or text,
         snippet=text,

@@ -36,7 +36,7 @@ UNREADABLE = "Qdrant's answer could not be read; is QDRANT_URL really a Qdrant s
 FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
 NO_POINT = "No point with id"  # in Qdrant's refusal
-LATE = "Qdrant did not answer in time."
+LATE = "Qdrant did not answer in time; try again in a moment."
 TOO_LARGE = "Qdrant sent a larger answer than is read at once."
 FOREIGN = (ApiException, QdrantException, OSError)
 

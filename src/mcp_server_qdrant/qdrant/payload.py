@@ -4,7 +4,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import OURS, SUPERSEDED_KEY, Document, Payload, PointId
+from mcp_server_qdrant.core.datatypes import (
+    OURS,
+    STORED_BY,
+    SUPERSEDED_IN,
+    SUPERSEDED_KEY,
+    Document,
+    Payload,
+    PointId,
+)
 from mcp_server_qdrant.core.dates import UNDATED, date_of
 from mcp_server_qdrant.core.notation import (
     Identify,
@@ -21,11 +29,12 @@ DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
 VERSION_KEY = "doc.version"
 WRITING_KEY = "doc.writing"
+WRITERS = ("stored_by.caller", "stored_by.client")
+WRITER = ("client", "version", "caller")  # in `stored_by`
 VERSION = "version"  # in `doc`
 CURRENT = "current"  # in `doc` of a further part as a search answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
-TAG_KEYS = ("tags", "metadata.tags")
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
@@ -46,6 +55,8 @@ def read(
     payload = payload or {}
     key = next((k for k in content_fields if isinstance(payload.get(k), str)), None)
     doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
+    by = _string((payload,), SUPERSEDED_KEY)
+    place = _string((payload,), SUPERSEDED_IN) if by else None
     if not isinstance(doc, dict):
         doc = {}
     version = doc.get("version")
@@ -72,7 +83,10 @@ def read(
         version=version,
         head=head_of(collection, point, doc, identify),
         writing=_number(doc, "writing", 0) or None,
-        superseded_by=_string((payload,), SUPERSEDED_KEY),
+        superseded_by=by,
+        superseded_in=place,
+        stored_by=_writer(payload.get(STORED_BY)),
+        heir=identify(place or collection, by, 0) if by and identify else None,
         dated=doc.get("dated") is True,
         file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
     )
@@ -104,9 +118,13 @@ def stored_payload(document: Document) -> Payload:
     }
     if document.superseded_by:
         kept[SUPERSEDED_KEY] = document.superseded_by
+        if document.superseded_in:
+            kept[SUPERSEDED_IN] = document.superseded_in
     for name in ("section", "version", "writing", "dated", "file"):
         if value := getattr(document, name):
             kept["doc"][name] = value
+    if document.stored_by:
+        kept[STORED_BY] = dict(document.stored_by)
     if document.sections:
         kept["doc"]["sections"] = [list(one) for one in document.sections]
     return kept
@@ -170,10 +188,9 @@ def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
     What is looked for under a key may lie in the metadata too.
     """
     described = (*_DESCRIBING, *(path for path in more if "." not in path))
+    ours = ("doc", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY)
     inside = (f"metadata.{key}" for key in described)
-    return tuple(
-        dict.fromkeys((*content_fields, "doc", SUPERSEDED_KEY, *described, *more, *inside))
-    )
+    return tuple(dict.fromkeys((*content_fields, *ours, *described, *more, *inside)))
 
 
 def title_of(payload: Payload | None) -> str | None:
@@ -228,6 +245,12 @@ def _of_file(doc: Mapping[str, Any]) -> bool:
 def _id(doc: Mapping[str, Any]) -> str | None:
     value = doc.get("id")
     return value if isinstance(value, str) else None
+
+
+def _writer(value: Any) -> dict[str, str] | None:
+    said = value if isinstance(value, dict) else {}
+    known = {key: said[key] for key in WRITER if isinstance(said.get(key), str)}
+    return known or None
 
 
 def _sections(value: Any) -> Iterator[tuple[int, str]]:

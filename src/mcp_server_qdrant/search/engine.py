@@ -69,6 +69,12 @@ class Engine(Protocol):
         """The whole payloads of points by id."""
 
 
+LATE = (
+    "No answer in time: the engine is busy or still starting. Ask again in a moment, or name fewer "
+    "collections."
+)
+
+
 async def ask(
     engine: Engine,
     targets: Sequence[Target],
@@ -92,7 +98,7 @@ async def ask(
     finally:
         for task in tasks:
             task.cancel()
-    late = EngineTimeout("No answer in time.")
+    late = EngineTimeout(LATE)
     answers: list[tuple[Target, T | QdrantMcpError]] = []
     for group, task in zip(groups, tasks, strict=True):
         done = task.done() and not task.cancelled()

@@ -40,7 +40,7 @@ class Lister:
         seconds: float,
     ) -> Listing:
         """At most `limit` texts, in `seconds`; a collection that fails becomes a status."""
-        condition = self.engine.prepare(request.query_filter)
+        condition = self.engine.prepare(request.where())
 
         async def question(group: Sequence[Target]) -> Sequence[Listed | QdrantMcpError]:
             by_name = {target.collection: target for target in group}

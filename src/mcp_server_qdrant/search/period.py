@@ -25,6 +25,6 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
     if found := span(text, now):
         return found
     raise RequestError(
-        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, or 7d, 2w, 3m, 1y for "
-        "the time so long ago."
+        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
+        "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )

@@ -79,14 +79,14 @@ class Pipeline:
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
-        understanding, seconds = self.understanding, self.understanding.limits.seconds
+        understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
         limit = understanding.shown(request, targets)
         lister = Lister(self.engine, self.newest, self.texts)
         found = await lister.listing(targets, request, period, limit, seconds)
-        if request.query_filter and not found.documents:
-            await self._doubt(request.query_filter, targets, seconds)
+        if not found.documents:
+            await self._doubt(request, targets, seconds)
         found = replace(found, statuses=self._settle(found.statuses))
         return listing_page(found, request, targets, period)
 
@@ -138,8 +138,8 @@ class Pipeline:
 
     async def _present(self, ranked: Ranked, found: Retrieved, query: Query) -> SearchPage:
         """The page, with what is to be said of it."""
-        if query.request.query_filter and not ranked.hits:
-            await self._doubt(query.request.query_filter, query.targets, query.left())
+        if not ranked.hits:
+            await self._doubt(query.request, query.targets, query.left())
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, self.texts)
         answer = worth(page)
@@ -147,13 +147,14 @@ class Pipeline:
         better = [] if answer == "found" else await self.elsewhere(query, ranked.best)
         return replace(page, notes=[*page.notes, *better])
 
-    async def _doubt(
-        self, where: Mapping[str, Any], targets: Sequence[Target], left: float
-    ) -> None:
-        """Raise InvalidFilter where a filter that leaves nothing asks for a key that none has."""
+    async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:
+        """Raise RequestError where nothing was found as no text has such a tag, or such a key."""
         seconds = max(left, LAST_SECONDS)
         with within(seconds), suppress(TimeoutError):
-            await asyncio.wait_for(self.check_keys(where, targets), seconds)
+            async with asyncio.timeout(seconds):
+                await self.understanding.tags.check(request.tags or (), targets)
+                if request.query_filter:
+                    await self.check_keys(request.query_filter, targets)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst.

@@ -54,7 +54,7 @@ def present(
             score=hit.score,
             passages=passages,
             why=_why(hit, query, ranks) if request.explain else None,
-            also=hit.also,
+            also=tuple(map(texts.document, hit.also)),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
         )
@@ -142,9 +142,12 @@ def listing_page(
     found: Listing, request: SearchRequest, targets: Sequence[Target], period: Period | None
 ) -> SearchPage:
     """The page of these texts, with their number and how to see older ones."""
-    full = request.mode == "full"
+    full, count = request.mode == "full", len(found.documents)
+    room = BEGINNING
+    if request.limit is None and count:  # else the page may be as long as it was asked for
+        room = min(room, max(4 * (ROOM // count - LINE), SHORT))
     results = [
-        Result(one, relevance=None, score=0.0, passages=() if full else (_beginning(one),))
+        Result(one, relevance=None, score=0.0, passages=() if full else (_beginning(one, room),))
         for one in found.documents
     ]
     silent = [t.collection for t in targets if period and not t.dates and not _count(found, t)]
@@ -160,8 +163,8 @@ def listing_page(
     )
 
 
-def _beginning(document: Document) -> Passage:
-    return Passage(line(document.text, BEGINNING), document, document.section)
+def _beginning(document: Document, room: int) -> Passage:
+    return Passage(line(document.text, room), document, document.section)
 
 
 def _count(found: Listing, target: Target) -> int:
@@ -175,6 +178,7 @@ def _counted(found: Listing) -> list[str]:
     if not count:
         return []
     texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"
+    texts = f"{shown} of {texts}" if count > shown else texts
     older = " For older ones raise limit, or set until." if count > shown else ""
     parts = [name for name, one in found.listed.items() if not one.complete]
     without = " Those without a date come last." if _some_undated(found) else ""
@@ -246,7 +250,7 @@ def _nothing(request: SearchRequest, best: Hit | None) -> str:
     if request.score_threshold is not None:
         highest = f" (the best has {best.relevance:.2f})" if best else ""
         ways.append(f"lower score_threshold{highest}")
-    if request.query_filter:
+    if request.where():
         ways.append("drop the filter")
     if request.since or request.until:
         ways.append("widen the dates")

@@ -19,10 +19,10 @@ async def with_successors(
         wanted: dict[str, set[PointId]] = {}
         for hit in newest:
             if new := successor_of(hit):
-                first = texts.first_of(hit.collection, new)
-                if (hit.collection, first) not in known:
-                    known.add((hit.collection, first))
-                    wanted.setdefault(hit.collection, set()).add(first)
+                place, first = new[0], texts.first_of(*new)
+                if place in found and (place, first) not in known:
+                    known.add((place, first))
+                    wanted.setdefault(place, set()).add(first)
         if not wanted:
             break
         payloads, failed = await payloads_of(engine, found, wanted, deadline)

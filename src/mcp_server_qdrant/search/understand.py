@@ -9,7 +9,6 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, QueryVectors, TagMatch, Target, Terms
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
-from mcp_server_qdrant.core.options import SearchLimits
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
 from mcp_server_qdrant.search.embed import Encode, begun, embed
@@ -44,7 +43,7 @@ class Understanding:
     terms: TermWeights
     speller: Speller
     tags: TagIndex
-    limits: SearchLimits
+    timeout: float  # seconds of a search
     results: int
     preferences: Preferences
     rules: Rules
@@ -58,11 +57,11 @@ class Understanding:
 
         Raises UnknownCollection, InvalidFilter, RequestError.
         """
-        left, now = _countdown(self.limits.seconds), self.now()
+        left, now = _countdown(self.timeout), self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.of(request.query)
         text = await self.locate(request.within, request.collections) if request.within else None
-        condition = self.prepare(request.query_filter, text)
+        condition = self.prepare(request.where(), text)
         searched = (text.collection,) if text else request.collections
         preferred = request.over(self.preferences)
         # The query is encoded while the names of collections are asked for.

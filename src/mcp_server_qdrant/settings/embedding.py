@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import pairs, variable
+from mcp_server_qdrant.core.fields import Positive, pairs, variable
 from mcp_server_qdrant.core.options import EmbeddingOptions
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Folder, Url, revealed
@@ -34,10 +34,14 @@ class EmbeddingSettings(BaseModel):
         "EMBEDDING_MODEL", DEFAULT_MODEL, f"Embedding model. Default with OpenAI: {OPENAI_MODEL}."
     )
     embedding_model_path: Folder | None = variable(
-        "EMBEDDING_MODEL_PATH", None, "Folder of the model's ONNX files; nothing is downloaded."
+        "EMBEDDING_MODEL_PATH",
+        None,
+        "Folder with the model's ONNX files, or with a folder of them; nothing is downloaded.",
     )
     embedding_cache_dir: WholePath | None = variable(
-        "FASTEMBED_CACHE_PATH", None, "Folder of downloaded models."
+        "FASTEMBED_CACHE_PATH",
+        None,
+        "Folder of downloaded models. Default: one of temporary files, as fastembed has it.",
     )
     embedding_service_url: Url | None = variable(
         "EMBEDDING_SERVICE_URL",
@@ -63,8 +67,48 @@ class EmbeddingSettings(BaseModel):
         "Models of single collections: `name=model` separated by commas, or JSON. Names may be "
         "globs, models may be `openai:model`.",
     )
-    embedding_options: EmbeddingOptions = variable(
-        "EMBEDDING_OPTIONS", EmbeddingOptions(), "Options of embedding."
+    embedding_query_prefix: str | None = variable(
+        "EMBEDDING_QUERY_PREFIX",
+        None,
+        "Text before queries; `none` for nothing. Default: what the model needs.",
+    )
+    embedding_passage_prefix: str | None = variable(
+        "EMBEDDING_PASSAGE_PREFIX", None, "Text before stored texts, likewise."
+    )
+    embedding_dimensions: int | None = variable(
+        "EMBEDDING_DIMENSIONS",
+        None,
+        "Requested from a service whose model can shorten vectors.",
+        ge=1,
+    )
+    embedding_timeout: Positive = variable(
+        "EMBEDDING_TIMEOUT", 60.0, "Seconds for a request to a service, with retries."
+    )
+    embedding_query_timeout: Positive = variable(
+        "EMBEDDING_QUERY_TIMEOUT",
+        3.0,
+        "Seconds for a query's vector, twice that from a local model; then keywords.",
+    )
+    embedding_batch_size: int = variable(
+        "EMBEDDING_BATCH_SIZE", 32, "Texts in a request to a service.", ge=1
+    )
+    embedding_max_tokens: int = variable(
+        "EMBEDDING_MAX_TOKENS",
+        512,
+        "Tokens of the longest part of a text for models of a service.",
+        ge=32,
+    )
+    embedding_cache_size: int = variable(
+        "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory, for each model.", ge=0
+    )
+    embedding_cache_disk: int = variable(
+        "EMBEDDING_CACHE_DISK",
+        256,
+        "Megabytes of vectors of stored texts kept on disk; 0 is off.",
+        ge=0,
+    )
+    embedding_threads: int | None = variable(
+        "EMBEDDING_THREADS", None, "CPU threads of the local model.", ge=1
     )
 
     @model_validator(mode="after")
@@ -105,6 +149,16 @@ class EmbeddingSettings(BaseModel):
         else:
             key = openai or own if self.embedding_provider == "auto" else own or openai
         return revealed(key)
+
+    @property
+    def embedding_options(self) -> EmbeddingOptions:
+        """The bounds of requests to an embedding service."""
+        return EmbeddingOptions(
+            seconds=self.embedding_timeout,
+            query_seconds=self.embedding_query_timeout,
+            texts=self.embedding_batch_size,
+            text_tokens=self.embedding_max_tokens,
+        )
 
     def serves(self, provider: str) -> bool:
         """True if a provider is configured: for all collections, or for one by name."""

@@ -1,14 +1,14 @@
 """The settings of engine, cluster, collections and search: parts of `Settings`."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.core.fields import Positive, variable
 from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.core.options import ClusterOptions
+from mcp_server_qdrant.core.options import ClusterOptions, Quantization
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Names
 
@@ -71,7 +71,9 @@ class EngineSettings(BaseModel):
     )
     # collections
     collection_name: Annotated[str, AfterValidator(_collection)] | None = variable(
-        "COLLECTION_NAME", None, "Default collection of find and store."
+        "COLLECTION_NAME",
+        None,
+        "Default collection of find and store. Not set: all, and `memory` for new texts.",
     )
     qdrant_collections: Names = variable(
         "QDRANT_COLLECTIONS",
@@ -92,6 +94,9 @@ class EngineSettings(BaseModel):
         "Results of a find without a limit, per collection searched; at most three times that "
         "in all.",
         ge=1,
+    )
+    search_timeout: Positive = variable(
+        "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has."
     )
     bm25_language: Annotated[str, AfterValidator(_language)] = variable(
         "BM25_LANGUAGE",
@@ -145,8 +150,43 @@ class EngineSettings(BaseModel):
 class ClusterSettings(BaseModel):
     """The settings of a server; the embedded engine has none of them."""
 
-    cluster: ClusterOptions = variable(
-        "QDRANT_CLUSTER",
-        ClusterOptions(),
-        "Requests to a Qdrant server, and parameters of its new collections.",
+    shard_number: int | None = variable(
+        "QDRANT_SHARD_NUMBER", None, "Shards of a new collection.", ge=1
     )
+    replication_factor: int | None = variable(
+        "QDRANT_REPLICATION_FACTOR", None, "Copies of each shard of a new collection.", ge=1
+    )
+    write_consistency_factor: int | None = variable(
+        "QDRANT_WRITE_CONSISTENCY_FACTOR", None, "Copies that must acknowledge a write.", ge=1
+    )
+    on_disk_vectors: bool | None = variable(
+        "QDRANT_ON_DISK_VECTORS", None, "Keep vectors of new collections on disk."
+    )
+    on_disk_payload: bool | None = variable(
+        "QDRANT_ON_DISK_PAYLOAD", None, "Keep payloads of new collections on disk."
+    )
+    quantization: Quantization = variable(
+        "QDRANT_QUANTIZATION",
+        "none",
+        "Of new vectors: `none`, `scalar`, `binary`, `product` or `turbo` (Qdrant 1.18).",
+    )
+    read_consistency: Annotated[int, Field(ge=1)] | Literal["majority", "quorum", "all"] | None = (
+        variable(
+            "QDRANT_READ_CONSISTENCY",
+            None,
+            "Copies that must agree on a read: a number, `majority`, `quorum` or `all`.",
+        )
+    )
+
+    @property
+    def cluster(self) -> ClusterOptions:
+        """What is asked of a server; of the embedded engine nothing."""
+        return ClusterOptions(
+            shards=self.shard_number,
+            replicas=self.replication_factor,
+            write_consistency=self.write_consistency_factor,
+            on_disk_vectors=self.on_disk_vectors,
+            on_disk_payload=self.on_disk_payload,
+            quantization=self.quantization,
+            read_consistency=self.read_consistency,
+        )

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 from pydantic import (
     AliasChoices,
-    BaseModel,
     SecretStr,
     ValidationError,
     model_validator,
@@ -24,7 +23,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -37,7 +35,7 @@ from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
-from mcp_server_qdrant.settings.former import FORMER, former, modern
+from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
@@ -92,9 +90,6 @@ class Settings(
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The usual ones; relative paths in a settings file are relative to it."""
-        for source in (env_settings, dotenv_settings):
-            assert isinstance(source, EnvSettingsSource)
-            source.env_vars = modern(source.env_vars)
         file = dotenv_settings
         if isinstance(file, DotEnvSettingsSource) and isinstance(file.env_file, Path):
             file.env_vars = paths_below(file.env_file.parent, file.env_vars, _path_variables())
@@ -109,9 +104,11 @@ class Settings(
     @model_validator(mode="after")
     def _server_where_needed(self) -> Self:
         encodes = "EMBEDDING_PROVIDER=qdrant" if self.serves("qdrant") else None
-        variable = encodes if self.cluster.unset else "QDRANT_CLUSTER"
-        if variable and self.qdrant_url in (None, ":memory:"):
-            raise ValueError(f"{variable} needs QDRANT_URL: a Qdrant server")
+        fields = ClusterSettings.model_fields.items()
+        asked = (name for name, info in fields if getattr(self, name) != info.default)
+        needy = encodes or next((environment_names()[name][0] for name in asked), None)
+        if needy and self.qdrant_url in (None, ":memory:"):
+            raise ValueError(f"{needy} needs QDRANT_URL: a Qdrant server")
         return self
 
 
@@ -173,7 +170,8 @@ def without_settings() -> dict[str, str]:
 
 
 def _variables() -> set[str]:
-    return {name for choices in environment_names().values() for name in choices} | FORMER.keys()
+    now = {name for choices in environment_names().values() for name in choices}
+    return now | FORMER.keys()
 
 
 def load(
@@ -193,7 +191,7 @@ def load(
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        for sentence in former({name: value for name, (value, _) in _given(file).items()}):
+        for sentence in former(_given(file)):
             tell(sentence)
         settings = Settings(_env_file=file, **(first or {}))
     except ValidationError as error:
@@ -201,10 +199,8 @@ def load(
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
     if file:
-        own = modern({name.lower(): value for name, value in os.environ.items() if value})
-        fields = [
-            field for field, choices in names.items() if {c.lower() for c in choices} & own.keys()
-        ]
+        own = {name.upper() for name, value in os.environ.items() if value}
+        fields = [field for field, choices in names.items() if own.intersection(choices)]
         for sentence in _keys_sent(settings, fields, names, file):
             tell(sentence)
     return settings
@@ -255,11 +251,6 @@ def explained(error: ValidationError) -> str:
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
     info = Settings.model_fields.get(field)
-    group = info.annotation if info else None
-    if inside and isinstance(group, type) and issubclass(group, BaseModel):
-        info = group.model_fields.get(inside[0])
-        old = [old for old, new in FORMER.items() if new == f"{choices[0]} {inside[0]}"]
-        choices = (*(name for name in old if name in os.environ), *choices)
     if info and first["type"] in OUT_OF_BOUNDS:
         text = in_words(info) or text
     variable = next((choice for choice in choices if choice in os.environ), choices[0])

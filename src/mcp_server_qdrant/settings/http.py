@@ -1,29 +1,21 @@
 """The settings of a server over HTTP, and of its logs: a part of `Settings`."""
 
+import ipaddress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
-from mcp_server_qdrant.core.fields import Group, variable
+from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.settings.values import Names
 
 
-class HttpLimits(Group):
-    """Limits of a server over HTTP."""
-
-    body: int = Field(4_194_304, ge=1, description="bytes of a request, beyond which it gets 413")
-    calls: int = Field(64, ge=1, description="requests at a time, beyond which: 429")
-    streams: int = Field(1000, ge=1, description="open event streams, likewise")
-    sessions: int = Field(1000, ge=1, description="open sessions, likewise")
-    share: float = Field(
-        0.5,
-        gt=0,
-        le=1,
-        description="part of calls, streams and sessions that one caller may take: a token, "
-        "or without tokens an address; 1 where a proxy gives all callers one address",
-    )
-    drain: float = Field(
-        10.0, ge=0, allow_inf_nan=False, description="seconds for calls to finish after SIGTERM"
-    )
+def _networks(value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        for one in value:
+            ipaddress.ip_network(one)
+    except ValueError:
+        raise ValueError("must be addresses or networks such as 10.0.0.0/8") from None
+    return value
 
 
 def _upper(value: Any) -> Any:
@@ -49,7 +41,25 @@ class HttpSettings(BaseModel):
         False,
         "Keep no sessions, so that any of several servers can answer any request.",
     )
-    http_limits: HttpLimits = variable("HTTP_LIMITS", HttpLimits(), "Limits of a server over HTTP.")
+    forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = variable(
+        "FORWARDED_ALLOW_IPS",
+        ("127.0.0.1",),
+        "Proxies that tell a client's address in `X-Forwarded-For`, for the log and the limits: "
+        "`10.0.0.7`, or a network such as `10.0.0.0/8`.",
+    )
+    http_max_calls: int = variable(
+        "HTTP_MAX_CALLS",
+        64,
+        "Requests that are served at a time, half of them for one caller; more get 429.",
+        ge=1,
+    )
+    http_drain_seconds: float = variable(
+        "HTTP_DRAIN_SECONDS",
+        10.0,
+        "Seconds for calls to finish after SIGTERM.",
+        ge=0,
+        allow_inf_nan=False,
+    )
     log_format: Literal["text", "json"] = variable(
         "LOG_FORMAT", "text", "`json`: one object per line, with request ids."
     )

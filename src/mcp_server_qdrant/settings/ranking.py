@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import from_json, variable
+from mcp_server_qdrant.core.fields import Positive, from_json, variable
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.core.options import RerankLimits, SearchLimits
 from mcp_server_qdrant.settings.values import Folder, Names, Url
 
 TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
@@ -39,7 +38,6 @@ class RankingSettings(BaseModel):
         "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
         "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
     )
-    search_limits: SearchLimits = variable("SEARCH_LIMITS", SearchLimits(), "Limits of a find.")
     priority_order: Names = variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
     )
@@ -73,7 +71,10 @@ class RankingSettings(BaseModel):
     rerank_api_key: SecretStr | None = variable(
         "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
     )
-    rerank_limits: RerankLimits = variable("RERANK_LIMITS", RerankLimits(), "Limits of reranking.")
+    rerank_pool: int = variable("RERANK_POOL", 30, "Results that are reranked.", ge=2, le=200)
+    rerank_timeout: Positive = variable(
+        "RERANK_TIMEOUT", 3.0, "Seconds of reranking, after which the order stays as it is."
+    )
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from typing_extensions import override
@@ -100,25 +101,40 @@ class ClosedTool(Tool):
         """Run the tool; see the base class. An argument that is null counts as omitted."""
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
-        listed = self.parameters["properties"]
-        known = listed | self.unlisted
-        former = {n: v for o, n in self.former_names.items() if (v := arguments.get(o)) is not None}
-        arguments = former | {k: v for k, v in arguments.items() if k not in self.former_names}
-        given = {k: value for k, value in arguments.items() if value is not None and k in known}
-        if (unknown := next((k for k in arguments if k not in known), None)) is not None:
-            given[unknown] = None  # refused as any other would be; there may be many
-        if long := next((k for k, v in given.items() if _long(v, known.get(k))), None):
-            return failure(f"{long} is longer than {MAX_JSON:,} characters: send less.")
         try:
+            given = self._given(arguments)
             with holding(_SERVICES, self.services):
                 result = await super().run(given, context, convert_result)
+        except RequestError as error:
+            return failure(str(error))
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            return failure(explain(error.__cause__, list(listed)))
+            return failure(explain(error.__cause__))
         if self.scope != READ:
             await context.notify_resource_updated(LIST)
         return result
+
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool's function gets them. Raises RequestError."""
+        try:
+            return self.fn_metadata.validate_arguments(self._given(arguments))
+        except ValidationError as error:
+            raise RequestError(explain(error)) from None
+
+    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that are not null, by their present names."""
+        listed = self.parameters["properties"]
+        known = listed | self.unlisted
+        former = {n: v for o, n in self.former_names.items() if (v := arguments.get(o)) is not None}
+        present = former | {k: v for k, v in arguments.items() if k not in self.former_names}
+        if (unknown := next((name for name in present if name not in known), None)) is not None:
+            there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
+            raise RequestError(f"There is no argument {unknown!r}; {there}.")
+        given = {name: value for name, value in present.items() if value is not None}
+        if long := next((name for name, value in given.items() if _long(value, known[name])), None):
+            raise RequestError(f"{long} is longer than {MAX_JSON:,} characters: send less.")
+        return given
 
     @classmethod
     def of(
@@ -130,8 +146,12 @@ class ClosedTool(Tool):
         write: bool,
         destroys: bool = False,
         unlisted: Set[str] = frozenset(),
+        arguments: type[ArgModelBase] | None = None,
     ) -> "ClosedTool":
-        """The tool that `fn` is, under `name`; `unlisted` arguments are not in its schema."""
+        """The tool that `fn` is, under `name`; `unlisted` arguments are not in its schema.
+
+        Its arguments are those of its signature, unless they are given as a model.
+        """
         annotations = ToolAnnotations(
             read_only_hint=not write,
             destructive_hint=destroys if write else None,
@@ -142,14 +162,14 @@ class ClosedTool(Tool):
             guarded(fn), name=name, description=description, annotations=annotations
         )
         assert isinstance(tool, cls)
-        model = tool.fn_metadata.arg_model
-        model.model_config |= {"extra": "forbid", "hide_input_in_errors": True}
-        model.model_rebuild(force=True)
-        tool.parameters = compact(model.model_json_schema(by_alias=True))
+        if arguments is not None:
+            tool.fn_metadata.arg_model = arguments
+        schema = tool.fn_metadata.arg_model.model_json_schema(by_alias=False)
+        tool.parameters = compact(schema) | {"additionalProperties": False}
         properties = tool.parameters["properties"]
         tool.unlisted = {name: properties.pop(name) for name in unlisted}
         if tool.fn_metadata.output_schema:
-            schema = compact(tool.fn_metadata.output_schema)
-            schema.pop("description", None)  # the tool's own says it
-            tool.fn_metadata.output_schema = schema
+            output = compact(tool.fn_metadata.output_schema)
+            output.pop("description", None)  # the tool's own says it
+            tool.fn_metadata.output_schema = output
         return tool

@@ -12,10 +12,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import called, line, short_id
+from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
 from mcp_server_qdrant.tools.boundary import AsyncTool, answer
 from mcp_server_qdrant.tools.services import Open
-from mcp_server_qdrant.tools.text import document_id
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.delete import Matching, Named
@@ -64,10 +63,17 @@ class Deleting:
         if query_filter is None:
             return None
         try:
-            place = _place(collection_name, self._default)
-            return await (await self._services()).deletion.matching(query_filter, place)
+            return await self._matching(query_filter, _place(collection_name, self._default))
         except QdrantMcpError as error:
             return error
+
+    async def _matching(self, where: Mapping[str, Any], place: str) -> "Matching":
+        services = await self._services()
+        found = await services.deletion.matching(where, place)
+        if not found.count:
+            targets = await services.catalog.resolve([place])
+            await services.pipeline.check_keys(where, targets)
+        return found
 
     async def by_ids(self, found: Any, said: Any) -> CallToolResult:
         """Delete the documents that were found, unless a person who was asked declined."""
@@ -210,7 +216,7 @@ def _gone(done: "Named") -> CallToolResult:
     if done.missing:
         lines.append(f"Not found: {_missing(done)}.")
     documents = [
-        {"collection": one.collection, "id": one.document or str(one.id), "points": one.chunks}
+        {"collection": one.collection, "id": document_id(one), "points": one.chunks}
         for one in done.documents
     ]
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
@@ -227,14 +233,14 @@ def _matching(found: "Matching") -> CallToolResult:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     lines = [
         f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
-        *(f"- id {called(short_id(one.id))} · {_name(one)}" for one in found.examples),
+        *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to delete for good.",
     ]
     return answer("\n".join(lines), _structured(found))
 
 
 def _structured(found: "Matching") -> dict[str, Any]:
-    examples = [{"id": str(one.id), "text": _name(one)} for one in found.examples]
+    examples = [{"id": shown_id(one), "text": _name(one)} for one in found.examples]
     return {"deleted": 0, "count": found.count, "examples": examples}
 
 

@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.datatypes import (
     SearchPage,
     Why,
 )
+from mcp_server_qdrant.core.notation import document_id, heir_id, own_id, shown_id
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools import text as tool_text
 
@@ -37,10 +38,10 @@ class FindOutput(BaseModel):
     notes: list[str]
 
 
-def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
+def find_output(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, Any]:
     """A page as structured content."""
-    output = {
-        "results": [_result(one, full=mode == "full") for one in page.results],
+    output: dict[str, Any] = {
+        "results": [_result(one, full=mode == "full", points=points) for one in page.results],
         "notes": list(page.notes),
     }
     failed = [status for status in page.statuses if status.state != "ok"]
@@ -55,30 +56,41 @@ def find_output(page: SearchPage, mode: str) -> dict[str, Any]:
     return output
 
 
-def _result(one: Result, *, full: bool) -> dict[str, Any]:
+def _id(one: Document, *, points: bool) -> str:
+    """The id of a text as all tools show it, or that of its point."""
+    return str(one.id) if points else shown_id(one)
+
+
+def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"date": tool_text.day(one.document)}
     found |= document(one.document) if full else {"source": tool_text.source(one.document) or None}
+    copies = [{"collection": each.collection, "id": _id(each, points=points)} for each in one.also]
     found |= {
-        "id": str(one.document.id),
+        "id": _id(one.document, points=points),
+        "document": document_id(one.document) if points or full else None,
         "collection": one.document.collection,
         "relevance": None if one.relevance is None else round(one.relevance, 3),
         "text": one.document.text if full else one.passage or None,
         "title": one.document.heading,
+        "stored_by": _writer(one.document),
         "part": _part(one.document),
-        "passages": [_passage(passage) for passage in one.passages[1:]] or None,
+        "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
         "more_passages": one.left or None,
         "supersedes": one.supersedes,
         "why": _why(one.why) if one.why else None,
-        "superseded_by": one.document.superseded_by,
-        "also_in": [{"collection": name, "id": str(point)} for name, point in one.also] or None,
+        "superseded_by": heir_id(one.document),
+        "also_in": copies or None,
     }
     return _present(found)
 
 
-def _passage(one: Passage) -> dict[str, Any]:
-    part = one.part
-    shown = {"id": str(part.id), "part": _part(part), "section": one.section, "text": one.text}
-    return _present(shown)
+def _writer(one: Document) -> dict[str, str] | None:
+    return dict(one.stored_by) if one.stored_by and tool_text.writer(one) else None
+
+
+def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
+    shown = {"id": _id(one.part, points=points), "part": _part(one.part)}
+    return _present(shown | {"section": one.section, "text": one.text})
 
 
 def _part(document: Document) -> str | None:
@@ -98,21 +110,22 @@ def _why(why: Why) -> dict[str, Any]:
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 
-def document(one: Document) -> dict[str, Any]:
-    """One document as structured content."""
+def document(one: Document, *, points: bool = False) -> dict[str, Any]:
+    """One document as structured content; `points`: under the id of its point, for programs."""
     values = {
-        "id": str(one.id),
+        "id": _id(one, points=points),
         "collection": one.collection,
-        "document": tool_text.document_id(one),  # not a hash of what may be hidden from the caller
+        "document": document_id(one),  # not a hash of what may be hidden from the caller
         "text": one.text,
         "title": one.heading,
         "part": _part(one),
         "metadata": dict(one.metadata) if one.metadata else None,
         "tags": list(one.tags) or None,
         "source": one.source,
+        "stored_by": _writer(one),
         "created_at": one.created_at,
         "revision": one.revision,
-        "superseded_by": one.superseded_by,
+        "superseded_by": heir_id(one),
     }
     return _present(values)
 
@@ -121,12 +134,12 @@ def stored(done: Stored) -> dict[str, Any]:
     """The result of storing as structured content."""
     values: dict[str, Any] = {
         "collection": done.collection,
-        "id": done.document,
+        "id": own_id(done.collection, done.ids[0], done.document),
         "parts": len(done.ids),
     }
     if done.near:
         known, cosine = done.near
-        values["near"] = {"id": tool_text.asked_by(known), "relevance": round(cosine, 3)}
+        values["near"] = {"id": document_id(known), "relevance": round(cosine, 3)}
     return values
 
 
@@ -144,6 +157,7 @@ def collection(
         "legs": list(info.legs),
         "model": info.model,
         "updated_at": info.updated_at,
+        "stored_by": list(info.writers) or None,
         "note": info.note,
         "sync": sync,
         "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,

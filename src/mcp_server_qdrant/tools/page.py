@@ -1,11 +1,11 @@
 """Answers of limited length: of texts, of metadata, of lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, SearchPage
 from mcp_server_qdrant.core.find import LINES, MAX_LIMIT
-from mcp_server_qdrant.core.notation import amount, called, every, some
+from mcp_server_qdrant.core.notation import amount, called, document_id, every, shown_id, some
 from mcp_server_qdrant.core.tokens import tokens
 from mcp_server_qdrant.tools import text as tool_text
 
@@ -30,18 +30,29 @@ def concluded(page: SearchPage) -> SearchPage:
     return replace(page, notes=[*page.notes, *said])
 
 
-def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[str]]:
+def with_coming(page: SearchPage, coming: Collection[str]) -> SearchPage:
+    """The page with a note on files that are still to be read: then nothing is ruled out."""
+    if not coming:
+        return page
+    said = [note for note in page.notes if page.results or not note.startswith("Nothing ")]
+    return replace(page, notes=[*coming, *said])
+
+
+def fitting(found: Sequence[Document], room: int, most: int) -> tuple[list[Document], list[str]]:
     """As many of the documents, in order, as have room together, and notes of what is not there.
 
-    The first is always shown: cut to `room` characters where it alone has more.
+    The first is always shown: cut to `room` characters where it alone has more; a call may ask for
+    `most`.
     """
     first, *others = found
-    shown, notes = [first], []
-    if len(first.text) > room:
-        shown = [first._replace(text=first.text[:room], last=None)]
+    shown, notes, length = [first], [], len(first.text)
+    if length > room:
+        shown = [first._replace(text=first.text[:room])]
+        rest = f"size={length} gives the rest"
+        if length > most:
+            rest = "qdrant-find within it shows passages of the rest"
         notes.append(
-            f"id {called(tool_text.shown_id(first))} is cut after {room:,} of "
-            f"{len(first.text):,} characters: qdrant-find shows passages of the rest."
+            f"id {called(shown_id(first))} is cut after {room:,} of {length:,} characters: {rest}."
         )
     left: list[Document] = []
     used = len(first.text)
@@ -49,7 +60,7 @@ def fitting(found: Sequence[Document], room: int) -> tuple[list[Document], list[
         used += len(document.text)
         (left if used > room else shown).append(document)
     if left:
-        names = every(tool_text.asked_by(document) for document in left)
+        names = every(shown_id(document) for document in left)
         notes.append(f"Left out for their length, to be asked for in another call: {names}.")
     return shown, notes
 
@@ -66,11 +77,19 @@ def described(found: Sequence[Document], room: int) -> tuple[list[Document], lis
         if document.metadata and used <= room:
             used += len(tool_text.compact(document.metadata))
         if document.unread or (document.metadata and shown and used > room):
-            left.append(called(tool_text.shown_id(document)))
+            left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
     many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."
     return shown, [many] if left else []
+
+
+def whole(page: SearchPage) -> SearchPage:
+    """The page with a note of the results that are parts of longer texts."""
+    parts = [one.document for one in page.results if one.document.chunks > 1]
+    ids = list(dict.fromkeys(called(document_id(one)) for one in parts))
+    note = f"Parts of longer texts, which qdrant-get gives whole: id {some(ids)}."
+    return replace(page, notes=[*page.notes, *([note] if ids else [])])
 
 
 def slim(page: SearchPage, room: int) -> SearchPage:

@@ -37,11 +37,10 @@ def _without_null(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return others[0] if len(others) == 1 else {"anyOf": others}
 
 
-def explain(error: ValidationError, known: Sequence[str]) -> str:
+def explain(error: ValidationError) -> str:
     """The faults of a call's arguments, one sentence each, without the values."""
-    return " ".join(
-        dict.fromkeys(_sentence(one, known) for one in error.errors(include_url=False)[:3])
-    )
+    faults = error.errors(include_url=False, include_input=False)
+    return " ".join(dict.fromkeys(map(_sentence, faults[:3])))
 
 
 _KINDS = {
@@ -57,7 +56,7 @@ _KINDS = {
 }
 
 
-def _sentence(error: Any, known: Sequence[str]) -> str:
+def _sentence(error: Any) -> str:
     name, *inside = map(str, error["loc"] or ["arguments"])
     whole, field = name, next((one for one in inside if one.isidentifier()), None)
     name = f"{whole}.{field}" if field else whole
@@ -65,11 +64,8 @@ def _sentence(error: Any, known: Sequence[str]) -> str:
     if kind := _KINDS.get(error["type"]):
         return f"{name} must be {kind}."
     match error["type"]:
-        case "extra_forbidden" if field:
-            return f"{whole} has no {field!r}: see its description."
         case "extra_forbidden":
-            there = f"there are: {', '.join(known)}" if known else "this tool takes none"
-            return f"There is no argument {name!r}; {there}."
+            return f"{whole} has no {field!r}: see its description."
         case "missing":
             return f"{name} is required."
         case "greater_than_equal" | "less_than_equal":

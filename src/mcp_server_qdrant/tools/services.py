@@ -1,6 +1,6 @@
 """Everything that the tools call, open once the engine is."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
@@ -30,6 +30,9 @@ class Services(Protocol):
 
     async def described(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
         """These collections, with what each is about."""
+
+    def coming(self) -> Mapping[str, str]:
+        """Collection -> what of it cannot be found yet, in a sentence."""
 
     def faults(self) -> Sequence[str]:
         """A sentence on each other thing that failed in the background."""

@@ -7,16 +7,15 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
+from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Document,
     Mode,
     Passage,
-    PointId,
     Reranked,
     Result,
     SearchPage,
@@ -25,17 +24,17 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
-    as_point_id,
     called,
     chain,
+    document_id,
     escaped,
     every,
-    first_id,
+    heir_id,
+    is_numbered,
     line,
+    own_id,
     plain,
-    point_id,
-    short_id,
-    sibling_id,
+    shown_id,
     some,
 )
 from mcp_server_qdrant.core.writes import Stored
@@ -45,6 +44,7 @@ ABOUT = 100  # characters of a collection's description
 SOURCE = 60  # characters, the last ones
 SHORT_LINE = 60  # of a title and section in a list of passages
 SAME_DAY = 3  # results from which on a day that all have is said once
+WEB = re.compile("https?://", re.IGNORECASE)
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
 
@@ -93,7 +93,7 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     if one.supersedes:
         lines.append(f"supersedes: id {called(one.supersedes)}")
     if document.superseded_by:
-        lines.append(superseded(document.superseded_by))
+        lines.append(superseded(document))
     if one.also:
         lines.append(also(one.also))
     return "\n".join([*lines, *([why(one.why, one.relevance or 0.0)] if one.why else [])])
@@ -101,7 +101,7 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
 
 def _unnamed(document: Document) -> Document:
     """A text that only its id shall name, where that is its own."""
-    known = _numbered(document) or document.document == document_id(document)
+    known = is_numbered(document) or document.document == document_id(document)
     return document._replace(title=None, section=None) if known else document
 
 
@@ -119,18 +119,17 @@ def passages(shown: Sequence[Passage]) -> list[str]:
 
 def _part_of(part: Document) -> str:
     """A part of the text above by its number, else by its id."""
-    return f":{part.chunk + 1}/{part.chunks}" if _numbered(part) else called(shown_id(part))
+    return f":{part.chunk + 1}/{part.chunks}" if is_numbered(part) else called(shown_id(part))
 
 
-def superseded(by: str) -> str:
+def superseded(document: Document) -> str:
     """The text that took the place of an outdated one."""
-    return f"superseded by: id {called(by)}"
+    return f"superseded by: id {called(heir_id(document) or '')}"
 
 
-def also(places: Sequence[tuple[str, PointId]]) -> str:
+def also(copies: Sequence[Document]) -> str:
     """The other places of the same passage."""
-    named = [f"{called(name)} (id {called(short_id(point))})" for name, point in places]
-    return f"also in: {some(named)}"
+    return f"also in: {some([*map(_shown, copies)])}"
 
 
 def why(why: Why, relevance: float) -> str:
@@ -161,8 +160,9 @@ def _place(rank: int | None) -> str:
 
 
 def heading(document: Document) -> str:
-    """Collection, id, part and title of a text."""
-    return f"{_shown(document)}{_titled(document.heading, LINE)}"
+    """Collection, id, part and title of a text, and who says it."""
+    said = "".join(f", {one}" for one in (web(document), writer(document)) if one)
+    return f"{_shown(document, said)}{_titled(document.heading, LINE)}"
 
 
 def brief(document: Document, *, dated: bool) -> str:
@@ -180,50 +180,34 @@ def _shown(document: Document, about: str = "") -> str:
     shown = f"{called(document.collection)} (id {called(own)}{about})"
     if own.startswith(f"{document.collection}/"):  # the name is not said twice
         shown = f"{called(own)}{about and f' ({about[2:]})'}"
-    return shown if _numbered(document) else f"{shown}{part(document)}"
+    return shown if is_numbered(document) else f"{shown}{part(document)}"
 
 
 def _titled(title: str | None, length: int) -> str:
     return f" · {line(chain(title, length))}" if title else ""
 
 
-def shown_id(document: Document) -> str:
-    """The id of a text as all tools take it; of a part, that of the whole and its number."""
-    if document.chunks == 1:
-        return document_id(document)
-    if not _numbered(document):
-        return short_id(document.id)
-    return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
-
-
-def _numbered(document: Document) -> bool:
-    """True for one part of a text, whose id is shown with its number."""
-    return document.document is not None and document.last is None
-
-
-def document_id(document: Document) -> str:
-    """The id of a whole document as all tools show and take it."""
-    return own_id(document.collection, document.head or document.id, document.document)
-
-
-@lru_cache(1024)
-def own_id(collection: str, point: PointId, document: str | None) -> str:
-    """The id that the caller gave, where it is short and surely finds the text again."""
-    if (
-        document
-        and len(document) <= SOURCE
-        and as_point_id(document) is None
-        and first_id(document) is None
-        and point_id(collection, document, 0) == point
-    ):
-        return document
-    return short_id(point)
-
-
 def origin(document: Document, *, dated: bool = True) -> str:
     """The day of a text, and where it is from, as far as its id does not tell it."""
-    known = (day(document) if dated else None, source(document))
-    return "".join(f", {called(one)}" for one in known if one and one != document_id(document))
+    known = (day(document) if dated else None, None if web(document) else source(document))
+    said = [called(one) for one in known if one and one != document_id(document)]
+    return "".join(f", {one}" for one in (*said, web(document), writer(document)) if one)
+
+
+def web(document: Document) -> str:
+    """The address of a text that came from the web."""
+    where = document.source or ""
+    return f"from the web: {called(line(where, SOURCE))}" if WEB.match(where) else ""
+
+
+def writer(document: Document) -> str:
+    """Who stored a text, where that was another caller, or another program."""
+    said, own = document.stored_by or {}, speaker()
+    if said.get("caller") and said["caller"] != own.get("caller"):
+        return f"written by {called(said['caller'])}"
+    if said.get("client") and said["client"] != own.get("client"):
+        return f"stored with {called(said['client'])}"
+    return ""
 
 
 def source(document: Document) -> str:
@@ -267,12 +251,6 @@ def details(document: Document) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
-def asked_by(document: Document) -> str:
-    """The id that gives this text again: the document's, where the text begins with it."""
-    whole = document.chunks == 1 or begins(document)
-    return (document.document if whole else None) or str(document.id)
-
-
 def begins(document: Document) -> bool:
     """True if these are the first of its chunks, joined."""
     return document.chunk == 0 and document.last is not None
@@ -281,23 +259,24 @@ def begins(document: Document) -> bool:
 def torn(shown: Sequence[Document]) -> list[str]:
     """The texts that are not complete, and how to repair them."""
     return [
-        f"id {called(one.document or one.id)} has parts of two versions, or lacks some: an"
+        f"id {called(document_id(one))} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
         for one in shown
         if one.torn
     ]
 
 
-def read_on(shown: Sequence[Document], neighbours: int) -> list[str]:
-    """How to read on after texts that are not the end of their document."""
+def read_on(shown: Sequence[Document], most: int) -> list[str]:
+    """How to read on after texts that are not the end of their document: as much as before."""
     notes = []
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
+            neighbours = min((one.last - one.chunk) // 2, most)
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
-            following = sibling_id(one, middle)
+            own = document_id(one)
             notes.append(
-                f"id {short_id(one.id)} goes on behind part {one.last + 1} of {one.chunks}: read on"
-                f" with id {short_id(following)} and neighbours={neighbours}."
+                f"id {called(own)} goes on behind part {one.last + 1} of {one.chunks}: read on with"
+                f" id {called(f'{own}:{middle + 1}/{one.chunks}')} and neighbours={neighbours}."
             )
     return notes
 
@@ -313,9 +292,9 @@ def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[
     for document in found:
         lines = [heading(document), *quoted(document.text), *details(document)]
         if document.superseded_by:
-            lines.append(superseded(document.superseded_by))
+            lines.append(superseded(document))
         if document.chunks > 1 and document.document is not None and not begins(document):
-            lines.append(f"whole text: id {called(document.document)}")
+            lines.append(f"whole text: id {called(document_id(document))}")
         blocks.append("\n".join(lines))
     if missing:
         names = ", ".join(repr(line(one)) for one in missing)
@@ -368,6 +347,7 @@ def collection(info: CollectionInfo, sync: str | None = None, *, brief: bool = F
     """One collection; `brief`: its size, contents and faults alone."""
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {line(info.model)}" if info.model else ""
+    wrote = f", by {some([*map(called, info.writers)])}" if info.writers else ""
     fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
     note = f" ({line(info.note, None)})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
@@ -375,7 +355,7 @@ def collection(info: CollectionInfo, sync: str | None = None, *, brief: bool = F
     about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
     if brief:
         return f"- {called(info.name)}: {points}{about}{note}"
-    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{note}{kept}{about}"
+    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
 
 
 def compact(value: Mapping[str, Any]) -> str:

@@ -12,22 +12,25 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
+from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
-from mcp_server_qdrant.core.find import MAX_QUERY, FilterableField, SearchRequest, former_names
+from mcp_server_qdrant.core.find import FilterableField, former_names
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     as_point_id,
     called,
-    every,
+    first_id,
     impossible,
     iso,
+    listed_in,
     moment,
 )
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.delete import (
     DELETE,
@@ -35,24 +38,35 @@ from mcp_server_qdrant.tools.delete import (
     delete_ids_tool,
     delete_tool,
 )
-from mcp_server_qdrant.tools.fields import UNLISTED, with_parameters
 from mcp_server_qdrant.tools.output import FindOutput
-from mcp_server_qdrant.tools.page import concluded, described, fitted, fitting, listed, slim
+from mcp_server_qdrant.tools.page import (
+    concluded,
+    described,
+    fitted,
+    fitting,
+    listed,
+    slim,
+    whole,
+    with_coming,
+)
 from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open, Services
 
+MEMORY = "memory"  # for texts stored where neither the call nor a setting names a collection
 MAX_TEXT = 2_000_000
 MAX_LISTED = 80  # collections that are looked at for a list
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
+CHARACTERS = 20_000  # about 5,000 tokens
 
 
-Where = Annotated[Word | None, Field(description="A new name makes a collection")]
-Information = Annotated[
-    Text | None, Field(description="The text to remember; without it, id's text changes or moves")
+Where = Annotated[
+    Word | None,
+    Field(description="A new name makes a collection; id's text in another one moves here"),
 ]
+Information = Annotated[Text | None, Field(description="The text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
     Id | None, Field(description="Your own id, or a found one; storing again updates it")
@@ -71,13 +85,18 @@ Ids = Annotated[
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
 After = Annotated[Word | None, Field(description="The last name of the page before")]
+Size = Annotated[
+    int,
+    Field(
+        ge=1_000, le=MAX_CHARACTERS, description="Most characters; an answer says how to read on"
+    ),
+]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
 
 
 UNLISTED_IN_STORE = frozenset({"seen", "moved_from"})  # for the page, and careful callers
-BROWSED = frozenset({"since", "until", "query_filter"})  # enough to list the newest texts
 
 
 class Tools:
@@ -87,29 +106,33 @@ class Tools:
         self._services = services
         self._default = default_collection
 
-    async def find(
-        self, *, collection_name: str | None = None, **arguments: Any
-    ) -> Annotated[CallToolResult, FindOutput]:
-        """Search. The arguments are fields of a SearchRequest, checked; None: not given."""
-        given = {name: value for name, value in arguments.items() if value is not None}
-        given["collections"] = _wanted(given.get("collections"), collection_name)
-        request = SearchRequest.model_construct(**given)
-        if not (request.query.strip() or given.keys() & BROWSED or given["collections"]):
-            raise RequestError(
-                "query is empty: say what to look for, or give collections, since, until or "
-                "query_filter to list the newest texts."
-            )
-        if len(request.query) > MAX_QUERY:
-            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
-        page = await (await self._services()).pipeline.search(request)
+    async def find(self, asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
+        """Search."""
+        request = asked.request()
+        services = await self._services()
+        coming = self._coming(services, request.collections)
+        try:
+            page = await services.pipeline.search(request)
+        except UnknownCollection as error:
+            if error.name not in coming:
+                raise
+            raise RequestError(f"{coming[error.name]} Search again in a moment.") from error
+        page = with_coming(page, coming.values())
         if request.mode == "full":
-            page = slim(page, MAX_METADATA)
+            page = whole(slim(page, MAX_METADATA))
         elif request.limit is None and not request.explain:
             page = fitted(page)
         page = concluded(page)
         return answer(
-            tool_text.page(page, request.mode), tool_output.find_output(page, request.mode)
+            tool_text.page(page, request.mode),
+            tool_output.find_output(page, request.mode, points=asked.point_ids),
         )
+
+    def _coming(self, services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
+        """The collections of a search that lack files still, and a sentence on each."""
+        names = wanted or [self._default or "*"]
+        coming = services.coming()
+        return {name: coming[name] for name in coming if listed_in(names, name)}
 
     async def store(
         self,
@@ -139,12 +162,7 @@ class Tools:
             )
             return answer(tool_text.stored(done), tool_output.stored(done))
         text = _checked(information)
-        collection = collection_name or self._default
-        if collection is None:
-            names = every((await services.catalog.names())[:20]) or "none yet"
-            raise RequestError(
-                f"collection_name is required: a new name, or one that is there: {names}."
-            )
+        collection = collection_name or self._default or MEMORY
         if id is not None:
             with suppress(UnknownCollection):  # it may be a new one
                 (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
@@ -157,6 +175,7 @@ class Tools:
             title=title,
             tags=words,
             created_at=created_at,
+            stored_by=speaker() or None,
         )
         old = await _superseded(services, supersedes, collection) if supersedes else None
         done = await services.store.store(
@@ -165,24 +184,36 @@ class Tools:
         return answer(tool_text.stored(done), tool_output.stored(done))
 
     async def get(
-        self, ids: Ids, neighbours: Neighbours = 0, collection_name: Place = None
+        self,
+        ids: Ids,
+        neighbours: Neighbours = 0,
+        collection_name: Place = None,
+        size: Size = CHARACTERS,
+        point_ids: bool = False,  # noqa: FBT001, FBT002
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
-        ids = await services.lookup.full(ids, collection_name)
+        asked, ids = ids, await services.lookup.full(ids, collection_name)
         found, failures = await services.lookup.get(
-            ids, neighbours=neighbours, collection=collection_name, room=MAX_CHARACTERS
+            ids,
+            neighbours=neighbours,
+            collection=collection_name,
+            room=size,
+            whole=[full for one, full in zip(asked, ids, strict=True) if first_id(one)],
         )
-        points = {_plain(str(document.id)) for document in found}
+        there = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
-        missing = [one for one in ids if one not in documents and _plain(one) not in points]
+        missing = [one for one in ids if one not in documents and _plain(one) not in there]
         if not found:
             raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
-        shown, notes = fitting(found, MAX_CHARACTERS)
+        shown, notes = fitting(found, size, MAX_CHARACTERS)
         shown, more = described(shown, MAX_METADATA)
         notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
-        structured = {"documents": [tool_output.document(one) for one in shown], "missing": missing}
+        structured = {
+            "documents": [tool_output.document(one, points=point_ids) for one in shown],
+            "missing": missing,
+        }
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self, pattern: Pattern = None, after: After = None) -> CallToolResult:
@@ -234,27 +265,19 @@ def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     return when
 
 
-def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
-    if collections and one and list(collections) != [one]:
-        raise RequestError("Give collections or collection_name, not both.")
-    if collections is not None and not collections:
-        raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
-    names = (one,) if one else collections
-    return tuple(names) if names else None
-
-
 def _plain(point: str) -> str:
     """A point's id in the one of its spellings that tells it from others."""
     return point.replace("-", "").lower()
 
 
 FIND = (
-    "Search the user's collections by meaning and keywords. Returns passages with relevance 0..1 "
-    "and ids for qdrant-get."
+    "Search the user's memory and documents by meaning and keywords, before you answer from "
+    "memory. Returns passages with relevance 0..1 and ids for qdrant-get."
 )
 STORE = (
-    "Remember a text for later. The same text twice is one memory; the same id again updates it, "
-    "and what is left out (metadata, tags, title) stays."
+    "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
+    "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
+    "and null inside metadata remove."
 )
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
 COLLECTIONS = "List the collections that can be searched."
@@ -306,17 +329,13 @@ async def _located(
 
 
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
-    """The text that is to rank last. Raises RequestError where the collection has none."""
-    with suppress(UnknownCollection):
-        lookup = services.deletion.lookup
-        (whole,) = await lookup.full([id], collection)
-        found = await lookup.named(collection, [whole])
-        if whole in found:
-            return found[whole]
-    raise RequestError(
-        f"supersedes: there is no text {called(id)} in {called(collection)}: use the id and the "
-        "collection_name of a found one."
-    )
+    """The text that is to rank last: of this collection, or of the one that has it."""
+    for place in (collection, None):
+        with suppress(UnknownCollection):
+            found, _ = await services.deletion.lookup.located([id], place)
+            if found:
+                return found[0]
+    raise RequestError(f"supersedes: there is no text {called(id)}: use the id of a found one.")
 
 
 def make_tools(services: Open, options: Options) -> list[ClosedTool]:
@@ -329,13 +348,18 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
     """The tools of no services yet: their schemas take longer than all else of `make_server`."""
     services = services_of_tool
     tools = Tools(services, options.default_collection)
-    find = with_parameters(tools.find, options.fields, keep_filter=options.arbitrary_filter)
-    made = [
-        ClosedTool.of(
-            find, "qdrant-find", options.find_description or FIND, write=False, unlisted=UNLISTED
-        )
-    ]
-    made[0].former_names = former_names()
+    find = ClosedTool.of(
+        tools.find,
+        "qdrant-find",
+        options.find_description or FIND,
+        write=False,
+        unlisted=UNLISTED,
+        arguments=arguments_with(options.fields),
+    )
+    find.former_names = former_names()
+    if not options.arbitrary_filter:
+        del find.parameters["properties"]["query_filter"]
+    made = [find]
     if not options.read_only:
         description = options.store_description or STORE
         made.append(
@@ -343,7 +367,7 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
                 tools.store, "qdrant-store", description, write=True, unlisted=UNLISTED_IN_STORE
             )
         )
-    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False))
+    made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False, unlisted={"point_ids"}))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
         delete, description = delete_ids_tool(services), DELETE_BY_IDS

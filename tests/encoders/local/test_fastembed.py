@@ -228,6 +228,31 @@ def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
     assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."
 
 
+@pytest.mark.parametrize(
+    "below", ["all-MiniLM-L6-v2", "one", "models--Qdrant--all-MiniLM-L6-v2-onnx/snapshots/1"]
+)
+def test_a_model_is_found_one_level_down_and_in_a_cache(tmp_path, model_dir, below):
+    (tmp_path / below).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / below).symlink_to(model_dir.resolve(), target_is_directory=True)
+    encoder = encoder_of(model_path=tmp_path)
+
+    assert encoder._folder(tmp_path, "model.onnx") == tmp_path / below
+    if below != "one":  # its name tells it from another one
+        (tmp_path / "a").symlink_to(model_dir.resolve(), target_is_directory=True)
+        assert encoder._folder(tmp_path, "model.onnx") == tmp_path / below
+
+
+def test_a_folder_without_the_model_is_told_with_what_was_tried(tmp_path):
+    (tmp_path / "docs").mkdir()
+    encoder = encoder_of(model_path=tmp_path)
+    encoder.start()
+
+    assert not loaded(encoder, 10)
+    assert encoder.reason == (
+        f"EMBEDDING_MODEL_PATH has no model.onnx of {MODEL}, nor has a folder in it (docs)."
+    )
+
+
 def test_a_damaged_model_is_told_without_its_path(tmp_path, model_dir, caplog):
     for file in model_dir.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())

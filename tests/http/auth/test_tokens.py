@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from mcp_server_qdrant.core.access import Caller
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth import tokens
+from mcp_server_qdrant.http.auth.tokenfile import line
 from mcp_server_qdrant.http.auth.tokens import (
     STALE_SECONDS,
     NamedTokens,
-    add,
     digest,
-    line,
     new_token,
     parse,
 )
@@ -282,7 +281,10 @@ TIMES_OF_NO_CALENDAR = {
         ),
         (line(entry(ANA) | {ANA: 1}), "token 1: another field: Extra inputs are not permitted."),
         (line(entry(ANA, expires="soon")), "token 1: expires: Input should be a valid datetime"),
-        (line(entry(ANA)) + line(entry(BEN)), "two tokens have the same name."),
+        (
+            line(entry(ANA)) + line(entry(BEN)),
+            "only the newest may be without `expires`.",
+        ),
         (line(entry(ANA)) + line(entry(ANA, "b")), "two tokens have the same sha256."),
     ],
 )
@@ -311,44 +313,6 @@ def test_an_empty_file_holds_no_tokens():
 def test_a_missing_file_is_an_error_at_start(tmp_path):
     with pytest.raises(ConfigError, match=r"^AUTH_TOKENS_FILE cannot be read: No such file"):
         NamedTokens(tmp_path / "none.yaml", None)
-
-
-@pytest.mark.parametrize("name", ["t.yaml", "t.json"])
-async def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path, name):
-    path = tmp_path / name
-    add(path, entry(ANA))
-    add(path, entry(BEN, "ben"))
-
-    assert [one.name for one in tokens.read(path)] == ["ana", "ben"]
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert ANA not in path.read_text()
-
-
-def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
-    path = tmp_path / "t.yaml"
-    path.write_text(
-        f"# the team\n- name: ana  # in Oslo\n  sha256: {digest(ANA)}\n  scopes: [read]"
-    )
-    before = path.read_text()
-
-    add(path, entry(BEN, "ben"))
-
-    assert path.read_text() == f"{before}\n{line(entry(BEN, 'ben'))}"
-
-
-@pytest.mark.parametrize("name", ["t.yaml", "t.json"])
-@pytest.mark.parametrize("text", ["[{", None])
-def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, name, text):
-    path = tmp_path / name
-    if text is None:
-        add(path, entry(ANA))
-        text = path.read_text()
-    path.write_text(text)
-
-    with pytest.raises(ConfigError):
-        add(path, entry(BEN))
-
-    assert path.read_text() == text
 
 
 def test_new_tokens_are_long_and_never_the_same():

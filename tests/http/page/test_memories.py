@@ -26,7 +26,7 @@ def numbers(found):
 
 
 async def test_the_newest_texts_are_listed_as_qdrant_find_lists_them(page):
-    tool = await page.tool(collections=["*"], limit=100)
+    tool = await page.tool(collections=["*"], limit=100, point_ids=True)
     found = await page.ask("list")
 
     assert [row["id"] for row in found["results"]] == [row["id"] for row in tool["results"]]

@@ -10,7 +10,6 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.http.page.desk import Desk, compared
-from mcp_server_qdrant.http.page.memories import tagged
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
 from tests.http.page.conftest import ADDRESS, HEADERS, filled
@@ -32,7 +31,7 @@ ASKED = [
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 async def test_a_search_gives_the_hits_of_qdrant_find_in_its_order(page, asked):
     asked = {"query": "bridge copper", "collections": ["*"]} | asked
-    tool = await page.tool(**asked, explain=True)
+    tool = await page.tool(**asked, explain=True, point_ids=True)
     answer = await page.ask("search", **asked)
 
     def hits(found):
@@ -56,7 +55,7 @@ async def test_the_map_marks_the_hits_of_the_same_search(page, asked):
 async def test_tags_restrict_a_search_to_texts_that_carry_one(page):
     asked = {"query": "alpha", "collections": ["*"], "limit": 50}
     answer = await page.ask("search", **asked, tags=["even"])
-    tool = await page.tool(**asked, query_filter={"must": [tagged(["even"])]})
+    tool = await page.tool(**asked, tags=["even"], point_ids=True)
 
     assert len(answer["results"]) == 12
     assert [one["id"] for one in answer["results"]] == [one["id"] for one in tool["results"]]
@@ -91,7 +90,17 @@ async def test_only_coordinates_and_words_leave_the_server(one):
     assert sum(group["count"] for group in panel["groups"]) == 10
     assert len(panel["explained"]) == 3
     assert set(panel["groups"][0]) == {
-        *("collection", "total", "count", "xyz", "ids", "id_kind", "titles", "snippets")
+        *(
+            "collection",
+            "total",
+            "count",
+            "xyz",
+            "ids",
+            "id_kind",
+            "documents",
+            "titles",
+            "snippets",
+        )
     }
 
 
@@ -108,7 +117,7 @@ async def test_points_travel_without_their_names_and_these_alone(one):
     for parts in ("points", "look", "names", "layout"):
         (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
         told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
-    names = {"ids", "id_kind", "titles", "snippets"}
+    names = {"ids", "id_kind", "documents", "titles", "snippets"}
     assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "layout": set()}
     assert "start must be" in await one.refused("map", start=-1)
     assert "parts must be one of" in await one.refused("map", parts=["all"])
@@ -147,7 +156,9 @@ async def test_a_text_is_given_whole(one):
 async def test_all_algorithms_are_compared(page):
     answer = await page.ask("compare", query="bridge copper", collections=["*"], limit=5)
     rows = {row["algorithm"]: row for row in answer["algorithms"]}
-    tool = await page.tool(query="bridge copper", collections=["*"], limit=5, algorithm="keyword")
+    tool = await page.tool(
+        query="bridge copper", collections=["*"], limit=5, algorithm="keyword", point_ids=True
+    )
 
     assert list(rows) == ["hybrid", "semantic", "keyword", "fuzzy"]
     assert rows["hybrid"]["overlap"] == 1.0
@@ -157,8 +168,8 @@ async def test_all_algorithms_are_compared(page):
 
 def test_a_row_of_the_comparison_has_exact_figures():
     results = [
-        {"id": "a", "collection": "x", "relevance": 0.5, "title": "A", "text": "..."},
-        {"id": "a", "collection": "y", "relevance": 0.2, "text": "..."},
+        {"id": "a:2", "document": "a", "collection": "x", "relevance": 0.5, "title": "A"},
+        {"id": "a", "document": "a", "collection": "y", "relevance": 0.2},
     ]
     run = {"results": results, "ms": 1.5, "notes": []}
 
@@ -169,8 +180,8 @@ def test_a_row_of_the_comparison_has_exact_figures():
         "ms": 1.5,
         "overlap": 0.5,
         "hits": [
-            {"id": "a", "collection": "x", "title": "A", "relevance": 0.5},
-            {"id": "a", "collection": "y", "title": None, "relevance": 0.2},
+            results[0],
+            results[1] | {"title": None},
         ],
         "error": None,
     }

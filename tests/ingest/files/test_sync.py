@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, RequestError
+from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.rows import RowTemplate, Selection
 from mcp_server_qdrant.ingest.files.reader import Reader
@@ -445,13 +445,24 @@ async def test_what_an_interrupted_update_left_is_removed_by_the_next_run(engine
     assert len(found) == 8
 
 
-async def test_a_model_that_is_not_there_ends_the_run_with_its_reason(engine, notes):
+@pytest.mark.parametrize("state", ["failed", "downloading", "loading"])
+async def test_without_a_model_files_are_found_by_keywords_and_get_their_vectors_later(
+    engine, notes, state
+):
     encoder = FakeEncoder()
+    encoder.be(state)
     async with memory_services(encoder, engine=engine) as services:
-        await services.store.ensure("things")
-        encoder.be("failed")
-        with pytest.raises(EncoderUnavailable, match="is failed"):
-            await sync(services, notes)
+        report = await sync(services, notes)
+        page = await find(services, "thing3", "things")
+        before = encoder.documents.copy()
+        encoder.be("ready")
+        filled = await services.shared._backfill.fill_all()
+        again = await sync(services, notes)
+
+    assert (report.pending, before, counts(report)) == (True, [], (7, 0, 0, 0, 0))
+    assert filled == len(encoder.documents) == report.texts
+    assert texts(page) == ["# Note 3\n\nAbout thing3.\n"]
+    assert (again.pending, counts(again)) == (False, (0, 0, 0, 7, 0))
 
 
 async def test_a_collection_without_vectors_is_filled_for_keywords(engine, notes):

@@ -30,7 +30,7 @@ async def opened(server: InferenceServer, **values) -> AsyncIterator[Services]:
             "qdrant_url": server.url,
             "embedding_provider": "qdrant",
             "embedding_model": MODEL,
-            "embedding_options": {"dimensions": 64},
+            "embedding_dimensions": 64,
             "qdrant_read_only": True,  # nothing runs in the background
         }
         | values
@@ -99,7 +99,7 @@ async def test_without_the_provider_no_text_is_sent_to_be_encoded(server, model_
         "embedding_provider": "fastembed",
         "embedding_model": "sentence-transformers/all-MiniLM-L6-v2",
         "embedding_model_path": model_dir,
-        "embedding_options": {"disk": 0},
+        "embedding_cache_disk": 0,
     }
     async with opened(server, **local) as services:
         assert await services.encoders.default.ready(60)

@@ -281,8 +281,15 @@ class HostedEncoder(HostedModel, Encoder):
             raise EncoderUnavailable(self.reason or "")
 
 
+def below_of(folder: Path) -> list[Path]:
+    """Where a model may be below a folder: in one of its own, or as a cache of models has it."""
+    patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
+    return [one for pattern in patterns for one in sorted(folder.glob(pattern))]
+
+
 def files_in(folder: Path) -> str:
     """Names, sizes and times of a model's files."""
-    stats = ((file.name, file.stat()) for file in sorted(folder.glob("*.onnx*")))
+    files = (file for one in (folder, *below_of(folder)) for file in sorted(one.glob("*.onnx*")))
+    stats = ((file.name, file.stat()) for file in files)
     held = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
     return f"{folder.resolve()} {' '.join(held)}"

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.core.notation import some
+from mcp_server_qdrant.encoders.local.hosted import Spec, below_of
 
 State = Literal["idle", "loading", "downloading", "ready", "failed", "closed"]
 
@@ -137,11 +138,10 @@ class LocalModel(Generic[T]):
         from loguru import logger as fastembed_log
 
         fastembed_log.disable("fastembed")
-        self.listed()
+        listed = self.listed()
         if self._spec.model_path is not None:
-            if not Path(self._spec.model_path).is_dir():
-                raise EncoderUnavailable(f"{self.setting} is not a folder.")
-            return self._made()
+            folder = self._folder(Path(self._spec.model_path), listed["model_file"])
+            return self._made(specific_model_path=str(folder))
         try:
             return self._made(local_files_only=True)
         except ValueError:  # not in the cache
@@ -154,6 +154,25 @@ class LocalModel(Generic[T]):
                 f"{self.setting} may name a folder that has it."
             ) from error
 
+    def _folder(self, path: Path, file: str) -> Path:
+        """The folder with the model's files: the path, or one below it that is named so.
+
+        Raises EncoderUnavailable, with what was tried.
+        """
+        if not path.is_dir():
+            raise EncoderUnavailable(f"{self.setting} is not a folder.")
+        if (path / file).is_file():
+            return path
+        below = [one for one in below_of(path) if (one / file).is_file()]
+        name = self.name.split("/")[-1].lower()
+        named = [one for one in below if name in str(one.relative_to(path)).lower()]
+        if named or len(below) == 1:
+            return (named or below)[0]
+        tried = some(sorted(one.name for one in path.glob("*/"))) or "there is none"
+        raise EncoderUnavailable(
+            f"{self.setting} has no {file} of {self.name}, nor has a folder in it ({tried})."
+        )
+
     def _made(self, **options: Any) -> Any:
         """The model in a session whose threads stop spinning once a text is read.
 
@@ -164,7 +183,6 @@ class LocalModel(Generic[T]):
             self.name,
             cache_dir=self._spec.cache_dir,
             threads=self._spec.threads,
-            specific_model_path=self._spec.model_path,
             lazy_load=True,
             **options,
         )

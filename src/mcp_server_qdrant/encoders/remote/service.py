@@ -206,7 +206,7 @@ class ServiceEncoder(Encoder):
         if not answer.ok:
             raise BadAnswer(
                 f"The embedding service did not take the request (HTTP {answer.status}): are "
-                "EMBEDDING_MODEL, and dimensions and text_tokens in EMBEDDING_OPTIONS, right?"
+                "EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?"
             )
         if len(texts) > 1:  # some milliseconds for each
             found = await asyncio.to_thread(self.answer, asked, answer.body)
@@ -219,7 +219,7 @@ class ServiceEncoder(Encoder):
         if self._size is not None and size != self._size:
             raise BadAnswer(
                 f"The embedding service's vectors have {size} dimensions where {self._size} were "
-                "expected: is EMBEDDING_MODEL, or dimensions in EMBEDDING_OPTIONS, right?"
+                "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
             )
         self._size = size
         self._answered = True

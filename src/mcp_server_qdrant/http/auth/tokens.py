@@ -4,7 +4,8 @@ The file is a list, in YAML or JSON; `expires` and `claims` may be left out:
 
     - {name: ana, sha256: <64 hex digits>, scopes: [read], claims: {team: x}, expires: 2027-01-31}
 
-A plain hash does, since tokens are random and long: there is nothing to guess.
+A caller may have several, as while one replaces the other; all but one need an end. A plain hash
+does, since tokens are random and long: there is nothing to guess.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -50,10 +51,15 @@ class Entry(BaseModel):
         """Who has this token."""
         return Caller(self.name, granted(self.scopes), self.claims)
 
-    def ended(self, now: datetime) -> bool:
-        """True once its time is over; without a zone it is UTC."""
+    @property
+    def end(self) -> datetime | None:
+        """When its time is over; what is written without a zone is UTC."""
         end = self.expires
-        return end is not None and now >= (end if end.tzinfo else end.replace(tzinfo=UTC))
+        return end.replace(tzinfo=end.tzinfo or UTC).astimezone(UTC) if end else None
+
+    def ended(self, now: datetime) -> bool:
+        """True once its time is over."""
+        return self.end is not None and now >= self.end
 
 
 def digest(token: str) -> str:
@@ -66,23 +72,29 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
-def parse(text: str, *, as_json: bool) -> tuple[Entry, ...]:
+def parse(written: str, *, as_json: bool) -> tuple[Entry, ...]:
     """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
-    found = _load(text, as_json=as_json)
+    found = load(written, as_json=as_json)
     try:
         entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
     except ValidationError as error:
         raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
-    for field in ("name", "sha256"):
-        if len({getattr(entry, field) for entry in entries}) < len(entries):
-            raise ConfigError(f"AUTH_TOKENS_FILE: two tokens have the same {field}.")
+    if len({entry.sha256 for entry in entries}) < len(entries):
+        raise ConfigError("AUTH_TOKENS_FILE: two tokens have the same sha256.")
+    lasting = [entry.name for entry in entries if entry.expires is None]
+    if len(set(lasting)) < len(lasting):
+        raise ConfigError(
+            "AUTH_TOKENS_FILE: two tokens have the same name: only the newest may be without "
+            "`expires`."
+        )
     return entries
 
 
-def _load(text: str, *, as_json: bool) -> Any:
+def load(written: str, *, as_json: bool) -> Any:
+    """What a file holds, unchecked. Raises ConfigError."""
     kind = "JSON" if as_json else "YAML"
     with contained(lambda _: ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.")):
-        return json.loads(text) if as_json else yaml.safe_load(text)
+        return json.loads(written) if as_json else yaml.safe_load(written)
 
 
 def _fault(error: ValidationError) -> str:
@@ -197,38 +209,13 @@ def read(path: Path) -> tuple[Entry, ...]:
         fault = None  # reading it says more
     if fault:
         raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
-    return parse(_text(path), as_json=path.suffix == ".json")
+    return parse(text(path), as_json=path.suffix == ".json")
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """A file's text. Raises ConfigError."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"AUTH_TOKENS_FILE cannot be read: {reason}.") from None
-
-
-def line(entry: Mapping[str, Any]) -> str:
-    """A token as a line of the file in YAML."""
-    return f"- {json.dumps(entry, ensure_ascii=False)}\n"
-
-
-def add(path: Path, entry: Mapping[str, Any]) -> None:
-    """Write one token more into a file, made where there is none, for its owner alone.
-
-    What stands there stays as it is, comments too. Raises ConfigError, and then changes nothing.
-    """
-    as_json, exists = path.suffix == ".json", path.exists()
-    text = _text(path) if exists else ""
-    parse(text or "[]", as_json=as_json)
-    if as_json:
-        text = json.dumps([*json.loads(text or "[]"), entry], indent=1, ensure_ascii=False) + "\n"
-    else:
-        text = text + ("" if not text or text.endswith("\n") else "\n") + line(entry)
-    parse(text, as_json=as_json)
-    try:
-        if not exists:
-            path.touch(mode=0o600)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise ConfigError(f"The file cannot be written: {error.strerror}.") from None

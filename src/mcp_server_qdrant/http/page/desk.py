@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -11,8 +10,7 @@ from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.context import holding
-from mcp_server_qdrant.core.datatypes import Algorithm, SearchPage
+from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
@@ -28,21 +26,6 @@ AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
 
 Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
-
-_NOTED: ContextVar[list[SearchRequest] | None] = ContextVar("noted", default=None)
-
-
-class Notepad:
-    """Stands for the services where only the request that qdrant-find makes is wanted."""
-
-    def __init__(self, noted: list[SearchRequest]) -> None:
-        self.pipeline = self
-        self._noted = noted
-
-    async def search(self, request: SearchRequest) -> SearchPage:
-        """Note the request, and find nothing."""
-        self._noted.append(request)
-        return SearchPage(request.query, (), ())
 
 
 class Aside:
@@ -73,14 +56,10 @@ class Desk:
     ) -> None:
         """`defaults` is for the page alone."""
         self._services = services
-        self._tools = {tool.name: tool for tool in make_tools(self._behind_tools)}
+        self._tools = {tool.name: tool for tool in make_tools(services)}
         self._defaults = defaults
         self._context: Any = Aside(bus)
         self.memories = Memories(self._run)
-
-    async def _behind_tools(self) -> Any:
-        noted = _NOTED.get()
-        return await self._services() if noted is None else Notepad(noted)
 
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The collections, what the server does by default, and what the caller may do."""
@@ -137,7 +116,7 @@ class Desk:
             raise RequestError("start must be a whole number from 0.")
         if not isinstance(parts, str) or parts not in PARTS:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
-        search = await self._request(body["search"]) if body.get("search") else None
+        search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
         asked = replace(_drawn(body), search=search, neighbours="second" in PARTS[parts])
         view = await projector.view(asked)
@@ -160,13 +139,12 @@ class Desk:
             ],
         }
 
-    async def _request(self, body: Any) -> SearchRequest:
+    def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):
             raise RequestError("search must be an object.")
-        noted: list[SearchRequest] = []
-        with holding(_NOTED, noted):
-            await self._run("qdrant-find", self.arguments(body))
-        return noted[0]
+        find = self._tools["qdrant-find"]
+        request: SearchRequest = find.read(self.arguments(body))["asked"].request()
+        return request
 
     async def text(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The whole text of one point, with its metadata, source and neighbouring parts."""
@@ -175,6 +153,7 @@ class Desk:
             "ids": [body.get("id")],
             "collection_name": body.get("collection"),
             "neighbours": body.get("neighbours"),
+            "point_ids": True,
         }
         return await self._run("qdrant-get", arguments)
 
@@ -186,6 +165,7 @@ class Desk:
         if not str(body.get("query") or "").strip():
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
         arguments = {name: value for name, value in body.items() if name not in ("tags", "ids")}
+        arguments["point_ids"] = True
         must = [tagged(body["tags"])] if body.get("tags") else []
         if body.get("ids"):
             must.append(among(body["ids"]))
@@ -253,7 +233,7 @@ def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]])
         "ms": run["ms"],
         "overlap": round(len(_keys(run) & reference) / count, 3) if count else None,
         "hits": [
-            {key: hit.get(key) for key in ("id", "collection", "title", "relevance")}
+            {key: hit.get(key) for key in ("id", "document", "collection", "title", "relevance")}
             for hit in results
         ],
         "error": run.get("error"),
@@ -261,4 +241,4 @@ def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]])
 
 
 def _keys(run: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(hit["collection"], hit["id"]) for hit in run["results"]}
+    return {(hit["collection"], hit["document"]) for hit in run["results"]}

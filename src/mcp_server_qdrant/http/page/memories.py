@@ -1,15 +1,16 @@
 """What the page does with the texts themselves: list, store, move and delete, by the tools."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import as_point_id
 
-TAG_KEYS = ("tags", "metadata.tags")
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
 LISTED = 100
 MOST_SEEN = 5_000  # rows of a list, which the next ones follow
@@ -56,7 +57,7 @@ class Memories:
         return {"newest": {name: page["results"] for name, page in found.items()}}
 
     async def _newest(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        found = await self._run("qdrant-find", {**arguments, "mode": "full"})
+        found = await self._run("qdrant-find", {**arguments, "mode": "full", "point_ids": True})
         return found | {"results": [_row(one) for one in found["results"]]}
 
     async def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,19 +92,21 @@ class Memories:
         name = body.get("name")
         if not isinstance(name, str) or name not in texts:
             raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
-        lines = texts[name].read_text(encoding="utf-8").splitlines()
-        for one in map(json.loads, lines):
-            await self._run(
-                "qdrant-store",
-                {
-                    **{key: one[key] for key in ("id", "title", "tags")},
-                    "information": one["text"],
-                    "metadata": {**one["metadata"], "created_at": one["created_at"]},
-                    "collection_name": name,
-                    "create": True,
-                },
-            )
-        return {"collection": name, "texts": len(lines)}
+
+        async def store(line: str) -> None:
+            one = json.loads(line)
+            arguments = {key: one[key] for key in ("id", "title", "tags")} | {
+                "information": one["text"],
+                "metadata": {**one["metadata"], "created_at": one["created_at"]},
+                "collection_name": name,
+                "create": True,
+            }
+            await self._run("qdrant-store", arguments)
+
+        first, *others = texts[name].read_text(encoding="utf-8").splitlines()
+        await store(first)  # which makes the collection
+        await asyncio.gather(*map(store, others))
+        return {"collection": name, "texts": 1 + len(others)}
 
 
 async def collections(run: Run) -> Sequence[dict[str, Any]]:
@@ -138,6 +141,16 @@ def _points(ids: Any) -> list[int | str]:
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
     """What a list shows of a text."""
-    shown = ("id", "collection", "title", "part", "tags", "source", "date", "superseded_by")
+    shown = (
+        "id",
+        "document",
+        "collection",
+        "title",
+        "part",
+        "tags",
+        "source",
+        "date",
+        "superseded_by",
+    )
     text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
     return {key: one[key] for key in shown if key in one} | {"text": text}

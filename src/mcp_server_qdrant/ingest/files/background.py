@@ -21,6 +21,7 @@ from mcp_server_qdrant.ingest.writer import Encode
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
 NAMED = 3
+ELSEWHERE = "another server does it"
 RETRY_SECONDS = 30.0
 ADVICE = (
     'If it is another folder, give it a "name" in SYNC_SOURCES; if its texts are to be removed, '
@@ -56,8 +57,8 @@ class Pace:
     def of(self, encode: Encode) -> Encode:
         """The model at this pace; all models of a pace share their time."""
 
-        async def paced(texts: Sequence[str]) -> Sequence[Dense | None]:
-            vectors: list[Dense | None] = []
+        async def paced(texts: Sequence[str]) -> Sequence[Dense]:
+            vectors: list[Dense] = []
             for first in range(0, len(texts), TEXTS):
                 async with self._turn:
                     began = self._clock()
@@ -117,11 +118,19 @@ class State:
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
         if self.running is not None and self.running.sizes > 0:
-            return f"syncing {name}, {self.running.share:.0%}"
+            return f"syncing {name}, {self.running.share:.0%}: {_read(self.running)}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
         missing = f", {self._missing()}" if self.failures else ""
         return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
+
+    def coming(self, name: str) -> str | None:
+        """What is not there yet, where files are being read, or were not looked at ever."""
+        if self.running is not None and self.running.sizes > 0:
+            return f"{name}: {_read(self.running)}; the others follow."
+        if self.files is None and self.fault not in (None, ELSEWHERE):
+            return f"{name}: its files are not looked at yet."
+        return None
 
     def _missing(self) -> str:
         dead = len(self.dead())
@@ -163,6 +172,14 @@ class Background:
             sentences.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
         return {collection: "; ".join(each) for collection, each in sentences.items()}
 
+    def coming(self) -> Mapping[str, str]:
+        """Collection -> what of its folders is not there yet, in a sentence each."""
+        told: dict[str, list[str]] = {}
+        for folder, state in self._states.items():
+            if sentence := state.coming(_named(folder)):
+                told.setdefault(folder.collection, []).append(sentence)
+        return {collection: " ".join(each) for collection, each in told.items()}
+
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""
         states = self._states.values()
@@ -187,7 +204,7 @@ class Background:
         state = self._states[folder]
         lock = self._lock(folder)
         while not _acquired(lock):
-            state.fault = "another server does it"
+            state.fault = ELSEWHERE
             await asyncio.sleep(RETRY_SECONDS)
         try:
             while not folder.path.exists():
@@ -225,6 +242,10 @@ class Background:
         what = f"{folder.path.absolute()}\0{folder.collection}"
         self._locks.mkdir(parents=True, exist_ok=True)
         return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
+
+
+def _read(report: Report) -> str:
+    return f"{report.done:,} of {report.files:,} files read"
 
 
 def _named(folder: Folder) -> str:

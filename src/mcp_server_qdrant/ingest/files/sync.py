@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
-from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.ingest.files.prepare import (
@@ -37,7 +37,7 @@ from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items
 from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
-MODEL_SECONDS = 900.0
+LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
 
 Known = dict[str, KnownFile]
 
@@ -48,7 +48,8 @@ class SyncRequest:
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
     another's. `dead` files, by path, are left alone while they have this stamp. `advice` is what to
-    do where a mirror is refused.
+    do where a mirror is refused. A model that is being downloaded is waited for where `patient`;
+    else, and where there is none, texts are stored for keywords and get their vectors later.
     """
 
     sources: tuple[Source, ...]
@@ -61,14 +62,17 @@ class SyncRequest:
     max_bytes: int = MAX_BYTES
     dead: Mapping[str, Stamp] = field(default_factory=dict)
     advice: str = ""
+    patient: bool = False
 
 
 @dataclass(slots=True)
 class Report:
     """The progress of a run, and in the end its result. `seconds` are counted from its start.
 
-    `size` of `sizes` bytes are done, of the files that are to be read. `notes` are sentences on
-    files that are stored. In a dry run nothing is stored and the lists say what would be.
+    `size` of `sizes` bytes are done, of the files that are to be read: so many of their texts are
+    `encoded`, and written soon. `pending`: they were written for keywords, and get their vectors
+    later. `notes` are sentences on files that are stored. In a dry run nothing is stored and the
+    lists say what would be.
     """
 
     phase: str = "Looking for files"
@@ -80,14 +84,22 @@ class Report:
     notes: list[tuple[str, str]] = field(default_factory=list)
     dead: list[str] = field(default_factory=list)
     files: int = 0
+    encoded: int = 0
     texts: int = 0
     tokens: int = 0
+    pending: bool = False
     size: float = 0.0
     sizes: int = 0
     started: float = field(default_factory=monotonic)
     encoding_since: float | None = None
     seconds: float = 0.0
     known: Known = field(default_factory=dict)
+
+    @property
+    def done(self) -> int:
+        """The number of files that are dealt with."""
+        stored = len(self.new) + len(self.changed)
+        return stored + self.unchanged + len(self.problems) + len(self.dead)
 
     @property
     def share(self) -> float:
@@ -109,7 +121,7 @@ class Sync:
         """Run the request, filling `report` on the way. `known` saves reading the state again.
 
         Raises RequestError where it would do harm or the collection cannot be written to, and
-        BackendError where engine or model are away: what is done by then stays done.
+        BackendError where the engine is away: what is done by then stays done.
         """
         report = report or Report()
         seen = await asyncio.to_thread(walk_all, request.sources, request.selection)
@@ -193,7 +205,15 @@ class _Run:
             return
         encode = self._pace(encoder.encode_documents) if encoder else None
         writer = self._store.writer(target, encode, RETRIES)
-        await Flow(writer, self._wrote, self._finished, self._failed).run(jobs)
+        flow = Flow(writer, self._encoded, self._wrote, self._finished, self._failed)
+        try:
+            await flow.run(jobs)
+        finally:
+            if writer.pending:
+                self._report.pending = True
+                # The collection may have got the index of pending points.
+                self._store.catalog.forget(self._request.collection)
+                self._store.pending()
 
     def _waiting(self, model: str) -> list[Found]:
         """The files that have to be read; the others are counted."""
@@ -211,11 +231,15 @@ class _Run:
         return waiting
 
     async def _encoder(self, model: str) -> Embedder:
-        """The model of the collection, loaded."""
+        """The model of the collection, waited for while it is being loaded."""
         encoder = self._store.encoders.of(model)
         self._report.phase = "Loading the model"
-        if not await encoder.ready(MODEL_SECONDS):
-            raise EncoderUnavailable(encoder.reason or "The embedding model is not there.")
+        states = ("loading", "downloading") if self._request.patient else ("loading",)
+        for _ in range(MODEL_SECONDS if self._request.patient else LOAD_SECONDS):
+            if encoder.state not in states:
+                break
+            self._report.phase = (encoder.reason or self._report.phase).rstrip(".")
+            await encoder.ready(1.0)
         return encoder
 
     async def _jobs(self, preparer: Preparer, waiting: Sequence[Found]) -> AsyncIterator[FileJob]:
@@ -223,9 +247,10 @@ class _Run:
         self._report.phase = "Reading"
         for found in waiting:
             known = self._known.get(found.path)
+            if not self._report.encoded:
+                self._report.phase = f"Reading {found.path}"
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, FileJob):
-                self._report.phase = "Storing"
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
                 yield done
@@ -247,10 +272,13 @@ class _Run:
         await self._store.points.settle(self._request.collection, known.marked)
         self._known[found.path] = replace(known, mtime=found.mtime, size=found.size, marked=())
 
+    def _encoded(self, items: Items[FileJob]) -> None:
+        self._report.phase = "Storing"
+        self._report.encoded += len(items)
+        self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)
+
     def _wrote(self, items: Items[FileJob]) -> None:
         self._report.texts += len(items)
-        for job, _ in items:
-            self._report.size += job.found.size / len(job.parts)
 
     async def _finished(self, job: FileJob) -> None:
         """All of a file is stored: what its earlier contents had more is removed."""

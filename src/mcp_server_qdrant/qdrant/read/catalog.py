@@ -187,7 +187,7 @@ class Catalog:
         except UnknownCollection:
             raise UnknownCollection(name, await self.near(name)) from None
         except TimeoutError:
-            reason = "no answer in time"
+            reason = "no answer in time, try again in a moment"
         except QdrantMcpError as error:
             reason = str(error)
         failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)

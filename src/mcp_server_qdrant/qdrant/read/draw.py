@@ -17,10 +17,10 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
-from mcp_server_qdrant.core.notation import uuid_number, uuid_text
+from mcp_server_qdrant.core.notation import document_id, uuid_number, uuid_text
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import WRITING_KEY, read
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
 
 READABLE = 100_000  # points whose ids are all read, in half a second
 IDS = 2_000
@@ -30,7 +30,17 @@ TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters read of a text
 SEED = 0
-SHOWN = ("title", "name", "tags", "created_at", "metadata", "doc.chunk", WRITING_KEY)
+SHOWN = (
+    "title",
+    "name",
+    "tags",
+    "created_at",
+    "metadata",
+    DOCUMENT_KEY,
+    "doc.chunk",
+    VERSION_KEY,
+    WRITING_KEY,
+)
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 Spell = Callable[[int], PointId]  # a number as an id
@@ -157,6 +167,7 @@ class _Drawing:
         self._leg = leg
         self._fields = content_fields
         self.ids: list[PointId] = []
+        self._documents: list[str] = []
         self._texts: list[tuple[str, str, str]] = []
         self._facts: list[Mapping[str, Sequence[str]]] = []
         self._vectors = [np.zeros((0, leg.size), np.float32)]
@@ -177,6 +188,7 @@ class _Drawing:
                 continue
             vectors.append(vector)
             self.ids.append(record.id)
+            self._documents.append(document_id(document))
             self._texts.append(_texts(document))
             self._facts.append(_facts(document))
         if vectors:
@@ -186,6 +198,7 @@ class _Drawing:
         """All pages as one."""
         return Drawn(
             ids=tuple(self.ids),
+            documents=tuple(self._documents),
             titles=tuple(title for title, _, _ in self._texts),
             snippets=tuple(snippet for _, snippet, _ in self._texts),
             texts=tuple(text for _, _, text in self._texts),

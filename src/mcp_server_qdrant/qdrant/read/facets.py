@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
+from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.payload import TAG_KEYS
+from mcp_server_qdrant.qdrant.payload import WRITERS
 
 
 class TagFacets:
@@ -25,6 +26,12 @@ class TagFacets:
         keys = [key for key in TAG_KEYS if self._indexed(collection, key)]
         found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
         return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
+
+    async def writers(self, collection: str, limit: int) -> list[str]:
+        """The callers and clients that stored most there."""
+        keys = [key for key in WRITERS if self._indexed(collection, key)]
+        found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
+        return [value for values in found for value in values]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         try:

@@ -1,7 +1,7 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,18 +40,20 @@ class Lookup:
         neighbours: int = 0,
         collection: str | None = None,
         room: int | None = None,
+        whole: Collection[str] = (),
     ) -> tuple[list[Document], list[str]]:
         """The documents of `ids` in their order, each once, and a sentence per failed collection.
 
         A point id gives that point, widened by `neighbours` chunks on either side; a document id
         gives its chunks as one text, the first of them where all have more than `room` characters;
-        an id that is nowhere is left out. Without `collection`, all visible ones are looked in.
+        an id that is nowhere is left out. The points of `whole` stand for their documents, where
+        they are the first parts. Without `collection`, all visible ones are looked in.
         Raises BackendError where none of them answered.
         """
         names = await self._places(collection)
         wanted = tuple(dict.fromkeys(ids))
         answers, failed = await gathered(
-            names, lambda name: self._from(name, wanted, neighbours, room)
+            names, lambda name: self._from(name, wanted, neighbours, room, whole)
         )
         failures = [f"{called(name)}: {error}" for name, error in failed.items()]
         if failures and not answers:
@@ -169,7 +171,12 @@ class Lookup:
         return [one._replace(metadata=head.metadata, unread=False) for one in found] or [head]
 
     async def _from(
-        self, name: str, ids: Sequence[str], neighbours: int, room: int | None
+        self,
+        name: str,
+        ids: Sequence[str],
+        neighbours: int,
+        room: int | None,
+        whole: Collection[str],
     ) -> list[Document]:
         """The documents of `ids` in one collection: a trip, and one per document of many parts."""
         named = await self.named(name, ids, ROOM)
@@ -177,7 +184,8 @@ class Lookup:
         for wanted in ids:
             if (document := named.get(wanted)) is None:
                 continue
-            if document.id == as_point_id(wanted):
+            alone = wanted not in whole or document.chunk > 0
+            if alone and document.id == as_point_id(wanted):
                 found.append(await self._around(document, neighbours))
             else:
                 found.append(await self._whole(document, room))

@@ -7,7 +7,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Payload
+from mcp_server_qdrant.core.datatypes import STORED_BY, SUPERSEDED_IN, Payload
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import NAMESPACE
 from mcp_server_qdrant.qdrant.edge.plain import plain
@@ -42,7 +42,7 @@ class Tenant:
     @property
     def hidden(self) -> tuple[str, ...]:
         """The fields that are not shown of what others share: no caller may ask about them."""
-        return self.field, self.shared, "doc"
+        return self.field, self.shared, "doc", STORED_BY, SUPERSEDED_IN
 
     def check(self, where: Any) -> None:
         """Refuse a filter, whoever's, that asks about tenants. Raises InvalidFilter."""
@@ -57,13 +57,16 @@ class Tenant:
     def shown(self, payload: Payload | None) -> Payload | None:
         """The payload as the tenant sees it.
 
-        The id of another tenant's document is replaced: the tenant may have one of the same id.
+        The id of another tenant's document is replaced: the tenant may have one of the same id. Who
+        stored it, and where what supersedes it is, stays hidden.
         """
         if not payload:
             return payload
         owner = at(payload, self.field)
         seen = without(without(payload, self.field), self.shared)
         doc = seen.get("doc")
+        if owner != self.name:
+            seen = without(without(seen, STORED_BY), SUPERSEDED_IN)
         if owner != self.name and isinstance(doc, dict) and isinstance(doc.get("id"), str):
             opaque = uuid.uuid5(NAMESPACE, f"{owner}\0{doc['id']}").hex
             seen = seen | {"doc": doc | {"id": opaque}}

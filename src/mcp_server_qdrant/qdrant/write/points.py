@@ -9,6 +9,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
     SPARSE_NAME,
+    SUPERSEDED_IN,
     SUPERSEDED_KEY,
     Document,
     PointId,
@@ -26,6 +27,7 @@ from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     PENDING_KEY,
     SOURCE_KEY,
+    WRITERS,
     WRITING_KEY,
     paths,
     read,
@@ -42,6 +44,7 @@ _INDEXES = {
     SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
     "tags": models.PayloadSchemaType.KEYWORD,
     "metadata.tags": models.PayloadSchemaType.KEYWORD,
+    **dict.fromkeys(WRITERS, models.PayloadSchemaType.KEYWORD),
     **dict.fromkeys(DATES, DATE_INDEX),
     CHUNK_KEY: models.PayloadSchemaType.INTEGER,
     WRITING_KEY: models.PayloadSchemaType.INTEGER,
@@ -214,10 +217,13 @@ class Points:
         if ids:
             await self._client.delete_payload(collection, [WRITING_KEY], list(ids))
 
-    async def retire(self, old: Document, new: str) -> None:
-        """Mark all parts of a document as superseded by the document of another id."""
+    async def retire(self, old: Document, new: str, collection: str) -> None:
+        """Mark all parts of a document as superseded by the one of this id and collection."""
         of = self.part_ids(old, 0, old.chunks - 1) if old.document else [old.id]
-        await self._client.set_payload(old.collection, {SUPERSEDED_KEY: new}, list(of))
+        mark = {SUPERSEDED_KEY: new}
+        if collection != old.collection or old.superseded_in:
+            mark[SUPERSEDED_IN] = collection
+        await self._client.set_payload(old.collection, mark, list(of))
 
     async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
         """Remove the named points."""

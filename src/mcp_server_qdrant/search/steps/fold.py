@@ -85,7 +85,7 @@ def fold(hits: Sequence[Hit], document: Reader, shown: int, gain: float = 1.0) -
             passages.append(passage)
             written += passage.bare
         else:
-            also = (*kept[place].also, (hit.collection, hit.id), *hit.also)
+            also = (*kept[place].also, hit._replace(also=()), *hit.also)
             kept[place] = kept[place]._replace(also=also)
     return kept
 

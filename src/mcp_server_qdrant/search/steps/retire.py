@@ -5,7 +5,14 @@ The superseded text itself ranks behind all others; its relevance stays.
 
 from collections.abc import Callable, Sequence
 
-from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Hit, PointId, by_score
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_IN,
+    SUPERSEDED_KEY,
+    Hit,
+    PointId,
+    by_score,
+)
+from mcp_server_qdrant.core.notation import own_id
 from mcp_server_qdrant.search.steps.group import document_id
 
 FACTOR = 0.01
@@ -23,9 +30,7 @@ def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list
         return list(hits)
     current = {_key(hit, first_of): hit for hit in hits if not successor_of(hit)}
     following = {
-        _key(hit, first_of): (hit.collection, first_of(hit.collection, new))
-        for hit in hits
-        if (new := successor_of(hit))
+        _key(hit, first_of): (new[0], first_of(*new)) for hit in hits if (new := successor_of(hit))
     }
     ranked: list[Hit] = []
     for hit in hits:
@@ -37,7 +42,7 @@ def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list
             key = following.get(key, key)
         heir = current.get(key)
         if heir is not None and heir.supersedes is None:
-            old = document_id(hit.payload) or str(hit.id)
+            old = own_id(*_key(hit, first_of), document_id(hit.payload))
             heir = heir._replace(supersedes=old)
             if hit.score > heir.score:
                 relevance = max(hit.relevance, heir.relevance)
@@ -46,10 +51,13 @@ def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list
     return by_score([*current.values(), *ranked])
 
 
-def successor_of(hit: Hit) -> str | None:
-    """The id of the text that supersedes this one."""
-    value = (hit.payload or {}).get(SUPERSEDED_KEY)
-    return value if value and isinstance(value, str) else None
+def successor_of(hit: Hit) -> tuple[str, str] | None:
+    """The collection and the id of the text that supersedes this one."""
+    payload = hit.payload or {}
+    value, place = payload.get(SUPERSEDED_KEY), payload.get(SUPERSEDED_IN)
+    if not value or not isinstance(value, str):
+        return None
+    return (place if isinstance(place, str) else hit.collection), value
 
 
 def _key(hit: Hit, first_of: Callable[[str, str], PointId]) -> Key:

@@ -6,12 +6,16 @@ the old ones serve. A search waits only for collections that were never looked u
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import TagMatch, Target
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.notation import called, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.search.lift import Tokens
 from mcp_server_qdrant.search.steps.tags import folded
@@ -19,6 +23,7 @@ from mcp_server_qdrant.search.steps.tags import folded
 CACHE_SECONDS = 60.0
 COLD_SECONDS = 0.25
 MOST = 1_000
+NAMED = 30  # in an answer
 AT_ONCE = 8
 QUERY_WORDS = 64
 LONGEST = 3
@@ -65,6 +70,30 @@ class TagIndex:
         known = [name for name in wanted if name in self._known]
         matches = {name: match(names, self._known[name][0]) for name in known}
         return {name: found for name, found in matches.items() if found}
+
+    async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:
+        """Raise RequestError where no text has any of these tags, naming those that there are.
+
+        Nothing is said where not all tags are known.
+        """
+        if not wanted:
+            return
+        names = [target.collection for target in targets]
+        found, failed = await gathered(names, self._all)
+        if failed or any(len(tags) >= MOST for tags in found.values()):
+            return
+        there = Counter(value for tags in found.values() for _, value in tags)
+        if there and there.keys().isdisjoint(wanted):
+            near = [one for tag in wanted for one in get_close_matches(tag, there)]
+            listed = dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])
+            raise RequestError(
+                f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "
+                f"{some([*map(called, listed)], NAMED)}."
+            )
+
+    async def _all(self, name: str) -> Sequence[Stored]:
+        async with self._gate:
+            return await self._facets(name, MOST)
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
         """The terms of the query that name tags, so that they need not stand in a text."""

@@ -40,6 +40,6 @@ export async function call(name, asked = {}, signal = undefined) {
 }
 
 function sentence(status, answer) {
-  if (status === 401) return "This server wants an access token.";
+  if (status === 401) return token.get() ? "This server does not accept that access token." : "This server wants an access token.";
   return answer.error_description ?? answer.error ?? `The server failed (${status}). Try again.`;
 }

@@ -2,15 +2,15 @@
 
 import { call, Refused, token, Unreachable } from "./api.js";
 import { judgementsLine, table } from "./compare.js";
-import { Controls } from "./controls.js";
-import { $, announce, h } from "./dom.js";
+import { Controls, LIMITS } from "./controls.js";
+import { $, announce, h, key, plural, there } from "./dom.js";
 import { showEmpty, showHome } from "./home.js";
 import { clear, judge, judged } from "./judgements.js";
 import { MapCard } from "./map.js";
-import { closeText, openText } from "./passage.js";
+import { closeText, mayLeave, openText } from "./passage.js";
 import { palette } from "./plot.js";
 import { picture } from "./ranks.js";
-import { about, sentences, showResults } from "./results.js";
+import { about, left, sentences, showResults, weak } from "./results.js";
 import { go, read } from "./route.js";
 import { Texts } from "./texts.js";
 
@@ -26,6 +26,7 @@ let under = null; // the search that is under way
 let drawing = null; // the map that is being drawn
 let running = 0; // how much is under way
 let timer;
+let watching; // whether it is looked for what is new
 
 const controls = new Controls($("#settings"), changed, redraw);
 const map = new MapCard(colour, {
@@ -37,13 +38,14 @@ const map = new MapCard(colour, {
   within: (ids) => {
     if (state.ids === ids) return;
     state.ids = ids;
+    showUse();
     if (state.query) search();
     else if (ids) $("#query").focus();
   },
+  viewed: () => controls.chosen && go(route(), { step: false }),
   point: (hit) => {
     for (const element of document.querySelectorAll(".hit")) {
-      const { id, collection } = element.dataset;
-      element.classList.toggle("pointed", id === hit?.id && collection === hit?.collection);
+      element.classList.toggle("pointed", Boolean(hit) && element.dataset.key === key(hit));
     }
   },
 });
@@ -59,7 +61,19 @@ $("#compare-run").addEventListener("click", compare);
 $("#settings-open").addEventListener("click", () => showSettings($("#controls").hidden));
 $("#settings-close").addEventListener("click", () => showSettings(false));
 $("#settings-reset").addEventListener("click", () => visit({ q: state.query, view: state.view }));
-$("#controls").addEventListener("keydown", ({ key }) => key === "Escape" && showSettings(false));
+addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.isComposing || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea, select");
+  const ask = event.key === "/" ? !typing : event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+  if (ask) $("#query").focus(), $("#query").select();
+  else if (event.ctrlKey || event.metaKey) return;
+  else if (event.key === "Escape" && !$("#controls").hidden) showSettings(false);
+  else if (event.key === "Escape" && state.open && event.target !== $("#query")) close();
+  else if (event.key === "Escape" && !typing) map.whole();
+  else if (!typing && (event.key === "j" || event.key === "k")) step(event.key === "j" ? 1 : -1);
+  else return;
+  event.preventDefault();
+});
 $(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("#results").focus();
@@ -68,10 +82,10 @@ $("#tabs").addEventListener("click", (event) => {
   const view = event.target.dataset?.view;
   if (!view) return;
   event.preventDefault();
-  visit({ ...here(), view });
+  visit({ ...here(), ...CLOSED, view });
 });
 document.addEventListener("theme", nameTheme);
-addEventListener("popstate", follow);
+addEventListener("popstate", () => (mayLeave() ? follow() : go(route())));
 nameTheme();
 showJudgements();
 start();
@@ -94,6 +108,7 @@ async function start() {
     state.shown = null;
     follow();
     await redraw();
+    watching ??= setTimeout(watch, LATER);
   } catch (error) {
     failed(error, start);
   } finally {
@@ -117,13 +132,30 @@ async function again() {
   if (!state.query) home();
 }
 
+/** What agents store meanwhile appears by itself. */
+async function watch() {
+  const before = counts();
+  const setup = document.hidden || state.shown !== "home" || state.view === "texts" ? null : await call("setup").catch(() => null);
+  if (setup && counts(setup) !== before && !running) {
+    await setUp().catch(() => {});
+    state.shown = null;
+    show();
+    await redraw();
+  }
+  setTimeout(watch, LATER);
+}
+const counts = ({ collections } = controls.setup) => JSON.stringify(collections.map(({ name, points }) => [name, points]));
+
 // Where the reader is: all of it in the address.
 
-const here = () => ({ q: state.query, view: state.view, ...controls.link(), ...texts.link() });
+const CLOSED = { doc: "", of: "", at: "" };
+const here = () => ({ q: state.query, view: state.view, ...controls.link(), ...texts.link(), ...map.link(), doc: state.open?.id, of: state.open?.collection });
+const route = (to = here()) => ({ ...to, view: to.view === "search" ? "" : to.view });
 
 /** Goes to a route: shows it in the address, and then what it names. */
-function visit(route = here()) {
-  go({ ...route, view: route.view === "search" ? "" : route.view });
+function visit(to = here(), options = {}) {
+  if (to.doc !== state.open?.id && !mayLeave()) return;
+  go(route(to), options);
   follow();
 }
 
@@ -134,45 +166,92 @@ function follow() {
   const drawn = String(controls.named()) + controls.points;
   controls.follow(route);
   texts.follow(route);
+  map.follow(route);
   state.view = VIEWS.includes(route.view) ? route.view : "search";
   state.query = $("#query").value = route.q ?? "";
   if (map.asked && drawn !== String(controls.named()) + controls.points) redraw();
   show();
-  const doc = route.doc ? { id: route.doc, collection: route.of } : null;
-  if (doc && state.open !== route.doc) showText(doc);
-  else if (!doc) closeText();
-  state.open = route.doc ?? null;
+  if (route.doc && (state.open?.id !== route.doc || state.open.collection !== route.of)) showText({ id: route.doc, collection: route.of });
+  else if (!route.doc) closed();
 }
 
-function open({ id, collection, title }) {
-  go({ ...here(), view: state.view === "search" ? "" : state.view, doc: id, of: collection });
-  state.open = id;
-  showText({ id, collection, title });
+// The open text.
+
+function open(one, options = {}) {
+  if (!mayLeave()) return;
+  go(route({ ...here(), doc: one.id, of: one.collection }), options);
+  showText(one);
+}
+
+function close(options = {}) {
+  const was = state.open;
+  visit({ ...here(), doc: "", of: "" }, options);
+  if (!state.open && was) document.querySelectorAll("[data-key]").forEach((row) => row.dataset.key === key(was) && $(".open", row)?.focus());
+}
+
+function closed() {
+  state.open = null;
+  closeText();
+  map.mark(null);
+}
+
+/** The texts that are listed where the reader is. */
+const listed = () => (state.view === "texts" ? texts.shown() : state.answer?.results ?? []).filter(there);
+
+function step(by) {
+  const rows = listed();
+  const at = state.open ? rows.findIndex((one) => key(one) === key(state.open)) : -1;
+  const next = at < 0 ? rows[0] : rows[at + by];
+  if (next) open(next);
 }
 
 function showText(one) {
+  state.open = one;
   openText(one, {
     query: state.query,
     setup: controls.setup,
     open,
-    close: () => {
-      state.open = null;
-      if (!read().doc) return;
-      if (history.state?.inside) history.back();
-      else visit();
+    around: () => {
+      const rows = listed();
+      const at = rows.findIndex((row) => key(row) === key(state.open));
+      return {
+        before: at > 0 && (() => step(-1)),
+        after: at >= 0 && at < rows.length - 1 && (() => step(1)),
+        place: at < 0 ? "" : `${at + 1} of ${rows.length}`,
+        close: () => close(),
+      };
     },
-    changed: () => {
+    opened: ({ document }) => {
+      state.open = { ...one, document };
+      map.mark(key(state.open));
+    },
+    left: () => {
+      close({ step: false });
+      relist();
+    },
+    changed: async () => {
+      relist();
+      await setUp().then(follow, () => {});
       state.shown = null;
-      setUp().then(follow, () => {});
+      show();
+      await redraw();
     },
   });
+}
+
+/** Shows the lists as they are, without what is gone. */
+function relist() {
+  map.drop();
+  if (state.view === "texts") texts.draw();
+  else if (state.answer) showAnswer();
+  else if (state.shown === "home") home();
 }
 
 function ask(words) {
   if (!controls.chosen) return; // not started yet
   state.query = words.trim();
   state.shown = null; // asked again on purpose
-  visit({ ...here(), view: state.view === "texts" ? "search" : state.view });
+  visit({ ...here(), ...CLOSED, view: state.view === "texts" ? "search" : state.view });
 }
 
 /** The view, unless it is shown already. */
@@ -204,12 +283,11 @@ function showUse() {
   $("#settings-count").textContent = used.length;
   $("#settings-count").hidden = !used.length;
   $("#settings-open").setAttribute("aria-label", `Settings${used.length ? `, ${used.length} in use` : ""}`);
-  $("#active").hidden = !used.length;
+  const chip = (label, act) => h("li", {}, h("button", { type: "button", class: "use", "aria-label": `Without ${label}`, onclick: act }, label, h("span", { "aria-hidden": "true" }, " ×")));
+  $("#active").hidden = !used.length && !state.ids;
   $("#active").replaceChildren(
-    ...used.map(([name, value]) => {
-      const label = `${name.replace(/^f\./, "").replaceAll("_", " ")}: ${value}`;
-      return h("li", {}, h("button", { type: "button", class: "use", "aria-label": `Without ${label}`, onclick: away(name, value) }, label, h("span", { "aria-hidden": "true" }, " ×")));
-    }),
+    ...used.map(([name, value]) => chip(`${name.replace(/^f\./, "").replaceAll("_", " ")}: ${value}`, away(name, value))),
+    state.ids ? chip(`only in: ${map.chosen}`, () => map.everywhere()) : "",
   );
 }
 
@@ -225,7 +303,7 @@ async function redraw() {
   if (!controls.chosen?.size) return;
   const mine = (drawing = new AbortController());
   try {
-    await map.load(controls.named(), controls.points, state.query ? asked() : null, mine.signal);
+    await map.load(controls.named(), controls.points, state.query ? asked() : null, mine.signal, Math.min(controls.points, controls.total()));
     well();
   } catch (error) {
     if (error.name !== "AbortError") failed(error, redraw);
@@ -239,7 +317,7 @@ function changed() {
   clearTimeout(timer);
   timer = setTimeout(() => {
     if (!state.query && controls.tags.size) state.view = "texts";
-    go({ ...here(), view: state.view === "search" ? "" : state.view }, { step: false });
+    go(route(), { step: false });
     show();
   }, PATIENCE);
 }
@@ -256,6 +334,7 @@ async function search() {
   const wanted = asked();
   try {
     state.answer = await call("search", wanted, mine.signal);
+    state.weak = false;
     if (state.compared !== JSON.stringify(wanted)) state.rows = null;
     well();
     showAnswer();
@@ -275,6 +354,8 @@ async function search() {
 }
 
 function nothing(sentence, ...more) {
+  $("#hits").hidden = false;
+  $("#more").hidden = true;
   $("#results-about").textContent = "";
   $("#bar-key").hidden = true;
   $("#notes").hidden = true;
@@ -288,34 +369,53 @@ function showAnswer() {
   const said = sentences(answer);
   $("#home").hidden = true;
   $("#results-title").textContent = "Results";
-  if (!answer.results.length) {
+  const results = answer.results.filter(there);
+  if (!results.length) {
     const loosen = $("#settings-count").hidden
       ? null
       : h("button", { type: "button", onclick: () => visit({ q: query, view: state.view }) }, "Search without the settings");
     nothing("Nothing fits. Try fewer or other words.", loosen);
   } else {
-    showResults($("#hits"), answer.results, {
+    showResults($("#hits"), results, {
       query,
       grades: judged(query, collections),
       colour,
       on: { open, point: (one) => map.highlight(one), judge: give },
     });
   }
+  showMore($("#more"), results.length && weak(answer) && !state.weak, results.length);
   $("#results-about").textContent = about(answer);
-  $("#bar-key").hidden = !answer.results.length;
+  $("#bar-key").hidden = !results.length;
   $("#notes").hidden = !said.length;
   $("#notes").replaceChildren(...said.map((one) => h("li", {}, one)));
   announce(`${about(answer)}. ${said.join(" ")}`);
   showComparison();
 }
 
+/** Below the list, or in its place: what shows the weak ones, or more. */
+function showMore(button, folded, shown) {
+  const limit = LIMITS.find((one) => one > shown);
+  const more = Math.min(left(state.answer), limit - shown);
+  $("#hits").hidden = folded;
+  button.hidden = !folded && !(more > 0);
+  button.textContent = folded ? `Show ${plural(shown, "weak match", "weak matches")}` : `Show ${more} more`;
+  button.onclick = () => {
+    if (folded) {
+      state.weak = true;
+      return showAnswer();
+    }
+    controls.values.limit = limit;
+    visit();
+  };
+}
+
 /** A thumb, in the list or in the comparison; the focus stays where it was. */
 function give(one, grade) {
   const collections = controls.named();
-  judge(state.query, collections, one.id, grade);
-  const given = judged(state.query, collections)[one.id];
+  judge(state.query, collections, one, grade);
+  const given = judged(state.query, collections)[key(one)];
   for (const item of document.querySelectorAll(".judged")) {
-    if (item.dataset.id !== one.id || item.dataset.collection !== one.collection) continue;
+    if (item.dataset.key !== key(one)) continue;
     item.querySelectorAll(".thumb").forEach((thumb, place) => {
       thumb.setAttribute("aria-pressed", String(given === 1 - place));
     });
@@ -387,6 +487,7 @@ async function home() {
   $("#results-about").textContent = "";
   $("#bar-key").hidden = $("#notes").hidden = true;
   $("#hits").replaceChildren();
+  $("#more").hidden = true;
   $("#home").hidden = false;
   showComparison();
   const on = {
@@ -447,6 +548,7 @@ function askToken() {
   const input = h("input", { id: "token-value", type: "password", autocomplete: "off", value: token.get() });
   dialog.replaceChildren(
     h("h2", { id: "access-title" }, "Access token"),
+    token.get() ? h("p", { class: "failed", role: "alert" }, "This server does not accept the token that it got.") : "",
     h("p", { class: "hint" }, "This server asks who you are. The token is kept in this tab only, until it is closed."),
     h(
       "form",

@@ -1,6 +1,6 @@
 // The comparison of all algorithms for one query, and the judgements given in the page.
 
-import { fixed, h, percent, sized } from "./dom.js";
+import { download, fixed, h, percent, sized } from "./dom.js";
 import { count, exported, precision } from "./judgements.js";
 
 const COLUMNS = {
@@ -65,16 +65,11 @@ export function judgementsLine(cleared) {
     h("p", {}, said),
     h(
       "button",
-      { type: "button", id: "export", disabled: !ready, onclick: download },
+      { type: "button", id: "export", disabled: !ready, onclick: save },
       "Export for mcp-server-qdrant eval",
     ),
     h("button", { type: "button", class: "link", onclick: cleared }, "Forget them"),
   ];
 }
 
-function download() {
-  const text = JSON.stringify(exported(), null, 1);
-  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  h("a", { href: address, download: "queries.json" }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
-}
+const save = () => download(new Blob([JSON.stringify(exported(), null, 1)], { type: "application/json" }), "queries.json");

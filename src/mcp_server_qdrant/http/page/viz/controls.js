@@ -1,6 +1,6 @@
 // The search settings: what a search asks for beside its words.
 
-import { h, sized, plural } from "./dom.js";
+import { h, sized } from "./dom.js";
 import { balanced, label, LEGS, shared } from "./weights.js";
 
 const ALGORITHMS = {
@@ -14,10 +14,10 @@ const PRIORITIES = { natural: "natural (off)", soft: "soft", medium: "medium", h
 const SLIDERS = { recency_weight: ["Recency", 1], fuzzy_boost: ["Spelling", 0.2] };
 const CHECKS = { correct: "Correct typing errors", rerank: "Rerank with a second model (slower)" };
 const PREFERENCES = ["priority", ...Object.keys(SLIDERS), ...Object.keys(CHECKS)];
-const LIMITS = [5, 10, 20, 50, 100];
-const POINTS = [500, 1000, 3000, 10000, 30000, 100000];
+export const LIMITS = [5, 10, 20, 50, 100];
+const POINTS = [1000, 3000, 10000, 30000, 100000];
 const NONE = "-"; // no collection
-const USUAL_POINTS = 1000;
+const USUAL_POINTS = 10000; // all of most stores
 const TAGS_SHOWN = 14;
 
 /** How many texts a collection has; one that did not answer in time has not none. */
@@ -144,6 +144,11 @@ export class Controls {
     if (!this.automatic) Object.assign(asked, this.weights);
     for (const [name, value] of Object.entries(this.filters)) if (value !== "") asked[name] = value;
     return asked;
+  }
+
+  /** How many points the chosen collections have. */
+  total() {
+    return this.setup.collections.reduce((sum, one) => sum + (this.chosen.has(one.name) ? one.points : 0), 0);
   }
 
   /** The chosen collections; `["*"]` for all. */
@@ -434,13 +439,13 @@ export class Controls {
           this.redraw();
         },
       },
-      POINTS.map((n) => h("option", { value: n, selected: n === this.points }, plural(n, "point"))),
+      POINTS.map((n) => h("option", { value: n, selected: n === this.points }, `up to ${n.toLocaleString("en")}`)),
     );
     return h(
       "fieldset",
       {},
       h("legend", {}, "Map"),
-      h("div", { class: "pair" }, h("label", { htmlFor: "points-drawn" }, "Sample"), select),
+      h("div", { class: "pair" }, h("label", { htmlFor: "points-drawn" }, "Points"), select),
     );
   }
 }

@@ -33,9 +33,23 @@ export function announce(sentence) {
   $("#status").textContent = sentence;
 }
 
+/** Gives a file to keep. */
+export function download(blob, name) {
+  const address = URL.createObjectURL(blob);
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
 /** The beginning of a text, cut between words. */
 export function clip(text, length) {
   if (text.length <= length) return text;
   const cut = text.lastIndexOf(" ", length);
   return `${text.slice(0, cut > length / 2 ? cut : length)}…`;
 }
+
+/** What a text is known by in all of the page, whichever of its parts was met. */
+export const key = ({ collection, document, id }) => `${collection}\n${document ?? id}`;
+
+/** The keys of texts that are deleted, or about to be: no list and no map shows them. */
+export const gone = new Set();
+export const there = (one) => !gone.has(key(one));

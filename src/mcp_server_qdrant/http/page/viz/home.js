@@ -2,20 +2,36 @@
 
 import { call } from "./api.js";
 import { counted } from "./controls.js";
-import { clip, h, sized } from "./dom.js";
+import { clip, h, key, plural, sized, there } from "./dom.js";
 import { telling } from "./words.js";
 
 const TOPICS = 5; // words of each collection
 const NEWEST = 6;
 const SAMPLES = 4;
-const DEMO = ["homelab", "meetings", "recipes"];
+// The demo's collections, each with a question that it answers.
+const DEMO = {
+  homelab: "What happens to the servers during a blackout?",
+  meetings: "Why could customers not use the app that Saturday?",
+  recipes: "Something warm to eat when I am ill",
+};
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
 
-/** How long ago a moment was, in one unit. */
-export function ago(moment) {
+/** How long ago a moment was: a number and its unit. */
+function since(moment) {
   const seconds = (Date.now() - new Date(moment)) / 1000;
   const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? ["second", 1];
-  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-Math.floor(Math.max(seconds, 0) / size), unit);
+  return [Math.floor(Math.max(seconds, 0) / size), unit];
+}
+
+export function ago(moment) {
+  const [count, unit] = since(moment);
+  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-count, unit);
+}
+
+/** The age of a text of that day. */
+export function old(day) {
+  const [count, unit] = since(day);
+  return count === 1 ? `${unit === "hour" ? "an" : "a"} ${unit} old` : `${plural(count, unit)} old`;
 }
 
 /** A sample query: the words of a title that tell most, as somebody would type them. */
@@ -49,8 +65,8 @@ export async function showHome(holder, { setup }, colour, on) {
       h("p", { class: "chips" }, (topics[one.name] ?? []).map((word) => tip(word, () => on.ask(word), `Search for ${word}`))),
     );
   };
-  const all = Object.values(newest).flat().sort((a, b) => (b.date ?? "").localeCompare(a.date ?? ""));
-  const samples = Object.entries(newest).map(([name, rows]) => sample(rows, topics[name] ?? [])).filter(Boolean);
+  const all = Object.values(newest).flat().filter(there).sort((a, b) => (b.date ?? "").localeCompare(a.date ?? ""));
+  const samples = Object.entries(newest).map(([name, rows]) => DEMO[name] ?? sample(rows, topics[name] ?? [])).filter(Boolean);
   holder.replaceChildren(
     ...(samples.length
       ? [h("p", { class: "tries" }, h("span", { class: "about" }, "Try "), samples.slice(0, SAMPLES).map((words) => tip(words, () => on.ask(words))))]
@@ -63,7 +79,7 @@ export async function showHome(holder, { setup }, colour, on) {
       all.slice(0, NEWEST).map((one) =>
         h(
           "li",
-          {},
+          { dataset: { key: key(one) } },
           sized(h("i", { class: "swatch", title: one.collection }), "background", colour(one.collection)),
           h("button", { type: "button", class: "open", dir: "auto", onclick: () => on.open(one) }, clip(one.title || one.text, 90)),
           h("span", { class: "where" }, one.date ?? ""),
@@ -82,10 +98,8 @@ export function showEmpty(holder, setup, on) {
   const fill = async () => {
     demo.disabled = true;
     try {
-      for (const name of DEMO) {
-        demo.textContent = `Storing ${name}…`;
-        await call("demo", { name });
-      }
+      demo.textContent = "Storing…";
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name })));
       on.filled();
     } catch (error) {
       demo.disabled = false;
@@ -94,7 +108,7 @@ export function showEmpty(holder, setup, on) {
     }
   };
   holder.replaceChildren(
-    h("p", {}, "Nothing is stored yet. This page fills by itself as soon as something is."),
+    h("p", {}, "This is what your agents remember: search it, see on a map what belongs together, and put right what is wrong. Nothing is stored yet; what an agent stores appears here by itself."),
     setup.may.store ? h("p", {}, demo, h("span", { class: "hint" }, " Short texts of a home network, of meetings and of a kitchen.")) : "",
     h("h3", { class: "subhead" }, "Connect your client"),
     h("div", { class: "snippet" }, h("pre", { tabIndex: 0 }, text), copy),

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { segmented } from "./controls.js";
-import { $, announce, clip, fixed, h, percent, plural, sized } from "./dom.js";
+import { $, announce, clip, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
 import { decode, layOut, name, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { hue } from "./raster.js";
@@ -19,14 +19,13 @@ const LONGEST = 56; // of a title: the map has no more than 60 characters
 const MOST_IDS = 5000; // that a search is kept to
 
 export class MapCard {
-  /** `on`: open(point), point(hit or null), search(query), within(ids or null); `colour(collection)`. */
+  /** `on`: open(point), point(hit or null), search(query), within(ids or null), viewed(); `colour(collection)`. */
   constructor(colour, on) {
     this.colour = colour;
     this.on = on;
     this.plots = [];
     this.map = null;
     this.placed = { hits: [], queries: [] };
-    this.dimensions = 2;
     this.view = "map";
     this.layout = "neighbours";
     this.hidden = new Set();
@@ -34,23 +33,18 @@ export class MapCard {
       h("section", { class: "region", "aria-label": "Region", hidden: true }),
       $("#map-notes"),
     );
-    this.layouts = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Layout", hidden: true });
-    this.colouring = h("select", { class: "colouring", "aria-label": "Colour by", onchange: () => this.recolour() });
-    $("#dimensions").before(this.colouring, this.layouts);
-    segmented(this.layouts, "layout", { neighbours: "Neighbours", pca: "PCA" }, "neighbours", (value) => {
-      this.layout = value;
-      for (const plot of this.plots) this.arrange(plot);
-      this.showVariance();
-    });
+    this.colouring = h("select", { class: "colouring", "aria-label": "Colour by", onchange: () => {
+      this.wanted.colour = "";
+      this.recolour();
+    } });
+    $("#layout").before(this.colouring);
+    segmented($("#layout"), "layout", { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" }, "neighbours", (value) => this.arrange(value));
+    this.wanted = {};
+    this.open = null; // the name of the region that is
     this.regions = h("ul", { class: "chips", "aria-label": "Regions", hidden: true });
     this.region.before(this.regions);
     this.region.addEventListener("keydown", ({ key }) => key === "Escape" && $(".close-region", this.region).click());
     this.texts = new Map();
-    segmented($("#dimensions"), "dimensions", { 2: "2-D", 3: "3-D" }, 2, (value) => {
-      this.dimensions = Number(value);
-      for (const plot of this.plots) plot.flatten(this.dimensions);
-      this.showVariance();
-    });
     segmented($("#views"), "view", { map: "Map", table: "Table" }, "map", (value) => {
       this.view = value;
       this.showView();
@@ -70,9 +64,42 @@ export class MapCard {
       this.lasso,
       button("−", "Zoom out", () => this.plots.forEach((plot) => plot.scaleBy(1 / 1.4))),
       button("+", "Zoom in", () => this.plots.forEach((plot) => plot.scaleBy(1.4))),
-      button("⟲", "Show everything again", () => this.plots.forEach((plot) => plot.reset())),
+      button("⟲", "Show everything again", () => this.whole()),
+      button("Save", "Save the map as a picture", () => this.save()),
     );
     document.addEventListener("theme", () => this.plots.forEach((plot) => plot.restyle()));
+  }
+
+  /** What an address holds of the map. */
+  link() {
+    const { layout, colouring, open, plots, wanted } = this;
+    const other = layout === "neighbours" ? "" : layout;
+    return plots.length ? { layout: other, colour: colouring.value || wanted.colour, region: open ?? wanted.region, at: plots[0].view } : { ...wanted, layout: other };
+  }
+
+  /** Shows what an address names, now or as soon as it is there. */
+  follow({ layout = "neighbours", colour = "", region = "", at = "" }) {
+    this.wanted = { layout, colour, region, at };
+    if (!this.plots.length) return void (this.layout = layout);
+    if (layout !== this.layout) this.arrange(layout);
+    if (colour !== this.colouring.value) this.showColouring(), this.recolour();
+    if (at !== this.plots[0].view) at ? (this.plots[0].view = at) : this.whole();
+    if (region !== (this.open ?? "")) region ? this.showWanted() : $(".close-region", this.region)?.click();
+  }
+
+  arrange(layout) {
+    this.layout = layout;
+    for (const plot of this.plots) plot.arrange(layout);
+    this.showLayouts();
+    this.showVariance();
+  }
+
+  /** The region that the address names. */
+  showWanted() {
+    for (const plot of this.plots) {
+      const region = plot.panel.regions.find((one) => one.name === this.wanted.region);
+      if (region && this.open !== region.name) this.showChosen(plot, plot.within(region), region.words, region);
+    }
   }
 
   busy(busy) {
@@ -80,19 +107,20 @@ export class MapCard {
   }
 
   /** Draws the collections anew, with the search on them if there is one. */
-  async load(collections, points, search, signal) {
+  async load(collections, points, search, signal, drawn = this.drawn) {
+    this.drawn = drawn; // of the points, as many as there are
     this.busy(true);
     clearTimeout(this.polling);
     try {
       this.searched = search;
-      if (points > SOON) await this.read(collections, LOOK, signal, "look");
+      if (drawn > SOON) await this.read(collections, LOOK, signal, "look");
       await this.read(collections, points, signal);
     } finally {
       this.busy(false);
     }
   }
 
-  async read(collections, points, signal, parts = points > NAMED ? "points" : "all") {
+  async read(collections, points, signal, parts = this.drawn > NAMED ? "points" : "all") {
     const answer = await call("map", { collections, points, search: this.searched, parts }, signal);
     this.asked = { collections, points };
     this.show(decode(answer));
@@ -108,6 +136,8 @@ export class MapCard {
         const answer = await call("map", { ...this.asked, parts: "names", start }, signal);
         if (this.map !== map || signature(answer) !== signature(map)) return;
         answer.panels.forEach((panel, place) => name(map.panels[place], panel));
+        this.drop();
+        this.mark(this.marked);
         if (named() <= start) return;
       }
     } catch {
@@ -122,11 +152,13 @@ export class MapCard {
       const answer = await call("map", { ...this.asked, parts: "layout" }).catch(() => null);
       if (this.map !== map) return;
       if (!answer || answer.coming) return this.await(map);
+      map.coming = false;
       answer.panels.forEach((panel, place) => layOut(map.panels[place], panel));
       this.notes = answer.notes;
       for (const plot of this.plots) {
         plot.lay();
-        this.arrange(plot);
+        plot.arrange(this.layout);
+        this.aim(plot);
       }
       announce("The map has moved: what is alike now lies near.");
       if (this.searched) this.place(this.searched);
@@ -136,35 +168,40 @@ export class MapCard {
     }, LAID);
   }
 
-  /** Moves a plot to the layout that is chosen. */
-  arrange(plot) {
-    plot.wanted = this.layout === "neighbours" ? 1 : 0;
-    if (this.dimensions === 2) plot.move(plot.wanted);
-  }
-
+  /** The second layout has its place while it is made, and where it cannot be it has none. */
   showLayouts() {
-    this.layouts.hidden = !this.map.panels.some((panel) => panel.second);
+    const there = this.map.panels.some((panel) => panel.second);
+    const choice = $("#layout input");
+    choice.disabled = !there;
+    choice.parentNode.hidden = !there && !this.map.coming;
+    choice.nextSibling.textContent = there || !this.map.coming ? "Neighbours" : "Neighbours…";
+    choice.parentNode.title = there ? "" : "This layout is being made: near will mean alike";
+    const shown = this.layout === "neighbours" && !there ? "pca" : this.layout;
+    $(`#layout input[value="${shown}"]`).checked = true;
   }
 
   /** By collection, or by what their payloads have in common. */
   recolour() {
-    const key = this.colouring.value;
+    const name = this.colouring.value;
     this.plots.forEach((plot, place) => {
       const { panel } = plot;
-      const facet = panel.facets.find((one) => one.key === key);
+      const facet = panel.facets.find((one) => one.key === name);
       const colours = facet
         ? facet.values.map((_, n) => hue(n))
         : panel.groups.map((group) => this.colour(group.collection));
       plot.paintBy(facet?.codes ?? panel.groupOf, colours);
       const figure = $("#panels").children[place];
       figure.querySelector(".values")?.remove();
+      $(".key", figure).hidden = Boolean(facet);
       if (facet) {
         const keys = facet.values.map((value, n) =>
           h("li", {}, sized(h("i", { class: "swatch" }), "background", hue(n)), value),
         );
-        $("figcaption", figure).append(h("ul", { class: "key values", "aria-label": `Colours of ${key}` }, keys));
+        $("figcaption", figure).append(h("ul", { class: "key values", "aria-label": `Colours of ${name}` }, keys, h("li", {}, sized(h("i", { class: "swatch none" }), "background", "var(--edge)"), "others")));
       }
     });
+    $("main").classList.toggle("recoloured", Boolean(name));
+    if (this.map) this.showHits();
   }
 
   showColouring() {
@@ -175,15 +212,16 @@ export class MapCard {
       h("option", { value: "" }, "Colour by collection"),
       ...keys.map((key) => h("option", { value: key }, `Colour by ${words[key] ?? key}`)),
     );
-    this.colouring.value = keys.includes(kept) ? kept : "";
+    const chosen = this.wanted.colour || kept;
+    this.colouring.value = keys.includes(chosen) ? chosen : "";
     this.colouring.hidden = !keys.length;
-    if (this.colouring.value) this.recolour();
+    this.recolour();
   }
 
   /** What was picked on a map: a region, the points of a lasso, or one to open. */
   async pick(plot, found) {
     if (found.region) return this.showChosen(plot, plot.within(found.region), found.region.words, found.region);
-    if (!found.points) return this.on.open(this.about(plot, found));
+    if (!found.points) return this.on.open(found.hit ?? plot.panel.about(found.point));
     if (!found.points.length) return announce("No point lies inside the line.");
     const { panel } = plot;
     plot.light(found.points);
@@ -208,6 +246,7 @@ export class MapCard {
     );
     this.regions.replaceChildren(...buttons.map((one) => h("li", {}, one)));
     this.regions.hidden = !buttons.length;
+    if (this.wanted.region) this.showWanted();
   }
 
   /** Points of a map: their words, their documents, and what can be done with them. */
@@ -217,16 +256,27 @@ export class MapCard {
     const close = () => {
       if (this.region.contains(document.activeElement)) before.focus();
       this.region.hidden = true;
+      this.open = null;
+      this.wanted.region = "";
       plot.light(null);
       this.on.within(null);
+      this.on.viewed();
     };
     const ids = some(points, MOST_IDS).map((point) => plot.panel.idOf(point));
+    this.open = region?.name ?? null;
+    this.wanted.region = "";
+    this.on.viewed();
+    this.chosen = words[0] ?? "what you drew around";
+    this.everywhere = () => {
+      only.setAttribute("aria-pressed", "false");
+      this.on.within(null);
+    };
     const only = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
-      const on = only.getAttribute("aria-pressed") === "false";
-      only.setAttribute("aria-pressed", String(on));
-      this.on.within(on ? ids : null);
+      if (only.getAttribute("aria-pressed") === "true") return this.everywhere();
+      only.setAttribute("aria-pressed", "true");
+      this.on.within(ids);
     } }, ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
-    const typical = plot.typical(points, SHOWN * 4).map((point) => this.about(plot, { point }));
+    const typical = plot.typical(points, SHOWN * 4).map((point) => plot.panel.about(point)).filter(there);
     const different = typical.filter(({ title }, n) => n === typical.findIndex((one) => one.title === title));
     const documents = different.slice(0, SHOWN).map((one) => {
       return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.id, LONGEST)));
@@ -250,6 +300,11 @@ export class MapCard {
     announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
   }
 
+  /** The map as it is seen, as files. */
+  save() {
+    this.plots.forEach((plot, place) => plot.canvas.toBlob((picture) => download(picture, `map${place || ""}.png`)));
+  }
+
   /** Places a search on the points that are drawn already; draws anew where those have changed. */
   async place(search, signal) {
     this.searched = search;
@@ -269,6 +324,7 @@ export class MapCard {
 
   show(map) {
     this.map = map;
+    const looks = this.plots.map(({ transform }) => transform);
     for (const plot of this.plots) plot.destroy();
     const holders = map.panels.map((panel) => {
       const holder = h("div", { class: "canvas" });
@@ -281,15 +337,19 @@ export class MapCard {
       const plot = new Plot($(".canvas", holders[place]), panel, colours, {
         hover: (found, x, y) => this.hover(plot, found, x, y),
         pick: (found) => this.pick(plot, found),
+        rests: () => this.on.viewed(),
         lassoed: () => this.lasso.setAttribute("aria-pressed", "false"),
         step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
       });
-      if (this.dimensions === 3) plot.flatten(3);
+      if (looks.length === map.panels.length) plot.transform = looks[place];
       plot.hide(this.hidden);
-      this.arrange(plot);
+      plot.arrange(this.layout);
       return plot;
     });
     this.region.hidden = true;
+    this.wanted.region ||= this.open ?? "";
+    this.open = null;
+    this.placed = { hits: [], queries: [] };
     this.showLayouts();
     this.showColouring();
     this.showRegions();
@@ -300,17 +360,45 @@ export class MapCard {
   }
 
   showPlaces(answer) {
+    const before = JSON.stringify(this.placed.hits);
     this.placed = { hits: answer.hits, queries: answer.queries };
-    this.plots.forEach((plot, place) => {
-      const hits = answer.hits
-        .filter((hit) => hit.panel === place)
-        .map((hit) => ({ ...hit, colour: this.colour(hit.collection) }));
-      plot.show(hits, answer.queries.find((query) => query.panel === place) ?? null);
-    });
+    this.showHits();
+    if (before !== JSON.stringify(answer.hits)) for (const plot of this.plots) this.aim(plot);
     this.notes = answer.notes;
     this.rows = null;
     this.showVariance();
     this.showView();
+  }
+
+  /** The pins: of the colours of the collections, where those are the colours of the map. */
+  showHits() {
+    const { hits, queries } = this.placed;
+    this.plots.forEach((plot, place) => {
+      const own = hits.filter((hit) => hit.panel === place);
+      const coloured = own.map((hit) => ({ ...hit, colour: this.colouring.value ? plot.surface : this.colour(hit.collection) }));
+      plot.show(coloured, queries.find((query) => query.panel === place) ?? null);
+      plot.mark(this.marked);
+    });
+  }
+
+  /** To what the address names of the view, else to the hits. */
+  aim(plot) {
+    if (this.wanted.at && plot === this.plots[0]) plot.view = this.wanted.at;
+    else plot.approach();
+  }
+
+  /** The text that is open stands out. */
+  mark(name) {
+    this.marked = name;
+    for (const plot of this.plots) plot.mark(name);
+  }
+
+  drop() {
+    for (const plot of this.plots) plot.drop();
+  }
+
+  whole() {
+    for (const plot of this.plots) plot.reset();
   }
 
   caption(panel, count) {
@@ -351,10 +439,10 @@ export class MapCard {
   showVariance() {
     if (!this.map) return;
     const lines = this.map.panels.map((panel) => {
-      if (panel.second && this.layout === "neighbours" && this.dimensions === 2) {
+      if (panel.second && this.layout === "neighbours") {
         return h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(panel.count, "point")}.`);
       }
-      const shares = panel.explained.slice(0, this.dimensions);
+      const shares = panel.explained.slice(0, this.layout === "3-D" ? 3 : 2);
       const all = shares.reduce((sum, share) => sum + share, 0);
       return h(
         "div",
@@ -427,12 +515,12 @@ export class MapCard {
     const rows = this.placed.hits.map((hit) => ({ ...hit }));
     for (const panel of this.map.panels) {
       for (let n = 0; n < panel.count; n++) {
-        const [id, collection] = [panel.idOf(n), panel.collectionOf(n)];
-        if (hits.has(`${collection}\n${id}`)) continue;
-        rows.push({ id, collection, title: panel.titles[n], at: panel.xyz.subarray(n * 3, n * 3 + 3) });
+        const one = panel.about(n);
+        if (hits.has(`${one.collection}\n${one.id}`)) continue;
+        rows.push({ ...one, at: panel.xyz.subarray(n * 3, n * 3 + 3) });
       }
     }
-    return rows;
+    return rows.filter(there);
   }
 
   row(one) {
@@ -446,18 +534,6 @@ export class MapCard {
       h("td", { class: "number" }, one.rank ? fixed(one.relevance) : ""),
       [0, 1, 2].map((axis) => h("td", { class: "number" }, one.at ? fixed(one.at[axis], 3) : "–")),
     );
-  }
-
-  /** What was pointed at: a result, or a point of the panel. */
-  about(plot, { hit, point }) {
-    if (hit) return hit;
-    const { panel } = plot;
-    return {
-      id: panel.idOf(point),
-      collection: panel.collectionOf(point),
-      title: panel.titles[point],
-      snippet: panel.snippets[point],
-    };
   }
 
   hover(plot, found, x, y) {
@@ -477,7 +553,7 @@ export class MapCard {
       this.putTip(plot, x, y);
       return;
     }
-    const one = this.about(plot, found);
+    const one = found.hit ?? plot.panel.about(found.point);
     this.on.point(found.hit ?? null);
     const excerpt = h("p", { class: "excerpt" }, one.snippet ?? this.texts.get(one.id) ?? "…");
     tip.replaceChildren(
@@ -525,8 +601,7 @@ export class MapCard {
   /** Marks a result on the map, from the list. */
   highlight(result) {
     for (const plot of this.plots) {
-      const same = (hit) => hit.id === result?.id && hit.collection === result?.collection;
-      plot.highlight(result ? (plot.hits.find(same) ?? null) : null);
+      plot.highlight(result ? (plot.hits.find((hit) => key(hit) === key(result)) ?? null) : null);
     }
   }
 }

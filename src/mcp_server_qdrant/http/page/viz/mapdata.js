@@ -1,5 +1,8 @@
 // The server's map, decoded: typed arrays of coordinates, ids only when asked for.
 
+/** The characters of a point's id by which tools know its text; a number is short as it is. */
+const short = (id) => (id.includes("-") ? id.slice(0, 11) : id);
+
 const bytes = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 
 /** The map with each panel's points in one array of x y z, `groupOf` and titles in step. */
@@ -38,10 +41,18 @@ function panel(given) {
     second: null,
     regions: [],
     ids: [],
+    documents: [],
     titles: [],
     snippets: [],
     collectionOf: (point) => given.groups[groupOf[point]].collection,
     idOf: (point) => made.ids[point] ?? "",
+    about: (point) => ({
+      id: made.idOf(point),
+      document: made.documents[point] || short(made.idOf(point)),
+      collection: made.collectionOf(point),
+      title: made.titles[point],
+      snippet: made.snippets[point],
+    }),
   };
   layOut(made, given);
   if (given.groups[0]?.ids) name(made, given);
@@ -59,10 +70,11 @@ export function layOut(panel, { beside }) {
 
 /** Gives the next points of a panel their ids and titles, which may travel behind them. */
 export function name(panel, { groups }) {
-  for (const { ids, id_kind: kind, titles, snippets } of groups) {
+  for (const { ids, id_kind: kind, documents, titles, snippets } of groups) {
     const raw = kind === "mixed" ? null : bytes(ids);
     titles.forEach((title, n) => {
       panel.ids.push(raw ? readable(raw.subarray(n * 16, n * 16 + 16), kind) : ids[n]);
+      panel.documents.push(documents[n]);
       panel.titles.push(title);
       panel.snippets.push(snippets?.[n] ?? null);
     });

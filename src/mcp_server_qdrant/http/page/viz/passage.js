@@ -1,14 +1,21 @@
-// One stored text in full, in a dialog: its parts, its origin, what is like it, and changes to it.
+// One stored text in full, in a panel beside the map: its parts, its origin, what is like it, and changes to it.
 
 import { call } from "./api.js";
-import { $, clip, fixed, h } from "./dom.js";
+import { $, clip, fixed, gone, h, key } from "./dom.js";
 import { later, say } from "./toast.js";
 import { marked } from "./words.js";
 
+const HEAD = 90; // pixels above the part that was found
+const AROUND = 20; // parts; the text of more is read in pieces
 const LIKE = 6; // texts like this one
 const ASKED = 600; // characters of a text that they are asked for by
 
 let current = null; // what is open, and for whom
+let typed = () => false; // whether something was typed that is not stored
+
+/** True where nothing typed would be lost, or the reader does not mind. */
+export const mayLeave = () => !typed() || confirm("Drop what you have typed?");
+addEventListener("beforeunload", (event) => typed() && event.preventDefault());
 
 /** Only addresses of the web are links; a text may hold anything. */
 export function linkable(source) {
@@ -21,26 +28,22 @@ export function linkable(source) {
 
 export function closeText() {
   current = null;
-  if ($("#passage").open) $("#passage").close();
+  typed = () => false;
+  $("#passage").hidden = true;
 }
 
 function frame(title, ...body) {
-  const dialog = $("#passage");
-  dialog.replaceChildren(
-    h(
-      "header",
-      {},
-      h("h2", { id: "passage-title", dir: "auto" }, title),
-      h("button", { type: "button", class: "icon close", "aria-label": "Close", onclick: () => dialog.close() }, "×"),
-    ),
+  typed = () => false;
+  const { before, after, place, close } = current.around();
+  const button = (label, sign, act) => h("button", { type: "button", class: "icon close", "aria-label": label, title: label, disabled: !act, onclick: act }, sign);
+  const heading = h("h2", { id: "passage-title", dir: "auto", tabIndex: -1 }, title);
+  $("#passage").replaceChildren(
+    h("header", {}, heading, h("span", { class: "count" }, place), button("Previous (k)", "‹", before), button("Next (j)", "›", after), button("Close", "×", close)),
     ...body,
   );
-  dialog.onclose = () => {
-    const closed = current;
-    current = null;
-    closed?.close();
-  };
-  if (!dialog.open) dialog.showModal();
+  $("#passage").hidden = false;
+  heading.focus({ preventScroll: true });
+  $("#passage").scrollTop = 0;
 }
 
 /** A value of the metadata as a person writes it. */
@@ -77,27 +80,33 @@ function body(one, part, query) {
   else {
     const here = h("div", { class: "part-found" }, marked(part, query));
     holder.append(...marked(one.text.slice(0, from), query), here, ...marked(one.text.slice(from + part.length), query));
-    requestAnimationFrame(() => here.scrollIntoView({ block: "center" }));
+    requestAnimationFrame(() => $("#passage").scrollTo(0, here.offsetTop - HEAD));
   }
   return holder;
 }
 
+/** A text, with so many parts before and after the one that is asked for. */
+const read = async (collection, id, neighbours = 0) => {
+  const answer = await call("text", { collection, id, neighbours });
+  return { ...answer.documents[0], notes: answer.notes };
+};
+
 /**
- * Opens the text of a point; a failure is said where the text would be. `on`: query, setup, open(text), close(), changed().
+ * Opens the text of a point; a failure is said where the text would be. `on`: query, setup, open(text),
+ * around() (what is before and after it, its place, close), opened(text), left(), changed().
  */
 export async function openText({ id, collection, title }, on) {
   const mine = (current = on);
   const still = () => current === mine;
   frame(title || "Text", h("p", { class: "loading" }, "Loading the text…"));
   try {
-    const read = async (asked) => {
-      const answer = await call("text", { collection, ...asked });
-      return { ...answer.documents[0], notes: answer.notes };
-    };
-    let one = await read({ id });
+    let one = await read(collection, id);
     const part = one.part ? one.text : null;
-    if (part && one.document) one = await read({ id: one.document });
-    if (still()) show(one, part, on);
+    if (part) one = await read(collection, one.document, AROUND);
+    if (part && one.part && !one.text.includes(part)) one = await read(collection, id, AROUND);
+    if (!still()) return;
+    on.opened(one);
+    show(one, part, on);
   } catch (error) {
     if (still()) frame(title || "Text", h("p", { class: "failed", role: "alert" }, error.message));
   }
@@ -105,7 +114,7 @@ export async function openText({ id, collection, title }, on) {
 
 function show(one, part, on) {
   const { may, collections } = on.setup;
-  const whole = !one.notes.length;
+  const whole = !one.notes.length && !one.part; // a part that is stored would take the place of all
   const like = h("section", { class: "like", "aria-label": "Texts like this one" });
   const button = (label, act, kind = "") => h("button", { type: "button", class: kind, onclick: act }, label);
   const others = collections.map(({ name }) => name).filter((name) => name !== one.collection);
@@ -126,7 +135,7 @@ function show(one, part, on) {
       button("More like this", () => showLike(like, one, on)),
       may.store && whole ? button("Edit", () => edit(one, part, on)) : "",
       may.delete && may.store && whole && others.length ? place : "",
-      may.delete ? button("Delete…", () => confirmed(one, part, on), "danger") : "",
+      may.delete ? button("Delete", () => remove(one, on), "danger") : "",
     ),
   );
 }
@@ -137,7 +146,7 @@ async function showLike(holder, one, on) {
   try {
     const query = clip(`${one.title ?? ""} ${one.text}`.trim(), ASKED);
     const { results } = await call("search", { query, collections: ["*"], limit: LIKE + 1, correct: false });
-    const own = (hit) => hit.id === one.id && hit.collection === one.collection;
+    const own = (hit) => key(hit) === key(one);
     const copies = results.filter(own).flatMap((hit) => hit.also_in ?? []);
     const rows = results.filter((hit) => !own(hit)).slice(0, LIKE);
     const line = (hit, said) =>
@@ -159,8 +168,10 @@ function edit(one, part, on) {
   const title = h("input", { id: "edit-title", type: "text", value: one.title ?? "", maxlength: 1000, dir: "auto" });
   const tags = h("input", { id: "edit-tags", type: "text", value: (one.tags ?? []).join(", "), dir: "auto" });
   const text = h("textarea", { id: "edit-text", rows: 14, required: true, dir: "auto", value: one.text });
-  const fault = h("p", { class: "failed", role: "alert" });
+  const fault = h("div", { class: "failed", role: "alert" });
   const save = h("button", { type: "submit", class: "primary" }, "Save");
+  const written = () => JSON.stringify([title.value.trim(), tags.value, text.value]);
+  const before = written();
   const stored = async (event) => {
     event.preventDefault();
     save.disabled = true;
@@ -168,10 +179,16 @@ function edit(one, part, on) {
       await call("save", { ...where(one), title: title.value.trim(), text: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
       say("Saved.");
       on.changed();
-      openText({ id: where(one).id, collection: one.collection, title: title.value }, on);
+      openText({ ...one, title: title.value }, on);
     } catch (error) {
       save.disabled = false;
-      fault.textContent = error.message;
+      const now = await read(one.collection, one.id).catch(() => one);
+      if (now.revision === one.revision) return (fault.textContent = error.message);
+      one.revision = now.revision;
+      fault.replaceChildren(
+        h("p", {}, "Somebody else has changed this text since you opened it. What you typed is still here; Save puts it in the place of theirs."),
+        h("details", {}, h("summary", {}, "Their text"), h("div", { class: "text", dir: "auto" }, now.text)),
+      );
     }
   };
   frame(
@@ -187,34 +204,24 @@ function edit(one, part, on) {
       h("label", { htmlFor: "edit-text" }, "Text"),
       text,
       fault,
-      h("footer", {}, h("button", { type: "button", onclick: () => show(one, part, on) }, "Cancel"), save),
+      h("footer", {}, h("button", { type: "button", onclick: () => mayLeave() && show(one, part, on) }, "Cancel"), save),
     ),
   );
+  typed = () => written() !== before;
   title.focus();
 }
 
-function confirmed(one, part, on) {
-  const gone = () => {
-    $("#passage").close();
-    const rows = [...document.querySelectorAll("[data-id]")].filter(({ dataset }) => dataset.id === one.id && dataset.collection === one.collection);
-    rows.forEach((row) => (row.hidden = true));
-    const remove = () => call("delete", where(one)).then(on.changed, (error) => {
-      rows.forEach((row) => (row.hidden = false));
-      say(`It was not deleted: ${error.message}`);
-    });
-    later(`“${clip(one.title || one.text, 40)}” is deleted.`, remove, () => rows.forEach((row) => (row.hidden = false)));
+/** Takes the text out of sight at once, and deletes it as soon as that cannot be undone any more. */
+function remove(one, on) {
+  gone.add(key(one));
+  on.left();
+  const back = (sentence) => {
+    gone.delete(key(one));
+    on.changed();
+    if (sentence) say(sentence);
   };
-  frame(
-    "Delete this text?",
-    h("p", { dir: "auto" }, clip(one.title || one.text, 200)),
-    h("p", { class: "hint" }, "All of its parts are deleted. You can undo it for a few seconds."),
-    h(
-      "footer",
-      {},
-      h("button", { type: "button", onclick: () => show(one, part, on) }, "Cancel"),
-      h("button", { type: "button", class: "danger", onclick: gone }, "Delete"),
-    ),
-  );
+  const act = () => call("delete", where(one)).then(on.changed).then(() => gone.delete(key(one)), (error) => back(`It was not deleted: ${error.message}`));
+  later(`“${clip(one.title || one.text, 40)}” is deleted.`, act, () => back());
 }
 
 async function move(one, to, on) {
@@ -222,7 +229,7 @@ async function move(one, to, on) {
     const done = await call("move", { ...where(one), to });
     say(`Moved to ${done.collection}.`);
     on.changed();
-    on.open({ id: done.id, collection: done.collection, title: one.title });
+    on.open({ id: done.id, collection: done.collection, title: one.title }, { step: false });
   } catch (error) {
     say(error.message);
   }

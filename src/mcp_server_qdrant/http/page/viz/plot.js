@@ -4,6 +4,7 @@
 // drawn in fewer pixels; at rest in all of them, with crowded places shaded.
 
 import { encloses, gestures, zoomed } from "./gestures.js";
+import { clip, gone, key, there } from "./dom.js";
 import { channels, hex, hue, Raster } from "./raster.js";
 import { placed } from "./regions.js";
 
@@ -12,6 +13,10 @@ const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
 const REST_OPACITY = 0.4;
 const PAD = 34;
 const PIN = 19; // pixels between the middles of two pins
+const NUMBERED = 5; // results whose pins have a number; the others are dots
+const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around them
+const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // the zoom and the points in sight that are named one by one; characters
+const PALE = 0.35; // of the strength of a point that has none of the colours
 const MANY = 4000; // points that are drawn small
 const CLOUD = 20000; // points above which they are dust, and drawn at a time while it moves
 const CROWD = 500; // points from which on crowded places are shaded
@@ -32,6 +37,8 @@ export class Plot {
     this.mix = 0; // 0: principal components, 1: the layout by neighbours
     this.focus = null; // a region whose name stands out
     this.lit = null; // a byte for each point, not 0 where it stands out
+    this.marked = []; // the points of the text that is open
+    this.moves = new Map(); // what glides: the property, and how
     this.lassoing = false; // the next drag draws a line around points
     this.loop = null; // the line that is being drawn
     this.labels = [];
@@ -42,7 +49,7 @@ export class Plot {
     this.hidden = new Set();
     this.active = null;
     this.turn = { yaw: 0, pitch: 0, depth: 0 };
-    this.dimensions = 2;
+    this.layout = "pca";
     this.transform = WHOLE;
     this.canvas = holder.appendChild(document.createElement("canvas"));
     this.canvas.tabIndex = 0;
@@ -92,12 +99,66 @@ export class Plot {
     this.draw?.();
   }
 
-  /** Moves over to the layout by neighbours (1), or back to principal components (0). */
-  move(mix) {
-    if (mix && !this.beside) return;
-    const from = this.mix;
-    this.tween(600, (share) => (this.mix = from + (mix - from) * share));
+  /** Moves over to a layout: "neighbours", where it is there, "pca", or "3-D", the same with depth. */
+  arrange(layout) {
+    this.layout = layout;
     this.describe();
+    const [from, mix] = [this.turn, this.mix];
+    const to = layout === "3-D" ? ASLANT : { yaw: 0, pitch: 0, depth: 0 };
+    this.tween("layout", 600, (share) => {
+      const between = (name) => from[name] + (to[name] - from[name]) * share;
+      this.turn = { yaw: between("yaw"), pitch: between("pitch"), depth: between("depth") };
+      this.mix = mix + (this.target - mix) * share;
+    });
+  }
+
+  get solid() {
+    return this.layout === "3-D";
+  }
+
+  /** Where `mix` leads to. */
+  get target() {
+    return this.layout === "neighbours" && this.beside ? 1 : 0;
+  }
+
+  /** Glides to the best results and the query: all of the map, where these lie far apart. */
+  approach() {
+    const marks = [...this.hits.slice(0, NUMBERED), ...(this.query ? [this.query] : [])];
+    if (!this.width || !marks.length) return;
+    const now = [this.transform, this.mix];
+    [this.transform, this.mix] = [WHOLE, this.target];
+    const spots = marks.flatMap((one) => this.screen(this.spot(one)).slice(0, 2));
+    [this.transform, this.mix] = now;
+    const [[left, right], [top, low]] = [0, 1].map((axis) => extent(spots, axis, 2, marks.length));
+    const fits = Math.min((this.width - 2 * ROOM) / (right - left || 1), (this.height - 2 * ROOM) / (low - top || 1));
+    const k = Math.min(fits, NEAREST);
+    this.glide(k > 1.2 ? { k, x: (this.width - k * (left + right)) / 2, y: (this.height - k * (top + low)) / 2 } : WHOLE);
+  }
+
+  /** What is seen, for plots of other sizes too: the zoom, and where its middle lies. Settable. */
+  get view() {
+    const { k, x, y } = this.transform;
+    const part = (moved, whole) => ((whole / 2 - moved) / k / whole).toFixed(3);
+    const seen = [k.toFixed(2), part(x, this.width), part(y, this.height)].join(" ");
+    return !this.width || seen === "1.00 0.500 0.500" ? "" : seen;
+  }
+
+  set view(text) {
+    const [k, x, y] = text.split(" ").map(Number);
+    if (this.width && k > 0) this.look({ k, x: this.width / 2 - x * k * this.width, y: this.height / 2 - y * k * this.height });
+  }
+
+  glide(to) {
+    const from = this.transform;
+    const between = (name, share) => from[name] + (to[name] - from[name]) * share;
+    this.tween("transform", 500, (share) => (this.transform = { k: between("k", share), x: between("x", share), y: between("y", share) }));
+  }
+
+  /** Rings around the points of the text that is open; its pin, too, stands out. */
+  mark(name) {
+    this.marked = name ? this.all((point) => key(this.panel.about(point)) === name) : [];
+    this.opened = this.active = (name && this.hits.find((hit) => key(hit) === name)) || null;
+    this.draw();
   }
 
   /** Lets points stand out, and the name of their region; null: none. */
@@ -135,18 +196,29 @@ export class Plot {
   show(hits, query) {
     this.hits = hits.map((hit) => ({ ...hit, on: contrasting(hit.colour) }));
     this.query = query;
-    this.active = null;
+    this.active = this.opened = null;
     this.describe();
     this.draw();
   }
 
   hide(collections) {
     this.hidden = collections;
+    this.drop();
+  }
+
+  /** Takes what is gone off the map. */
+  drop() {
+    const points = gone.size ? this.all((point) => !there(this.panel.about(point))) : [];
+    this.absent = points.length ? new Set(points) : null;
     this.draw();
   }
 
+  shows(hit) {
+    return !this.hidden.has(hit.collection) && there(hit);
+  }
+
   highlight(hit) {
-    this.active = hit;
+    this.active = hit ?? this.opened;
     this.draw();
   }
 
@@ -174,46 +246,34 @@ export class Plot {
 
   describe() {
     const { panel, hits } = this;
-    const share = Math.round(panel.explained.slice(0, this.dimensions).reduce((sum, one) => sum + one, 0) * 100);
+    const dimensions = this.solid ? 3 : 2;
+    const share = Math.round(panel.explained.slice(0, dimensions).reduce((sum, one) => sum + one, 0) * 100);
     this.canvas.dataset.points = panel.count;
     this.canvas.dataset.hits = hits.length;
     this.canvas.dataset.restOpacity = hits.length ? REST_OPACITY : 0.85;
-    this.canvas.dataset.dimensions = this.dimensions;
+    this.canvas.dataset.layout = this.layout;
     this.canvas.setAttribute(
       "aria-label",
       `Map of ${panel.count.toLocaleString("en")} points in ${panel.groups.length} ` +
-        `collections, ${this.dimensions}-D, ${share} % of the variance. ` +
+        `collections, ${dimensions}-D, ${share} % of the variance. ` +
         (hits.length ? `${hits.length} results marked. ` : "") +
         "Arrow keys go through the results, Enter opens one, plus and minus zoom, 0 resets." +
-        (this.dimensions === 3 ? " Shift with arrow keys turns it." : ""),
+        (this.solid ? " Shift with arrow keys turns it." : ""),
     );
   }
 
-  /** Two or three dimensions, one turning into the other. */
-  flatten(dimensions) {
-    if (dimensions === this.dimensions) return;
-    this.dimensions = dimensions;
-    this.describe();
-    const from = this.turn;
-    const to = dimensions === 3 ? ASLANT : { yaw: 0, pitch: 0, depth: 0 };
-    const mix = this.mix;
-    const target = dimensions === 3 || !this.beside ? 0 : this.wanted ?? 1;
-    this.tween(500, (share) => {
-      const between = (name) => from[name] + (to[name] - from[name]) * share;
-      this.turn = { yaw: between("yaw"), pitch: between("pitch"), depth: between("depth") };
-      this.mix = mix + (target - mix) * share;
-    });
-  }
-
   /** Calls `step` with what has passed of the time, from 0 to 1; at once where motion is reduced. */
-  tween(length, step) {
+  tween(name, length, step) {
+    this.moves.set(name, { start: performance.now(), length: STILL.matches ? 0 : length, step });
     cancelAnimationFrame(this.timer);
-    const start = performance.now();
     const next = () => {
-      const share = STILL.matches ? 1 : Math.min((performance.now() - start) / length, 1);
-      step(share * share * (3 - 2 * share));
+      for (const [one, { start, length: all, step: act }] of this.moves) {
+        const share = all ? Math.min((performance.now() - start) / all, 1) : 1;
+        act(share * share * (3 - 2 * share));
+        if (share === 1) this.moves.delete(one);
+      }
       this.draw(true);
-      if (share < 1) this.timer = requestAnimationFrame(next);
+      if (this.moves.size) this.timer = requestAnimationFrame(next);
     };
     next();
   }
@@ -229,7 +289,7 @@ export class Plot {
       },
       shift: (dx, dy) => this.shift(dx, dy),
       drag: (dx, dy) =>
-        this.dimensions === 3 ? this.rotate(dx * 0.01, dy * 0.01) : this.shift(dx, dy),
+        this.solid ? this.rotate(dx * 0.01, dy * 0.01) : this.shift(dx, dy),
       zoom: (factor, place) => this.look(zoomed(this.transform, factor, place)),
       lassoes: (event) => this.lassoing || event.shiftKey,
       stretch: (line) => {
@@ -281,6 +341,7 @@ export class Plot {
   }
 
   look(transform) {
+    this.moves.delete("transform");
     this.transform = transform;
     this.leave();
     this.draw(true);
@@ -292,7 +353,7 @@ export class Plot {
   }
 
   rotate(yaw, pitch) {
-    cancelAnimationFrame(this.timer);
+    this.moves.delete("layout");
     this.turn.yaw += yaw;
     this.turn.pitch = Math.max(-1.5, Math.min(1.5, this.turn.pitch + pitch));
     this.leave();
@@ -304,8 +365,8 @@ export class Plot {
   }
 
   reset() {
-    if (this.dimensions === 3) this.turn = { ...ASLANT };
-    this.look(WHOLE);
+    if (this.solid) this.turn = { ...ASLANT };
+    this.glide(WHOLE);
   }
 
   key(event) {
@@ -317,14 +378,14 @@ export class Plot {
     else if (this.ring && event.key === "-") this.circle({ x, y, r: r / 1.2 });
     else if (this.ring && event.key === "Enter") this.catch(this.loop);
     else if (this.ring && event.key === "Escape") this.catch(null);
-    else if (step && event.shiftKey && this.dimensions === 3) {
+    else if (step && event.shiftKey && this.solid) {
       this.rotate(sideways ? step * 0.12 : 0, sideways ? 0 : step * 0.12);
     } else if (step) this.stepTo(step);
     else if (event.key === "Enter" && this.active) this.on.pick({ hit: this.active });
     else if (event.key === "+" || event.key === "=") this.scaleBy(1.3);
     else if (event.key === "-") this.scaleBy(1 / 1.3);
     else if (event.key === "0") this.reset();
-    else if (event.key === "Escape") this.highlight(null), this.leave();
+    else if (event.key === "Escape" && !this.opened && !this.marked.length) this.highlight(null), this.reset();
     else return;
     event.preventDefault();
   }
@@ -345,20 +406,21 @@ export class Plot {
   at(x, y) {
     let best = null;
     let least = REACH * REACH;
-    for (const hit of this.hits) {
+    for (const hit of this.hits.filter((one) => this.shows(one))) {
       const [hx, hy] = hit.pin ?? this.screen(this.spot(hit));
       const far = (hx - x) ** 2 + (hy - y) ** 2;
       if (far < least) [best, least] = [{ hit, x: hx, y: hy }, far];
     }
     if (best) return best;
     for (const { region, box } of this.labels) {
-      if (x > box[0] && x < box[2] && y > box[1] && y < box[3]) return { region, x, y };
+      if (x < box[0] || x > box[2] || y < box[1] || y > box[3]) continue;
+      return region.words ? { region, x, y } : { point: region.point, x, y };
     }
     least /= 3;
     const { place, panel } = this;
     for (let n = 0; n < panel.count; n++) {
       const far = (place[n * 3] - x) ** 2 + (place[n * 3 + 1] - y) ** 2;
-      if (far < least && place[n * 3 + 2] && !this.hidden.has(panel.collectionOf(n))) {
+      if (far < least && place[n * 3 + 2]) {
         [best, least] = [{ point: n, x: place[n * 3], y: place[n * 3 + 1] }, far];
       }
     }
@@ -412,6 +474,7 @@ export class Plot {
       this.rests = setTimeout(() => {
         this.moving = false;
         this.draw();
+        this.on.rests?.();
       }, REST);
     }
     if (this.asked) return;
@@ -479,7 +542,8 @@ export class Plot {
 
   /** The loop over all points: no call, no allocation. */
   paintRest(camera) {
-    const { context, panel, place, width, height, mix, beside, lit } = this;
+    const { context, panel, place, width, height, mix, beside, lit, absent, codes } = this;
+    const known = this.colours.length;
     const { xyz, groupOf, count } = panel;
     const { scale, sy, cy, sp, cp, depth, round } = camera;
     const { k, x: tx, y: ty } = this.transform;
@@ -499,13 +563,13 @@ export class Plot {
       const away = z * cy - x * sy;
       place[n * 3] = left + (x * cy + z * sy) * scale * k;
       place[n * 3 + 1] = top - (y * cp - away * sp) * scale * k;
-      const near = 1 + ((away * cp + y * sp) / round) * 0.3 * depth; // what is near is stronger
-      place[n * 3 + 2] = shown[groupOf[n]]
+      const near = (1 + ((away * cp + y * sp) / round) * 0.3 * depth) * (codes[n] < known ? 1 : PALE);
+      place[n * 3 + 2] = shown[groupOf[n]] && !absent?.has(n) // what is near is stronger
         ? Math.min(256, (!lit ? full : lit[n] ? 230 : full * 0.25) * near)
         : 0;
     }
     const picture = this.raster.draw({
-      ...{ width, height, place, step, codes: this.codes, paper: this.surface },
+      ...{ width, height, place, step, codes, paper: this.surface },
       ratio: this.moving ? 1 : this.ratio,
       colours: [...this.colours, this.muted],
       radius: this.radius(),
@@ -518,6 +582,7 @@ export class Plot {
   paintRegions() {
     const { context } = this;
     const regions = this.mix > 0.5 ? this.panel.regions : [];
+    const names = this.moving ? regions : [...regions, ...this.singles()];
     context.font = `600 12px ${this.font}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -525,19 +590,31 @@ export class Plot {
     context.lineWidth = 4;
     const measure = (text) => (this.widths[text] ??= context.measureText(text).width);
     const { shown, star } = this.pins;
-    const taken = shown.map(({ pin: [x, y] }) => [x - 9, y - 9, x + 9, y + 9]);
+    const taken = shown.map(({ rank, pin: [x, y] }) => around(x, y, rank > NUMBERED ? 5 : 9));
     if (star) taken.push([star[0] - 36, star[1] - 11, star[0] + 36, star[1] + 32]);
-    this.labels = placed(regions, this.place, measure, taken, this);
+    this.labels = placed(names, this.place, measure, taken, this);
     for (const { region, text, x, y } of this.labels) {
       context.strokeStyle = this.surface;
+      context.font = `${region.words ? "600 12" : "11"}px ${this.font}`;
       context.fillStyle = region === this.focus ? this.accent : this.ink;
       if (!this.moving) context.strokeText(text, x, y);
       context.fillText(text, x, y);
     }
     context.textBaseline = "alphabetic";
     if (this.moving) return;
-    this.canvas.dataset.regions = this.labels.length;
+    this.canvas.dataset.regions = this.labels.filter(({ region }) => region.words).length;
+    this.canvas.dataset.zoom = this.transform.k.toFixed(2);
     this.canvas.dataset.labels = JSON.stringify(this.labels.map(({ text, x, y }) => ({ text, x, y })));
+  }
+
+  /** The titles of the points, where few are in sight. */
+  singles() {
+    const { place, panel, width, height } = this;
+    if (this.transform.k < NAMED) return [];
+    const seen = this.all((n) => place[n * 3 + 2] && place[n * 3] > 0 && place[n * 3] < width && place[n * 3 + 1] > 0 && place[n * 3 + 1] < height);
+    if (seen.length > FEW) return [];
+    const named = new Map(seen.map((point) => [panel.titles[point], point]));
+    return [...named].filter(([title]) => title).map(([title, point]) => ({ name: clip(title, TITLE), point }));
   }
 
   radius() {
@@ -548,9 +625,9 @@ export class Plot {
   /** Where the results and the star of the query stand in this frame. */
   pinned(camera) {
     const star = this.query ? this.screen(this.spot(this.query), camera) : null;
-    const shown = this.hits.filter((hit) => !this.hidden.has(hit.collection));
+    const shown = this.hits.filter((hit) => this.shows(hit));
     for (const hit of shown) hit.pin = this.screen(this.spot(hit), camera).slice(0, 2);
-    apart(shown.map((hit) => hit.pin), star);
+    apart(shown.filter(({ rank }) => rank <= NUMBERED).map((hit) => hit.pin), star);
     return { shown, star };
   }
 
@@ -561,13 +638,13 @@ export class Plot {
       const [x, y] = this.active.pin;
       line(context, query, [x, y], this.accent);
     }
-    if (query) this.paintStar(query);
+    for (const point of this.marked) this.paintRing(point);
     for (const hit of shown.toReversed()) {
       const [x, y] = hit.pin;
       const own = this.screen(this.spot(hit), camera);
       if (Math.hypot(x - own[0], y - own[1]) > 6) tether(context, own, [x, y], hit.colour);
       const active = hit === this.active;
-      const radius = active ? 12 : 9;
+      const radius = (hit.rank > NUMBERED ? 5 : 9) + (active ? 3 : 0);
       context.beginPath();
       context.arc(x, y, radius, 0, 2 * Math.PI);
       context.fillStyle = hit.colour;
@@ -575,6 +652,7 @@ export class Plot {
       context.lineWidth = active ? 3 : 1.5;
       context.strokeStyle = active ? this.accent : this.ink;
       context.stroke();
+      if (hit.rank > NUMBERED) continue;
       context.fillStyle = hit.on;
       context.font = `600 10px ${this.font}`;
       context.textAlign = "center";
@@ -582,7 +660,17 @@ export class Plot {
       context.fillText(hit.rank, x, y + 0.5);
       context.textBaseline = "alphabetic";
     }
+    if (query) this.paintStar(query);
     if (query) this.paintLabel(query);
+  }
+
+  paintRing(point) {
+    const { context, place } = this;
+    context.beginPath();
+    context.arc(place[point * 3], place[point * 3 + 1], this.radius() + 5, 0, 2 * Math.PI);
+    context.lineWidth = 2.5;
+    context.strokeStyle = this.accent;
+    context.stroke();
   }
 
   paintStar([x, y]) {
@@ -619,6 +707,8 @@ export class Plot {
   }
 }
 
+const around = (x, y, far) => [x - far, y - far, x + far, y + far];
+
 /** The least and the greatest of every `step`-th value. */
 function extent(values, first, step, count) {
   let [low, high] = count ? [Infinity, -Infinity] : [0, 0];
@@ -643,7 +733,7 @@ function line(context, from, to, colour) {
 
 /** Moves pins that hide each other, or the star, a little apart. */
 function apart(pins, star) {
-  const fixed = star ? [star] : [];
+  const fixed = star ? [star, [star[0], star[1] + PIN]] : []; // and its name below
   for (let round = 0; round < 8; round++) {
     pins.forEach((pin, n) => {
       for (const other of [...pins.slice(0, n), ...fixed]) {

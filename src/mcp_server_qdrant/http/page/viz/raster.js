@@ -1,7 +1,7 @@
 // Points as pixels: 10,000 of them are a few milliseconds, without a graphics processor.
 
 export const HUES = [
-  "#3b82d0", "#e08a00", "#0aa37a", "#d9558f", "#56b4e9", "#b08d00", "#d0541b", "#8a8f98",
+  "#3b82d0", "#e08a00", "#0aa37a", "#d9558f", "#56b4e9", "#b08d00", "#d0541b", "#7a5195",
 ]; // after Okabe and Ito: told apart by the colour-blind, on light and dark
 const CELL = 8; // pixels of a cell in which points are counted
 const CROWDED = 4; // points in a cell from which on its density is shaded

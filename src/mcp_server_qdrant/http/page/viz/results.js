@@ -1,54 +1,80 @@
 // The ranked results, with bars that say why each ranks there.
 
-import { clip, fixed, h, plural, sized } from "./dom.js";
-import { marked } from "./words.js";
+import { clip, fixed, h, key, plural, sized } from "./dom.js";
+import { old } from "./home.js";
+import { alike, marked, words } from "./words.js";
 
-/** The part of the relevance that each kind of evidence gave, and the factors after it. */
-export function parts(why) {
-  const meaning = why.meaning == null ? 0 : why.alpha * why.meaning;
-  const words = why.words == null ? 0 : (1 - why.alpha) * why.words;
-  const gains = Object.entries(why.gains ?? {});
-  return { meaning, words, gains, factors: Object.entries(why.factors ?? {}) };
+const MORE = /^([\d,]+) more results?: raise limit/; // a note for agents: here it is a button
+const SAID = { verbatim: "the very words", neighbours: "beside a better one", priority: "preferred", fuzzy: "spelling" };
+
+/** Hundredths that add up to the whole, as all of them are shown. */
+function rounded(values, whole) {
+  const exact = values.map((value) => Math.max(value, 0) * 100);
+  const made = exact.map(Math.floor);
+  let left = Math.round(fixed(whole) * 100) - made.reduce((sum, one) => sum + one, 0);
+  const order = exact.map((value, n) => [value - made[n], n]).sort(([a], [b]) => b - a);
+  for (const [, n] of order) if (left-- > 0) made[n] += 1;
+  return made.map((value) => value / 100);
 }
 
-function sentence(one, { meaning, words, gains, factors }) {
-  const given = [`meaning ${fixed(meaning)}`, `keywords ${fixed(words)}`];
+/** The part of the relevance that each kind of evidence gave, and the factors after it. */
+export function parts({ why, relevance }) {
+  const gains = Object.entries(why.gains ?? {});
+  const given = [why.alpha * (why.meaning ?? 0), (1 - why.alpha) * (why.words ?? 0), ...gains.map(([, gain]) => gain)];
+  const [meaning, words, ...more] = rounded(given, relevance);
+  const factors = Object.entries(why.factors ?? {}).filter(([, factor]) => fixed(factor) !== "1.00");
+  return { meaning, words, gains: gains.map(([name], n) => [name, more[n]]), factors };
+}
+
+/** Why it ranks here, as a person would say it. */
+export function reason(one, query) {
+  const { meaning, words: keywords, gains, factors } = parts(one);
+  const wanted = [...new Set(words(query))];
+  const held = (...texts) => wanted.filter((word) => texts.some((text) => words(text ?? "").some((other) => alike(other, word)))).length;
+  const [titled, all] = [held(one.title), held(one.title, one.text, ...(one.passages ?? []).map(({ text }) => text))];
+  const where = titled ? `, ${titled === all ? "all" : titled === 1 ? "one" : titled} in the title` : "";
+  const said = [];
+  if (keywords && wanted.length === 1) said.push(titled ? "the word, in the title" : "the word");
+  else if (keywords) said.push(all ? `${all === wanted.length ? `all ${all} words` : `${all} of ${wanted.length} words shown`}${where}` : "some of the words");
+  if (meaning && !keywords) said.push("by meaning alone");
+  else if (meaning > 2 * keywords) said.push("mostly by meaning");
+  if (one.why.tags?.length) said.push(`tagged ${one.why.tags.join(", ")}`);
+  said.push(...gains.map(([name, gain]) => gain && SAID[name]).filter(Boolean));
+  for (const [name, factor] of factors) {
+    const about = name === "recency" && one.date ? old(one.date) : (SAID[name] ?? name);
+    said.push(`${about}: ${factor < 1 ? "−" : "+"}${Math.round(Math.abs(factor - 1) * 100)} %`);
+  }
+  return said.join("; ");
+}
+
+function figures(one, { meaning, words: keywords, gains, factors }) {
+  const given = [`meaning ${fixed(meaning)}`, `keywords ${fixed(keywords)}`];
   given.push(...gains.map(([name, gain]) => `${name} ${fixed(gain)}`));
   const times = factors.map(([name, factor]) => `times ${name} ${fixed(factor)}`).join(", ");
   const reread = one.why.reranked == null ? "" : `, reranked ${fixed(one.why.reranked)}`;
   return `${given.join(" plus ")} is relevance ${fixed(one.relevance)}${reread}${times && `; ${times}`} gives score ${fixed(one.why.score)}`;
 }
 
-function bar(one) {
-  const what = parts(one.why);
+function bar(one, query) {
+  const what = parts(one);
   const piece = (kind, share, title) =>
-    share > 0.0005 && sized(h("i", { class: kind, title: `${title} ${fixed(share)}` }), "width", `${share * 100}%`);
-  const chips = [
-    h("span", { class: "part meaning" }, `meaning ${fixed(what.meaning)}`),
-    h("span", { class: "part words" }, `keywords ${fixed(what.words)}`),
-    ...what.gains.map(([name, gain]) => h("span", { class: "part gains" }, `${name} ${fixed(gain)}`)),
-    one.why.reranked != null && h("span", { class: "part" }, `reranked ${fixed(one.why.reranked)}`),
-    ...what.factors
-      .filter(([, factor]) => fixed(factor) !== "1.00")
-      .map(([name, factor]) => h("span", { class: "part factor" }, `${name} × ${fixed(factor)}`)),
-    h("span", { class: "part" }, `relevance ${fixed(one.relevance)}`),
-  ];
+    share > 0 && sized(h("i", { class: kind, title: `${title} ${fixed(share)}` }), "width", `${share * 100}%`);
   return h(
     "details",
     { class: "why" },
     h(
       "summary",
       {},
-      h("span", { class: "sr" }, "Why it ranks here"),
+      h("span", { class: "reason" }, reason(one, query)),
       h(
         "span",
-        { class: "bar", role: "img", "aria-label": sentence(one, what) },
+        { class: "bar", role: "img", "aria-label": figures(one, what) },
         piece("meaning", what.meaning, "meaning"),
         piece("words", what.words, "keywords"),
         what.gains.map(([name, gain]) => piece("gains", gain, name)),
       ),
     ),
-    h("p", { class: "parts" }, chips),
+    h("p", { class: "parts" }, figures(one, what)),
   );
 }
 
@@ -97,7 +123,7 @@ function item(one, rank, { query, colour, grade, on }) {
     "li",
     {
       class: "hit judged",
-      dataset: { id: one.id, collection: one.collection },
+      dataset: { key: key(one), id: one.id, collection: one.collection },
       onpointerenter: () => on.point(one),
       onpointerleave: () => on.point(null),
     },
@@ -117,13 +143,12 @@ function item(one, rank, { query, colour, grade, on }) {
       "p",
       { class: "where" },
       one.collection,
-      one.why?.tags?.length ? h("span", {}, ` · tagged ${one.why.tags.join(", ")}`) : "",
       one.date ? ` · ${one.date}` : "",
       one.superseded_by ? h("span", { class: "badge" }, "superseded") : "",
       one.also_in ? h("span", {}, ` · ${copies(one)}`) : "",
     ),
     h("p", { class: "excerpt", dir: "auto" }, marked(one.text ?? "", query)),
-    one.why ? bar(one) : "",
+    one.why ? bar(one, query) : "",
     thumbs(name, grade, (given) => on.judge(one, given)),
   );
   element.addEventListener("focusin", () => on.point(one));
@@ -134,10 +159,15 @@ function item(one, rank, { query, colour, grade, on }) {
 export function showResults(list, results, context) {
   list.replaceChildren(
     ...results.map((one, place) =>
-      item(one, place + 1, { ...context, grade: context.grades[one.id] }),
+      item(one, place + 1, { ...context, grade: context.grades[key(one)] }),
     ),
   );
 }
+
+/** How many results more there are. */
+export const left = (answer) => Number(answer.notes.map((note) => note.match(MORE)?.[1]).find(Boolean)?.replaceAll(",", "") ?? 0);
+
+export const weak = (answer) => answer.notes.some((note) => note.startsWith("Weak matches only"));
 
 export function about(answer) {
   const count = plural(answer.results.length, "result");
@@ -149,7 +179,7 @@ export function sentences(answer) {
   const said = Object.entries(answer.corrections ?? {}).map(
     ([word, to]) => `“${word}” is not in these collections; searched for “${to}”.`,
   );
-  said.push(...answer.notes);
+  said.push(...answer.notes.filter((note) => !MORE.test(note) && !/: give its id as within\.$/.test(note)));
   if (answer.rerank && answer.rerank.state !== "applied") said.push(`Not reranked: ${answer.rerank.reason}`);
   return said;
 }

@@ -22,5 +22,5 @@ export function address(route) {
 export function go(route, { step = true } = {}) {
   const to = address(route);
   if (to === location.hash || (to === "#" && !location.hash)) return;
-  history[step ? "pushState" : "replaceState"]({ inside: step || history.state?.inside }, "", to);
+  history[step ? "pushState" : "replaceState"](null, "", to);
 }

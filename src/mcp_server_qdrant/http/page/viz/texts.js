@@ -1,13 +1,13 @@
 // The texts of the collections as a list: filtered, sorted, without a query.
 
 import { call } from "./api.js";
-import { $, announce, clip, h, plural, sized } from "./dom.js";
+import { $, announce, clip, h, key, plural, sized, there } from "./dom.js";
 
 const FIELDS = ["since", "until", "source", "sort"];
 const COLUMNS = { title: "Title", collection: "Collection", tags: "Tags", source: "Source", date: "Date" };
 
 /** What a row is sorted by in a column. */
-const key = (row, column) => (column === "tags" ? (row.tags ?? []).join(", ") : (row[column] ?? "")).toLowerCase();
+const value = (row, column) => (column === "tags" ? (row.tags ?? []).join(", ") : (row[column] ?? "")).toLowerCase();
 
 export class Texts {
   /** `on`: open(text), changed(), failed(error, again). */
@@ -120,8 +120,21 @@ export class Texts {
     );
   }
 
+  order() {
+    const { sort = "" } = this.asked;
+    return [sort.replace("-", ""), sort.startsWith("-")];
+  }
+
+  /** The rows in the order in which they are shown. */
+  shown() {
+    const [column, down] = this.order();
+    const rows = this.rows.filter(there);
+    return column in COLUMNS ? rows.toSorted((a, b) => value(a, column).localeCompare(value(b, column)) * (down ? -1 : 1)) : rows;
+  }
+
   draw() {
-    const { rows, total } = this;
+    const rows = this.shown();
+    const total = this.total - (this.rows.length - rows.length);
     const about = rows.length < total ? `${rows.length} of ${plural(total, "text")}` : plural(rows.length, "text");
     $("#texts-about").textContent = `${about}, the newest first.`;
     announce(about);
@@ -131,9 +144,8 @@ export class Texts {
       $("#texts-list").replaceChildren(h("p", { class: "empty" }, sentence));
       return;
     }
-    const [column, down] = [(this.asked.sort ?? "").replace("-", ""), this.asked.sort?.startsWith("-")];
-    const sorted = column in COLUMNS ? rows.toSorted((a, b) => key(a, column).localeCompare(key(b, column)) * (down ? -1 : 1)) : rows;
-    if (column in COLUMNS) $("#texts-about").textContent = `${about}, sorted by ${COLUMNS[column].toLowerCase()}.`;
+    const [column, down] = this.order();
+    if (column in COLUMNS) $("#texts-about").textContent = `${about}, ${rows.length < total ? "the newest, these" : ""} sorted by ${COLUMNS[column].toLowerCase()}.`;
     const head = Object.entries(COLUMNS).map(([name, label]) => {
       const next = name !== column ? name : down ? "" : `-${name}`;
       const sign = name === column ? (down ? " ↓" : " ↑") : "";
@@ -145,9 +157,9 @@ export class Texts {
     });
     const copies = new Map();
     for (const row of rows) copies.set(row.text, (copies.get(row.text) ?? 0) + 1);
-    const more = h("button", { type: "button", class: "more", onclick: () => this.load(rows.map(({ id }) => id)) }, "Show older ones");
+    const more = h("button", { type: "button", class: "more", onclick: () => this.load(this.rows.map(({ id }) => id)) }, "Show older ones");
     $("#texts-list").replaceChildren(
-      h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, sorted.map((row) => this.row(row, copies.get(row.text))))),
+      h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => this.row(row, copies.get(row.text))))),
       rows.length < total ? more : "",
     );
   }
@@ -156,7 +168,7 @@ export class Texts {
     const badge = (text, title) => h("span", { class: "badge", title }, text);
     return h(
       "tr",
-      { class: one.superseded_by ? "superseded" : "", dataset: { id: one.id, collection: one.collection } },
+      { class: one.superseded_by ? "superseded" : "", dataset: { key: key(one), collection: one.collection } },
       h(
         "td",
         {},

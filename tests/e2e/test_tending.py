@@ -1,0 +1,261 @@
+"""Twelve tasks of an agent that tends a memory, each a script of calls on the real server.
+
+After each the text and the structured content are what an agent needs for its next step. They run
+on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.e2e.raw import RawServer, settings_of, text_of
+
+URL = os.environ.get("QDRANT_TEST_URL")
+DECIDED = "We decided to ship the billing service on Postgres, because the team knows it."
+PRINTED = re.compile(r"\bid (?!as\b)([\w./:-]*\w)")  # ids as answers print them
+
+
+class Agent:
+    """One client program, with a name of its own."""
+
+    def __init__(self, env: dict[str, str], folder: Path, name: str) -> None:
+        self.server = RawServer(env, folder, name=name)
+        self.printed: set[str] = set()
+
+    def _call(self, tool: str, arguments: dict[str, Any]) -> tuple[bool, str, dict[str, Any]]:
+        result = self.server.call(f"qdrant-{tool}", **arguments)
+        return bool(result.get("isError")), text_of(result), result.get("structuredContent", {})
+
+    def ask(self, tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        """The text and the data of a call that succeeds."""
+        failed, text, data = self._call(tool, arguments)
+        assert not failed, text
+        own = [line for line in text.splitlines() if not line.startswith(">")]
+        if tool in ("find", "store"):
+            self.printed |= set(PRINTED.findall("\n".join(own)))
+        return text, data
+
+    def refused(self, tool: str, **arguments: Any) -> str:
+        failed, text, _ = self._call(tool, arguments)
+        assert failed, text
+        return text
+
+    def store(self, text: str | None, place: str, **arguments: Any) -> str:
+        """Store a text; its id."""
+        given = {"information": text} if text is not None else {}
+        _, data = self.ask("store", **given, collection_name=place, **arguments)
+        return data["id"]
+
+    def find(self, query: str, place: str, **arguments: Any) -> list[dict[str, Any]]:
+        return self.ask("find", query=query, collections=[place], **arguments)[1]["results"]
+
+    def get(self, *ids: str, **arguments: Any) -> list[dict[str, Any]]:
+        return self.ask("get", ids=list(ids), **arguments)[1]["documents"]
+
+
+@pytest.fixture(scope="module", params=["edge", "server"])
+def env(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    model_dir: Path,
+    one_cache: Path,
+) -> dict[str, str]:
+    if request.param == "server" and URL is None:
+        pytest.skip("QDRANT_TEST_URL names no server")
+    given = settings_of(tmp_path_factory.mktemp("tending"), model_dir, one_cache)
+    return given if request.param == "edge" else given | {"QDRANT_URL": str(URL)}
+
+
+@pytest.fixture(scope="module")
+def agent(env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    one = Agent(env, tmp_path_factory.mktemp("agent"), "claude-code")
+    yield one
+    one.server.close()
+
+
+@pytest.fixture
+def place() -> str:
+    """A collection that no other task has: its letters tell it from near names."""
+    return f"task-{uuid4().hex}"
+
+
+def elsewhere(place: str) -> str:
+    """Another collection of the same task."""
+    return f"archive {place[-6:]}"
+
+
+def test_a_decision_is_remembered_and_found_under_one_id(agent, place):
+    own = agent.store(DECIDED, place, tags=["decision"])
+    text, found = agent.ask("find", query="which database for billing?", collections=[place])
+    got_text, got = agent.ask("get", ids=[own])
+
+    assert f"(id {own}, " in text.splitlines()[0]
+    assert found["results"][0]["id"] == got["documents"][0]["id"] == own
+    assert got_text.startswith(f"{place} (id {own})\n> {DECIDED}")
+
+
+def test_a_newer_decision_takes_the_place_of_the_older(agent, place):
+    old = agent.store("The sauna opens at six.", place)
+    new = agent.store("Since the renovation the sauna opens at eight.", place, supersedes=old)
+    text, found = agent.ask("find", query="when does the sauna open?", collections=[place])
+    (retired,) = agent.get(old)
+
+    assert [one["id"] for one in found["results"]] == [new, old]
+    assert found["results"][0]["supersedes"] == old
+    assert retired["superseded_by"] == new
+    assert f"supersedes: id {old}" in text
+    assert f"superseded by: id {new}" in text
+
+
+def test_a_decision_supersedes_one_of_another_collection(agent, place):
+    old = agent.store("Invoices go out on Mondays.", elsewhere(place), id="invoices")
+    new = agent.store("Invoices go out on Fridays.", place, supersedes=old)
+    both = {"query": "when do invoices go out?", "collections": [place, elsewhere(place)]}
+    _, found = agent.ask("find", **both)
+    alone = agent.find("when do invoices go out?", elsewhere(place))
+
+    assert [one["id"] for one in found["results"]] == [new, old]
+    assert alone[0]["superseded_by"] == new
+
+
+def test_what_was_decided_since_may(agent, place):
+    for day, text in (("2026-03-02", "pay weekly"), ("2026-05-04", "pay monthly")):
+        agent.store(f"Decision: {text}.", place, tags=["decision"], metadata={"created_at": day})
+    agent.store("Lunch was good.", place, tags=["diary"], metadata={"created_at": "2026-06-01"})
+    _, listed = agent.ask("find", collections=[place], since="2026-05", tags=["decision"])
+    asked = agent.find("what did we decide on pay?", place, since="2026-05", tags="decision")
+
+    assert [one["text"] for one in listed["results"]] == ["Decision: pay monthly."]
+    assert [one["date"] for one in asked] == ["2026-05-04"]
+
+
+def test_what_was_stored_last_week_or_yesterday(agent, place):
+    now = datetime.now(UTC)
+    for days in (0, 5, 40):
+        when = (now - timedelta(days=days)).isoformat()
+        agent.store(f"Log of {days} days ago.", place, metadata={"created_at": when})
+    counts = {
+        since: len(agent.ask("find", collections=[place], since=since)[1]["results"])
+        for since in ("yesterday", "3 days", "last month", "last year")
+    }
+
+    assert (counts["yesterday"], counts["3 days"], counts["last year"]) == (1, 1, 3)
+    assert 2 <= counts["last month"] <= 3
+    assert "yesterday, last week" in agent.refused("find", collections=[place], since="soon")
+
+
+def test_some_notes_are_tagged_anew_without_their_texts(agent, place):
+    ids = [agent.store(f"Idea {n}: a garden on the roof.", place, tags=["idea"]) for n in (1, 2)]
+    for one in ids:
+        agent.store(None, place, id=one, tags=["idea", "garden"])
+    got = agent.get(*ids)
+
+    assert [one["tags"] for one in got] == [["idea", "garden"]] * 2
+    assert [one["text"][:6] for one in got] == ["Idea 1", "Idea 2"]
+
+
+def test_one_fact_is_corrected_and_one_removed(agent, place):
+    facts = {"project": "atlas", "owner": "Kim"}
+    own = agent.store("The budget is 40,000.", place, title="Budget", metadata=facts)
+    agent.store(None, place, id=own, metadata={"project": "apollo", "owner": None}, title="")
+    (one,) = agent.get(own)
+
+    assert (one["metadata"], one["text"]) == ({"project": "apollo"}, "The budget is 40,000.")
+    assert "title" not in one
+
+
+def test_a_note_moves_with_its_date_its_tags_and_what_it_supersedes(agent, place):
+    old = agent.store("The pump is in the cellar.", place)
+    said = {"tags": ["house"], "metadata": {"created_at": "2024-05-04"}}
+    new = agent.store("The pump is in the shed.", place, id="pump", supersedes=old, **said)
+    agent.store(None, elsewhere(place), id=new)
+    (one,) = agent.get(new)
+    (retired,) = agent.get(old)
+
+    assert (one["collection"], one["tags"]) == (elsewhere(place), ["house"])
+    assert one["created_at"].startswith("2024-05-04")
+    assert retired["superseded_by"] == new
+
+
+def test_a_mistyped_tag_is_refused_with_the_tags_that_there_are(agent, place):
+    agent.store("Roses need sun.", place, tags=["gardening"])
+
+    for query in ({}, {"query": "roses"}):
+        sentence = agent.refused("find", collections=[place], tags=["gardning"], **query)
+        assert sentence == "No text there has the tag gardning; there are: gardening."
+
+
+def test_what_a_filter_matches_is_deleted_and_an_unknown_key_is_named(agent, place):
+    printed = set(agent.printed)
+    for number in range(4):
+        agent.store(f"Draft {number} of the letter.", place, metadata={"source": "letters.txt"})
+    wrong = {"must": [{"key": "source", "match": {"value": "letters.txt"}}]}
+    right = {"must": [{"key": "metadata.source", "match": {"value": "letters.txt"}}]}
+    sentence = agent.refused("delete", collection_name=place, query_filter=wrong)
+    _, counted = agent.ask("delete", collection_name=place, query_filter=right)
+    _, done = agent.ask("delete", collection_name=place, query_filter=right, confirm_count=4)
+
+    agent.printed = printed
+    assert "there are: " in sentence
+    assert "metadata.source" in sentence
+    assert (counted["count"], done["deleted"]) == (4, 4)
+
+
+def test_a_long_text_is_read_on_in_pieces(agent, place):
+    text = "\n\n".join(f"Minute {n} of the council: item {n * 7} was heard." for n in range(400))
+    own = agent.store(text, place, id=f"minutes-{place}")
+    full, _ = agent.ask("find", query="item 70", collections=[place], mode="full")
+    read, asked = "", {"ids": [own]}
+    while asked:
+        said, data = agent.ask("get", **asked, size=5_000)
+        (piece,) = data["documents"]
+        assert 0 < len(piece["text"]) <= 5_000
+        start = text.index(piece["text"])
+        assert start <= len(read) + 2
+        read = text[: start + len(piece["text"])]
+        on = re.search(r"read on with id (\S+) and neighbours=(\d+)", said)
+        asked = {"ids": [on[1]], "neighbours": int(on[2])} if on else {}
+
+    assert read == text
+    assert f"which qdrant-get gives whole: id {own}." in full
+
+
+def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, place, tmp_path):
+    other = Agent(env, tmp_path, "cursor")
+    theirs = other.store("The staging password rotates monthly.", place)
+    page = {"url": "https://example.org/rotation"}
+    web = agent.store("Passwords should rotate rarely, says a page.", place, metadata=page)
+    own = other.find("rotating passwords", place)
+    text, found = agent.ask("find", query="rotating passwords", collections=[place])
+    only = {"must": [{"key": "stored_by.client", "match": {"value": "cursor"}}]}
+    filtered = agent.find("rotating passwords", place, query_filter=only)
+    end, told = time.monotonic() + 30, {"collections": []}
+    while not told["collections"] and time.monotonic() < end:  # names are two seconds old
+        listed, told = agent.ask("collections", pattern=place)
+    other.server.close()
+
+    by_id = {one["id"]: one for one in found["results"]}
+    heads = [line for line in text.splitlines() if re.match(r"\d\. ", line)]
+    assert any(f"id {theirs}" in head and "stored with cursor" in head for head in heads)
+    assert any(f"id {web}" in head and "from the web: " in head for head in heads)
+    assert by_id[theirs]["stored_by"]["client"] == "cursor"
+    assert "stored_by" not in by_id[web]
+    assert "stored_by" not in next(one for one in own if one["id"] == theirs)
+    assert [one["id"] for one in filtered] == [theirs]
+    assert "by " in listed
+    assert sorted(told["collections"][0]["stored_by"]) == ["claude-code", "cursor"]
+
+
+def test_every_id_that_was_printed_can_be_given(agent):
+    """After the tasks above: none of the ids in their answers is unknown."""
+    assert len(agent.printed) > 8
+    _, got = agent.ask("get", ids=sorted(agent.printed)[:50], size=60_000)
+
+    assert got["missing"] == []
