@@ -60,10 +60,11 @@ def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_pa
 
     code, out, _ = run(env, "accept-loss", "facts", "songs")
     left = FACTS - missing
+    points = "1 point" if left == 1 else f"{left} points"
     assert (code, out.splitlines()) == (
         0,
         [
-            f"facts: goes on with {left} points, without the {missing} that are missing.",
+            f"facts: goes on with {points}, without the {missing} that are missing.",
             "songs: no points are missing; it has 1.",
         ],
     )

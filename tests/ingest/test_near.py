@@ -122,7 +122,4 @@ async def test_an_agent_is_offered_to_update_or_to_retire_what_it_repeats():
     assert "superseded by: id new" in said(found)
     assert found.structured_content["results"][-1]["superseded_by"] == "new"
     assert "superseded by: id new" in said(got)
-    assert said(wrong) == (
-        "supersedes: there is no text nowhere in notes: use the id and the collection_name of a "
-        "found one."
-    )
+    assert said(wrong) == "supersedes: there is no text nowhere: use the id of a found one."
