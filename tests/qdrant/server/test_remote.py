@@ -27,7 +27,18 @@ from mcp_server_qdrant.qdrant.server.remote import PAUSES, Cluster, RemoteClient
 from mcp_server_qdrant.search.retrieve import AT_ONCE
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer
-from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts
+from tests.support import (
+    COSINE,
+    IDF,
+    dense,
+    find,
+    foreign,
+    make_settings,
+    registry,
+    remember,
+    states,
+    texts,
+)
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -166,6 +177,24 @@ async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
     legs = [leg for one in searches for leg in one.get("prefetch", ())]
     assert [leg["params"]["acorn"] for leg in legs] == [{"enable": True}] * 2
     assert texts(page) == ["roses"]
+
+
+async def test_texts_that_are_too_large_for_one_answer_are_read_in_several(server, little):
+    """Another tool's collection, in which a point is a whole document."""
+    words = {n: f"roses of bed {n}. " + "moss and bark. " * (little // 100) for n in range(1, 13)}
+    async with searching(server) as services:
+        await foreign(
+            services.client,
+            "notes",
+            {n: {"text": text} for n, text in words.items()},
+            vectors={"fast-bag-of-words": COSINE},
+            values=lambda n: {"fast-bag-of-words": dense(f"roses of bed {n}")},
+        )
+        page = await find(services, "roses of bed 7", "notes", limit=12)
+
+    assert states(page) == {"notes": "ok"}
+    assert texts(page)[0] == words[7]
+    assert sorted(texts(page)) == sorted(words.values())
 
 
 async def test_reads_hand_their_deadline_to_the_server(server):
