@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
+    BackendError,
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
@@ -346,6 +347,16 @@ async def test_a_server_of_another_age_is_one_warning_and_works(server, caplog, 
         [(logging.WARNING, True)] * warned
     )
     assert len(server.to("/")) == 1
+
+
+@pytest.mark.parametrize(("version", "told"), [("1.15.5", "need 1.16"), ("1.16.0", "refused with")])
+async def test_what_an_old_server_refuses_is_told_by_its_age(server, version, told):
+    server.version = version
+    async with searching(server) as services:
+        await remember(services, "notes", "roses need sun")
+        server.faults[f"POST {SEARCH}"] = [400] * 9
+        with pytest.raises(BackendError, match=told):
+            await find(services, "roses", "notes", algorithm="semantic")
 
 
 async def test_a_key_that_may_not_list_finds_the_collections_that_the_settings_name(server):
