@@ -152,3 +152,29 @@ async def test_strict_mode_is_respected_and_what_it_refuses_is_told(server, serv
     assert {result.document.text for result in page.results} >= {"roses in a", "roses in b"}
     [reason] = [status.reason for status in refused.statuses if status.collection == "b"]
     assert "Index required but not found" in reason
+
+
+async def test_another_tools_collection_that_refuses_unindexed_filters_is_written_to(
+    server, services
+):
+    """As Qdrant Cloud makes new collections: a text is stored, replaced and deleted whole."""
+    text = {"document": "copper bridge", "metadata": None}
+    await foreign(
+        server,
+        "old",
+        {1: text},
+        vectors={DENSE: COSINE},
+        values=lambda _: {DENSE: dense("copper bridge")},
+    )
+    limits = {"unindexed_filtering_retrieve": False, "unindexed_filtering_update": False}
+    strict = models.StrictModeConfig(enabled=True, **limits)
+    await server.update_collection("old", strict_mode_config=strict)
+    long = " ".join(f"sentence number {n}." for n in range(300))
+    await services.store.store(NewDocument(long, id="x"), "old")
+    await services.store.store(NewDocument("roses", id="x"), "old")
+    replaced = (await server.count("old")).count
+    (found,), missing = await services.lookup.located(["x"], "old")
+    await services.deletion.delete(found)
+
+    assert (replaced, missing) == (2, ())
+    assert (await server.count("old")).count == 1

@@ -268,8 +268,8 @@ class Store:
         return target
 
     async def index(self, collection: str) -> None:
-        """Make the indexes that a collection of ours lacks."""
-        if (present := self.catalog.indexes_of_ours(collection)) is not None:
+        """Make the indexes that a collection of ours lacks, or writes to it need."""
+        if (present := self.catalog.indexes_to_complete(collection)) is not None:
             await self.points.index(collection, present)
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:

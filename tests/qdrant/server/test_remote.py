@@ -166,6 +166,20 @@ async def test_searches_stay_within_the_strict_mode_of_a_collection(server):
     assert len(texts(page)) == 2
 
 
+@pytest.mark.parametrize("strict", [True, False])
+async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_theirs(server, strict):
+    limits = {"enabled": strict, "unindexed_filtering_update": False}
+    async with searching(server) as services:
+        await made(services.client)
+        info = (await services.client.get_collection("notes")).model_dump(mode="json")
+        info["config"]["strict_mode_config"] = limits
+        server.garbage["/collections/notes"] = {"result": info}
+        await remember(services, "notes", "roses")
+
+    indexed = [body["field_name"] for _, _, body in server.to("/collections/notes/index")]
+    assert ("updated_at" in indexed, "doc.writing" in indexed) == (strict, strict)
+
+
 async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
     async with searching(server) as services:
         await made(services.client)

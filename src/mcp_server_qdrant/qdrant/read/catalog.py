@@ -303,6 +303,14 @@ class Catalog:
         entry = self._entries.get(name)
         return entry.info.payload_schema if entry is not None and _ours(entry) else None
 
+    def indexes_to_complete(self, name: str) -> Container[str] | None:
+        """The same, also where strict mode refuses filters by fields without an index."""
+        entry = self._entries.get(name)
+        strict = entry.info.config.strict_mode_config if entry else None
+        if entry and strict and strict.enabled and strict.unindexed_filtering_update is False:
+            return entry.info.payload_schema
+        return self.indexes_of_ours(name)
+
     async def matching(self, pattern: str | None) -> list[str]:
         """The visible names that a glob matches, or that contain the text; None: all of them."""
         glob = (pattern or "*").casefold()
