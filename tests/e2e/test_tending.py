@@ -4,6 +4,7 @@ After each the text and the structured content are what an agent needs for its n
 on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one.
 """
 
+import asyncio
 import os
 import re
 import time
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_server_qdrant.qdrant.client import open_client
 from tests.e2e.raw import RawServer, settings_of, text_of
 
 URL = os.environ.get("QDRANT_TEST_URL")
@@ -66,11 +68,25 @@ def env(
     tmp_path_factory: pytest.TempPathFactory,
     model_dir: Path,
     one_cache: Path,
-) -> dict[str, str]:
-    if request.param == "server" and URL is None:
-        pytest.skip("QDRANT_TEST_URL names no server")
+) -> Iterator[dict[str, str]]:
     given = settings_of(tmp_path_factory.mktemp("tending"), model_dir, one_cache)
-    return given if request.param == "edge" else given | {"QDRANT_URL": str(URL)}
+    if request.param == "edge":
+        yield given
+        return
+    if URL is None:
+        pytest.skip("QDRANT_TEST_URL names no server")
+    del given["QDRANT_LOCAL_PATH"]
+    yield given | {"QDRANT_URL": URL}
+    asyncio.run(emptied(URL))
+
+
+async def emptied(url: str) -> None:
+    """Leave the server as the tests of it want it."""
+    client = await open_client(url=url, local_path=Path("unused"), timeout=20)
+    for found in (await client.get_collections()).collections:
+        if found.name.startswith(("task-", "archive-")):
+            await client.delete_collection(found.name)
+    await client.close()
 
 
 @pytest.fixture(scope="module")
