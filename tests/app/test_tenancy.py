@@ -28,6 +28,7 @@ from mcp_server_qdrant.core.notation import point_ids_of
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from tests.fakes import FakeEncoder
 from tests.rerank_stub import as_json, served
 from tests.support import empty_edge, find, make_settings, memory_engine, registry, remember, texts
@@ -318,7 +319,7 @@ async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
 
 async def test_new_collections_index_whose_a_point_is(house):
     await remember(house.of("red"), "notes", "a text")
-    if not isinstance(house.engine, EdgeClient):
+    if not isinstance(house.engine, EdgeClient | RemoteClient):
         pytest.skip("the local mode has no indexes")
 
     schema = (await house.engine.get_collection("notes")).payload_schema

@@ -199,7 +199,7 @@ STORES = {
 }
 
 
-MADE = (VAULT, SHARED, "blue-vaults", "blu-vault")
+MADE = (VAULT, SHARED, "blue-vaults", "blu-vault", "memory")
 
 
 def attacks() -> Iterator[tuple[str, list]]:
