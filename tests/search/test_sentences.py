@@ -78,10 +78,6 @@ def test_a_heading_begins_the_sentence_below_and_marks_are_left_out():
     ]
 
 
-def test_code_and_rows_name_the_line_that_leads_to_them():
-    assert [s.lead for s in sentences(MARKDOWN, 20_000)] == [None, None, 1, 1, None, 4, 5, 5]
-
-
 def test_a_heading_with_nothing_below_it_is_a_sentence():
     assert split("Text.\n\n# The end") == ["Text.", "# The end"]
 
