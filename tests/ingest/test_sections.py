@@ -19,7 +19,7 @@ def parts(path: str, text: str) -> list[tuple[str, str | None, list[str]]]:
     (one,) = load(path, text.encode()).texts
     places = breaks(one.text, one.marks)
     chunks = split(
-        one.text, limit=LIMIT, tokenizer_json=None, overlap=0, markdown=one.markdown, breaks=places
+        one.text, limit=LIMIT, tokenizer_json=None, overlap=0, breaks=places
     )
     return [
         (chunk.text.strip().splitlines()[0], section, [name for _, name in inside])

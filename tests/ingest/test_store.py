@@ -126,6 +126,7 @@ async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor, m
 
 def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t")) == "t"
+    assert encoded_text(Document(id=1, collection="c", text="Title\n-----\nt")) == "Title\n\nt"
     assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
 
 

@@ -193,7 +193,6 @@ class Preparer:
             limit=limit,
             tokenizer_json=measures.tokenizer,
             overlap=int(limit * OVERLAP),
-            markdown=text.markdown,
             breaks=breaks(text.text, text.marks),
         )
         modified = moment(file["mtime"] / 1e9)

@@ -63,7 +63,6 @@ class Loaded:
     tags: tuple[str, ...] = ()
     created_at: datetime | None = None
     marks: tuple[Mark, ...] = ()
-    markdown: bool = False
     offset: int = 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.search.sentences import sentences
+from mcp_server_qdrant.core.sentences import sentences
 
 DOCTOR = "Dr. Who met J. Smith on 3. Mai in St. Louis."
 WRAPPED = """Backups run every night at two on the server in the basement,
