@@ -141,10 +141,10 @@ def _longmemeval(row: dict[str, Any]) -> History:
         evidence += [
             f"{name}:{number}" for number, turn in enumerate(turns, 1) if turn.get("has_answer")
         ]
+    wanted = [
+        own for own, name in zip(names, given, strict=True) if name in row["answer_session_ids"]
+    ]
     question = Question(
-        row["question"],
-        row["question_type"],
-        frozenset(evidence),
-        frozenset(own for own, name in zip(names, given) if name in row["answer_session_ids"]),
+        row["question"], row["question_type"], frozenset(evidence), frozenset(wanted)
     )
     return History(row["question_id"], tuple(sessions), (question,))

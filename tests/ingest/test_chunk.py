@@ -205,11 +205,11 @@ the files stay as they were on the day of the attack."""
 )
 def test_a_line_that_leads_to_the_next_stays_with_it(lead, tokenizer_json):
     answer = "Yes, it is known to run on all of them, the old and the new ones."
-    text = f"It was written in the year of the flood, long before any of us was born.\n\n{lead}{answer}"
-
+    first = "It was written in the year of the flood, long before any of us was born."
+    text = f"{first}\n\n{lead}{answer}"
     limit = tokens(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
 
-    assert cut(text, limit, tokenizer_json) == [text.split("\n")[0], f"{lead}{answer}"]
+    assert cut(text, limit, tokenizer_json) == [text.split("\n", maxsplit=1)[0], f"{lead}{answer}"]
 
 
 def test_rules_and_underlines_take_no_room(tokenizer_json):

@@ -89,9 +89,7 @@ def quote(
     return Quote(_around(shown, words, room) if len(shown) > room else shown, section)
 
 
-def _standing(
-    text: str, units: Sequence[Sentence], sections: Sections, words: Words
-) -> Sequence[Sentence]:
+def _standing(text: str, units: list[Sentence], sections: Sections, words: Words) -> list[Sentence]:
     """The sentences from the section on that has the one with the most of the query."""
     starts = [start for start, _ in sections if start > units[0].body]
     if not starts:
