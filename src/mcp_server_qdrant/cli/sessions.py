@@ -1,0 +1,60 @@
+"""The sessions that coding clients keep on this machine: where they are, and how much."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.rows import Selection
+
+COLLECTION = "sessions"
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The sessions of a client: a folder below that of the user, and the patterns of its files."""
+
+    title: str
+    folder: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The folder on this machine."""
+        return Path.home() / self.folder
+
+    def source(self, name: str) -> dict[str, Any]:
+        """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""
+        found: dict[str, Any] = {"path": str(self.path), "collection": COLLECTION, "name": name}
+        found |= {"include": list(self.include), "keep": True}
+        return found | ({"exclude": list(self.exclude)} if self.exclude else {})
+
+    def measured(self) -> str | None:
+        """How many there are, how large, from when to when; None where there is none."""
+        from mcp_server_qdrant.ingest.files.walk import Source, walk
+
+        if not self.path.is_dir():
+            return None
+        found = walk(
+            Source(COLLECTION, self.path, folder=True), Selection(self.include, self.exclude)
+        )
+        if not found.files:
+            return None
+        times = [datetime.fromtimestamp(one.mtime / 1e9, UTC) for one in found.files]
+        size = sum(one.size for one in found.files) / MB
+        period = f"{min(times):%Y-%m-%d} to {max(times):%Y-%m-%d}"
+        return f"{amount(len(times), 'session')} of {self.title}, {size:,.1f} MB, {period}"
+
+
+# What sub-agents and tools did lies beside the sessions of Claude Code.
+CLIENTS: Mapping[str, Kept] = {
+    "claude-code": Kept(
+        "Claude Code", ".claude/projects", ("*.jsonl",), ("agent-*.jsonl", "subagents/")
+    ),
+    "codex": Kept("Codex", ".codex/sessions", ("rollout-*.jsonl",)),
+    "gemini-cli": Kept("Gemini CLI", ".gemini/tmp", ("session-*.json", "session-*.jsonl")),
+}

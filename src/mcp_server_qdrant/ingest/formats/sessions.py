@@ -1,0 +1,259 @@
+"""Sessions of Claude Code, Codex and Gemini CLI: a text per session, of what was said.
+
+Left out are what tools got and gave, thoughts, sub-agents, and what the client itself told the
+model. None of the forms is promised by its maker: a line of an unknown kind is none of ours.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.notation import clipped, moment
+from mcp_server_qdrant.ingest.formats import jsonl
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Faults,
+    Loaded,
+    Mark,
+    decode,
+    name_of,
+    parsed,
+    readable,
+)
+from mcp_server_qdrant.ingest.formats.chats import Turn
+
+ID = "-".join("?" * size for size in (8, 4, 4, 4, 12))
+NAMES = f"{ID}.jsonl agent-*.jsonl rollout-*.jsonl session-*.jsonl session-*.json"
+USER = "User"
+TITLE, SECTION = 100, 60  # characters
+LONGEST = 8_000  # characters of a turn: of one with a log in it the middle is left out
+KINDS = ("text", "input_text", "output_text")  # of blocks of text; others are tools, images
+TITLES = ("summary", "aiTitle", "customTitle")  # the last of these decides
+# What a client puts around, or in the place of, the words of its user.
+TOLD = re.compile(r"\A\s*<([a-z]+[-_ ][\w -]*)>.*?</\1>", re.DOTALL)
+REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+ASKED = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.S)
+PLACE = re.compile(r"<cwd>(.*?)</cwd>|Current working directory: (\S+)")
+FRAMES = ("Caveat: The messages below", "# AGENTS.md instructions", "[Request interrupted")
+IDE = "## My request for Codex:"
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Session:
+    """What was said in a session, and where; `titles` by where they are from."""
+
+    client: str
+    turns: list[Turn] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    id: str = ""
+    project: str = ""
+    branch: str = ""
+
+    def say(self, speaker: str, content: Any, when: Any) -> None:
+        """Take in what somebody said, if it is more than the client's own words."""
+        text = _said(content)
+        if speaker == USER:
+            text = _asked(text)
+        if text.strip():
+            self.turns.append(Turn(speaker, readable(_cut(text.strip())), moment(when)))
+
+
+def read(path: str, data: bytes) -> Contents:
+    """The session of a file; one of the same name that holds none is read as JSON lines, or text.
+
+    A line that is no JSON is left out, with a note, but for the last: it may be being written.
+    """
+    faults = Faults("line")
+    lines = path.endswith(".jsonl")
+    rows = list(_rows(data, faults)) if lines else _whole(data)
+    session = next(filter(None, (reader(rows) for reader in READERS)), None)
+    if session is None:
+        return (
+            jsonl.read(path, data) if lines else Contents([Loaded(decode(data)[0], name_of(path))])
+        )
+    if not session.turns:
+        raise UnusableFile("holds no conversation")
+    return Contents([_loaded(session)], faults.notes())
+
+
+def _rows(data: bytes, faults: Faults) -> Iterator[Row]:
+    for number, line in jsonl.lines(data):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if line.endswith(b"\n"):
+                faults.add("is not JSON", number)
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _whole(data: bytes) -> list[Row]:
+    try:
+        found = parsed(decode(data)[0])
+    except UnusableFile:
+        return []
+    return [found] if isinstance(found, dict) else []
+
+
+def _claude(rows: Sequence[Row]) -> Session | None:
+    """One line per message; older versions name sessions by a summary, which may be another's."""
+    keys = {key for row in rows for key in row}
+    if not keys & {"sessionId", "leafUuid", "snapshot"} or "projectHash" in keys:
+        return None
+    session, seen = Session("claude-code"), set[str]()
+    for row in rows:
+        message, kind, uuid = _object(row.get("message")), row.get("type"), str(row.get("uuid"))
+        if row.get("isSidechain") or uuid in seen:
+            continue
+        seen |= {uuid} if row.get("uuid") else set()
+        session.id = _text(row.get("sessionId")) or session.id
+        session.project = session.project or _text(row.get("cwd"))
+        session.branch = _text(row.get("gitBranch")) or session.branch
+        for name in TITLES[1:]:
+            session.titles[name] = _text(row.get(name)) or session.titles.get(name, "")
+        queued = _object(row.get("attachment"))
+        if queued.get("type") == "queued_command":
+            session.say(USER, queued.get("prompt"), row.get("timestamp"))
+        elif kind in ("user", "assistant") and not _made_by_client(row):
+            speaker = USER if kind == "user" else "Claude"
+            session.say(speaker, message.get("content"), row.get("timestamp"))
+    for row in rows:
+        if row.get("type") == "summary" and row.get("leafUuid") in seen:
+            session.titles["summary"] = _text(row.get("summary"))
+    return session
+
+
+def _made_by_client(row: Row) -> bool:
+    flags = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+    kind = _object(row.get("origin")).get("kind", "human")
+    return any(row.get(flag) for flag in flags) or kind != "human"
+
+
+def _codex(rows: Sequence[Row]) -> Session | None:
+    """What was sent to the model and came back; the first versions have no envelope around it."""
+    enveloped = next((row for row in rows if row.get("type") == "session_meta"), None)
+    flat = enveloped is None
+    if flat and not (rows and {"id", "instructions"} <= rows[0].keys()):
+        return None
+    meta = _object(enveloped.get("payload")) if enveloped else rows[0]
+    session = Session("codex", id=_text(meta.get("id")), project=_text(meta.get("cwd")))
+    session.branch = _text(_object(meta.get("git")).get("branch"))
+    if isinstance(meta.get("source"), dict):  # a sub-agent's
+        return session
+    for row in rows:
+        item = row if flat else _object(row.get("payload"))
+        role = item.get("role") if item.get("type") == "message" else None
+        if role == "user" and not session.project:
+            place = PLACE.search(_said(item.get("content")))
+            session.project = (place[1] or place[2]) if place else ""
+        if role in ("user", "assistant"):
+            speaker = USER if role == "user" else "Codex"
+            session.say(speaker, item.get("content"), row.get("timestamp"))
+    return session
+
+
+def _gemini(rows: Sequence[Row]) -> Session | None:
+    """One object, or lines that add to it; a message of a known id replaces that one."""
+    if not any("projectHash" in row for row in rows):
+        return None
+    whole: Row = {}
+    said: dict[str, Row] = {}
+    for row in rows:
+        if "$rewindTo" in row:
+            names = list(said)
+            place = names.index(row["$rewindTo"]) if row["$rewindTo"] in said else 0
+            said = {name: said[name] for name in names[:place]}
+        elif "id" in row:
+            said[str(row["id"])] = row
+        else:
+            whole |= _object(row["$set"]) if "$set" in row else row
+    session = Session("gemini-cli", id=_text(whole.get("sessionId")))
+    session.titles["summary"] = _text(whole.get("summary"))
+    if whole.get("kind") == "subagent":
+        return session
+    for message in map(_object, whole.get("messages") or said.values()):
+        kind, shown = message.get("type"), message.get("displayContent")
+        if kind in ("user", "gemini"):
+            speaker = USER if kind == "user" else "Gemini"
+            session.say(speaker, shown or message.get("content"), message.get("timestamp"))
+    return session
+
+
+READERS: tuple[Callable[[Sequence[Row]], Session | None], ...] = (_claude, _codex, _gemini)
+
+
+def _object(value: Any) -> Row:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return readable(" ".join(value.split())) if isinstance(value, str) else ""
+
+
+def _said(content: Any) -> str:
+    """The texts of a message, which is one, or blocks of several kinds."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else [content]
+    texts = [one if isinstance(one, str) else _block(_object(one)) for one in blocks]
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def _block(block: Mapping[str, Any]) -> str:
+    told = block.get("type", "text") in KINDS and not block.get("thought")
+    return block["text"] if told and isinstance(block.get("text"), str) else ""
+
+
+def _asked(text: str) -> str:
+    """The user's own words: a command with what was given to it, and without what is injected."""
+    if command := ASKED.search(text):
+        return f"{command[1]} {command[2]}" if command[2].strip() else ""
+    text = REMINDER.sub("", text)
+    while told := TOLD.match(text):
+        text = text[told.end() :]
+    text = text.rpartition(IDE)[2].strip()
+    return "" if text.startswith(FRAMES) else text
+
+
+def _cut(text: str) -> str:
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}\n[…]\n{text[-half:]}"
+
+
+def _loaded(session: Session) -> Loaded:
+    """The turns one after the other; each question begins a section, which its day is around."""
+    first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
+    title = next(filter(None, map(session.titles.get, reversed(TITLES))), "") or first
+    title = _line(title, TITLE)
+    pieces, marks, days = list[str](), list[Mark](), dict[str, None]()
+    length, before = 0, ""
+    for turn in session.turns:
+        day = turn.when.date().isoformat() if turn.when else ""
+        if turn.speaker == USER != before:
+            if day and day not in days:
+                marks.append(Mark(length, 0, day))
+            name = _line(turn.text, SECTION)
+            marks.append(Mark(length, 1, "" if name == _line(title, SECTION) else name))
+        if day:
+            days[day] = None
+        pieces.append(f"{'' if turn.speaker == before else f'{turn.speaker}: '}{turn.text}\n\n")
+        length, before = length + len(pieces[-1]), turn.speaker
+    known = {"client": session.client, "session": session.id, "project": session.project}
+    metadata: dict[str, Any] = {key: one for key, one in known.items() if one}
+    metadata |= {"branch": session.branch} if session.branch else {}
+    if days:  # one that was taken up again is found by its last day
+        metadata |= {"days": sorted(days), "date": max(days)}
+    times = [turn.when for turn in session.turns if turn.when]
+    began = min(times, default=None)
+    return Loaded("".join(pieces), title, None, metadata, created_at=began, marks=tuple(marks))
+
+
+def _line(text: str, length: int) -> str:
+    """The beginning of a text in one line."""
+    return clipped(" ".join(text.split()), length)
