@@ -10,7 +10,7 @@ HARMLESS = [
     "password: base64-encoded, token: uint256",
     "def login(password: str = Field('a1b2c3'), token: bytes32) -> None:",
     "client = Client(password=self.password2, secret = hmac_sha256(key), api_key=key)",
-    "API_KEY=${KEY_1} TOKEN=$TOKEN2 PWD=/home/ada2 SECRET_KEY=<your-key-1>",
+    "API_KEY=${KEY_1} TOKEN=$TOKEN2 SECRET=your-secret PWD=/home/ada2 SECRET_KEY=<your-key-1>",
     '{"password": "Passwort", "max_tokens": 4096, "type": "password"}',
     "git clone http://user:pass@host and see https://example.org:8080/a@b",
     "commit 3f786850e387550fdab836ed7e6dc881de23001b of 550e8400-e29b-41d4-a716-446655440000",
@@ -27,7 +27,8 @@ def test_a_secret_is_masked_from_end_to_end_and_counted_once(kind):
 
     assert count == 1
     assert not [one for one in secrets if one in found]
-    assert found.startswith("Before.\n") and found.endswith("\nBehind.")
+    assert found.startswith("Before.\n")
+    assert found.endswith("\nBehind.")
     assert MASK in found
 
 
@@ -52,13 +53,9 @@ def test_many_in_one_long_text_are_found_wherever_they_lie():
 def test_texts_within_metadata_are_masked_and_names_and_numbers_stay():
     given = {"note": "token=abc123def", "list": ["x", "PASSWORD=abcdef"], "n": 3, "none": None}
     found, count = masked(given)
+    texts = {"note": f"token={MASK}", "list": ["x", f"PASSWORD={MASK}"]}
 
-    assert found == {
-        "note": f"token={MASK}",
-        "list": ["x", f"PASSWORD={MASK}"],
-        "n": 3,
-        "none": None,
-    }
+    assert found == {**texts, "n": 3, "none": None}
     assert count == 2
 
 

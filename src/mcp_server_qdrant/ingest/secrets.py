@@ -54,8 +54,8 @@ LINES = (
     rf"(?i:\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+){LIKELY}"
     r"([\w.~+/=-]{16,})",
     r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,100}:(?!pass(?:wd|word)?@)([^\s/:@$<>{}\[\]*]{3,200})@",
-    # A line of an .env or a shell: whatever stands there.
-    r"^(?:export\ |\$env:)?[A-Z0-9_]*?(?:PASSWORD|PASSWD|SECRET|TOKEN|_KEY)=[\"']?"
+    # A variable of an environment: whatever stands there.
+    r"(?<![A-Za-z0-9_-])[A-Z0-9_]*?(?:PASSWORD|PASSWD|SECRET|TOKEN|_KEY)=[\"']?"
     r"(?![/~.$]|(?i:your|change|x+$|true|false|none|null))([^\s\"'`;&(){}\[\]<>$|\\]{6,}+)(?![({\[<$])",
 )
 PEM = r"-----{} [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"

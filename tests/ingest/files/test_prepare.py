@@ -136,7 +136,7 @@ class Panic(BaseException):
 def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
     fault, tmp_path, monkeypatch
 ):
-    def stumble(path: str, *_: Any) -> Any:
+    def stumble(path: str, *_: Any, **__: Any) -> Any:
         raise fault(f"{path} makes it stumble")
 
     monkeypatch.setattr(reader_module, "load", stumble)

@@ -64,7 +64,7 @@ def test_each_question_begins_a_section_below_its_day():
 
 
 @pytest.mark.parametrize(
-    "titles, title",
+    ("titles", "title"),
     [
         ([{"type": "summary", "summary": "Pump repair", "leafUuid": "u7"}], "Pump repair"),
         ([{"type": "summary", "summary": "Another", "leafUuid": "zz"}], "Why does the pump stop?"),
@@ -157,7 +157,8 @@ def test_of_a_prompt_with_a_log_in_it_the_middle_is_left_out():
     text = claude(asked(0, f"Why this? {'x ' * LONGEST} What now?"), answered(1, "So."))
 
     assert len(text.text) < LONGEST + 100
-    assert "Why this?" in text.text and "What now?" in text.text
+    assert "Why this?" in text.text
+    assert "What now?" in text.text
 
 
 def test_broken_lines_are_skipped_and_said_but_for_one_that_is_being_written():
