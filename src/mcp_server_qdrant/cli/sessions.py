@@ -1,5 +1,6 @@
 """The sessions that coding clients keep on this machine: where they are, and how much."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,8 @@ class Kept:
     @property
     def path(self) -> Path:
         """The folder on this machine."""
-        return Path.home() / self.folder
+        home = os.path.expanduser("~")  # noqa: PTH111  # Path's own raises where there is none
+        return Path(home, self.folder)
 
     def source(self, name: str) -> dict[str, Any]:
         """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""

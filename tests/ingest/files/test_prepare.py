@@ -20,6 +20,8 @@ from mcp_server_qdrant.ingest.files.prepare import (
 )
 from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from tests.made_sessions import ID as SESSION
+from tests.made_sessions import exchange, lines
 
 MEASURES = Measures(limit=64, tokenizer=None)
 
@@ -119,6 +121,23 @@ def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
     rows = b'{"text": "x"}' + b" " * 150_000
 
     assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
+
+
+def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
+    """What has been encoded is in the cache, by its text."""
+    rows = [
+        row
+        for n in range(12)
+        for row in exchange(n, f"What is in box {n}?", "Nails and screws. " * 9)
+    ]
+    name = tmp_path / f"{SESSION}.jsonl"
+    before = prepare(found(name, lines(rows)), max_bytes=100_000)
+    rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
+    after = prepare(found(name, lines(rows)), max_bytes=100_000)
+
+    known = {encoded_text(part) for part in before.parts}
+    assert [encoded_text(part) in known for part in after.parts].count(False) <= 3
+    assert len(after.parts) > 12
 
 
 def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
