@@ -130,21 +130,19 @@ def _asked_url(settings: "Settings") -> str | None:
 
 def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
     """The settings that the answers make. Raises ConfigError."""
-    sources: Any = {}
+    sources = list[dict[str, Any]]()
     for folder in folders:
         named, _, collection = folder.partition("=")
         path = Path(named).expanduser().absolute()
         if not path.is_dir():
             raise ConfigError(f"{path} is not a folder.")
-        sources[str(path)] = collection or path.name
-    for name in told:
+        sources.append({"path": str(path), "collection": collection or path.name})
+    for name in dict.fromkeys(told):
         kept = sessions.CLIENTS[name]
         if (found := kept.measured()) is None:
             raise ConfigError(f"There is no session of {kept.title} in {kept.path}.")
         click.echo(f"The server will store and follow {found}.")
-    if told:
-        sources = [{"path": path, "collection": name} for path, name in sources.items()]
-        sources += [sessions.CLIENTS[name].source(name) for name in dict.fromkeys(told)]
+        sources.append(kept.source(name))
     made = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
     return {name: value for name, value in made.items() if value}
 

@@ -31,25 +31,21 @@ class Kept:
 
     def source(self, name: str) -> dict[str, Any]:
         """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""
-        found: dict[str, Any] = {"path": str(self.path), "collection": COLLECTION, "name": name}
-        found |= {"include": list(self.include), "keep": True}
-        return found | ({"exclude": list(self.exclude)} if self.exclude else {})
+        files = {"include": self.include, "exclude": self.exclude, "keep": True}
+        return {"path": str(self.path), "collection": COLLECTION, "name": name, **files}
 
     def measured(self) -> str | None:
         """How many there are, how large, from when to when; None where there is none."""
         from mcp_server_qdrant.ingest.files.walk import Source, walk
 
-        if not self.path.is_dir():
+        selection = Selection(self.include, self.exclude)
+        there = self.path.is_dir()
+        files = walk(Source(COLLECTION, self.path, folder=True), selection).files if there else []
+        if not files:
             return None
-        found = walk(
-            Source(COLLECTION, self.path, folder=True), Selection(self.include, self.exclude)
-        )
-        if not found.files:
-            return None
-        times = [datetime.fromtimestamp(one.mtime / 1e9, UTC) for one in found.files]
-        size = sum(one.size for one in found.files) / MB
-        period = f"{min(times):%Y-%m-%d} to {max(times):%Y-%m-%d}"
-        return f"{amount(len(times), 'session')} of {self.title}, {size:,.1f} MB, {period}"
+        days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9, UTC):%Y-%m-%d}" for one in files)
+        size = f"{sum(one.size for one in files) / MB:,.1f} MB"
+        return f"{amount(len(files), 'session')} of {self.title}, {size}, {days[0]} to {days[-1]}"
 
 
 # What sub-agents and tools did lies beside the sessions of Claude Code.

@@ -89,7 +89,8 @@ class Store:
         long texts; the text that it `supersedes` is kept.
         """
         fields.check(new, self.max_metadata)
-        (text, title, metadata), secrets = self.masked(new.text, new.title, new.metadata)
+        given = new.text, new.title, new.metadata
+        (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mcp_server_qdrant.ingest.files.prepare import (
     Preparer,
     Same,
 )
+from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from tests.made_sessions import ID as SESSION
@@ -131,9 +133,10 @@ def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
         for row in exchange(n, f"What is in box {n}?", "Nails and screws. " * 9)
     ]
     name = tmp_path / f"{SESSION}.jsonl"
-    before = prepare(found(name, lines(rows)), max_bytes=100_000)
-    rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
-    after = prepare(found(name, lines(rows)), max_bytes=100_000)
+    with closing(Reader()) as reader:
+        before = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
+        rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
+        after = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
 
     known = {encoded_text(part) for part in before.parts}
     assert [encoded_text(part) in known for part in after.parts].count(False) <= 3

@@ -6,12 +6,12 @@ model. None of the forms is promised by its maker: a line of an unknown kind is 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.notation import clipped, moment
+from mcp_server_qdrant.core.notation import line, moment
 from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
@@ -59,8 +59,11 @@ class Session:
         text = _said(content)
         if speaker == USER:
             text = _asked(text)
-        if text.strip():
-            self.turns.append(Turn(speaker, readable(_cut(text.strip())), moment(when)))
+        text, half = readable(text.strip()), LONGEST // 2
+        if len(text) > LONGEST:
+            text = f"{text[:half]}\n[…]\n{text[-half:]}"
+        if text:
+            self.turns.append(Turn(speaker, text, moment(when)))
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -68,37 +71,26 @@ def read(path: str, data: bytes) -> Contents:
 
     A line that is no JSON is left out, with a note, but for the last: it may be being written.
     """
-    faults = Faults("line")
-    lines = path.endswith(".jsonl")
-    rows = list(_rows(data, faults)) if lines else _whole(data)
+    faults, lines = Faults("line"), path.endswith(".jsonl")
+    found = list(_rows(data, faults)) if lines else [parsed(decode(data)[0])]
+    rows = [row for row in found if isinstance(row, dict)]
     session = next(filter(None, (reader(rows) for reader in READERS)), None)
+    if session is None and lines:
+        return jsonl.read(path, data)
     if session is None:
-        return (
-            jsonl.read(path, data) if lines else Contents([Loaded(decode(data)[0], name_of(path))])
-        )
+        return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
     return Contents([_loaded(session)], faults.notes())
 
 
-def _rows(data: bytes, faults: Faults) -> Iterator[Row]:
-    for number, line in jsonl.lines(data):
+def _rows(data: bytes, faults: Faults) -> Iterator[Any]:
+    for number, row in jsonl.lines(data):
         try:
-            row = json.loads(line)
+            yield json.loads(row)
         except (ValueError, RecursionError):
-            if line.endswith(b"\n"):
+            if row.endswith(b"\n"):
                 faults.add("is not JSON", number)
-            continue
-        if isinstance(row, dict):
-            yield row
-
-
-def _whole(data: bytes) -> list[Row]:
-    try:
-        found = parsed(decode(data)[0])
-    except UnusableFile:
-        return []
-    return [found] if isinstance(found, dict) else []
 
 
 def _claude(rows: Sequence[Row]) -> Session | None:
@@ -106,26 +98,22 @@ def _claude(rows: Sequence[Row]) -> Session | None:
     keys = {key for row in rows for key in row}
     if not keys & {"sessionId", "leafUuid", "snapshot"} or "projectHash" in keys:
         return None
-    session, seen = Session("claude-code"), set[str]()
+    session, here, seen = Session("claude-code"), {row.get("uuid") for row in rows}, set[Any]()
     for row in rows:
-        message, kind, uuid = _object(row.get("message")), row.get("type"), str(row.get("uuid"))
-        if row.get("isSidechain") or uuid in seen:
+        if row.get("isSidechain") or row.get("uuid") in seen:
             continue
-        seen |= {uuid} if row.get("uuid") else set()
+        seen |= {row["uuid"]} if "uuid" in row else set()
         session.id = _text(row.get("sessionId")) or session.id
         session.project = session.project or _text(row.get("cwd"))
         session.branch = _text(row.get("gitBranch")) or session.branch
-        for name in TITLES[1:]:
-            session.titles[name] = _text(row.get(name)) or session.titles.get(name, "")
-        queued = _object(row.get("attachment"))
+        if row.get("leafUuid") is None or row["leafUuid"] in here:
+            session.titles |= {name: _text(row[name]) for name in TITLES if row.get(name)}
+        queued, kind = _object(row.get("attachment")), row.get("type")
         if queued.get("type") == "queued_command":
             session.say(USER, queued.get("prompt"), row.get("timestamp"))
         elif kind in ("user", "assistant") and not _made_by_client(row):
-            speaker = USER if kind == "user" else "Claude"
+            speaker, message = USER if kind == "user" else "Claude", _object(row.get("message"))
             session.say(speaker, message.get("content"), row.get("timestamp"))
-    for row in rows:
-        if row.get("type") == "summary" and row.get("leafUuid") in seen:
-            session.titles["summary"] = _text(row.get("summary"))
     return session
 
 
@@ -193,21 +181,17 @@ def _object(value: Any) -> Row:
 
 
 def _text(value: Any) -> str:
-    return readable(" ".join(value.split())) if isinstance(value, str) else ""
+    return line(readable(value), None) if isinstance(value, str) else ""
 
 
 def _said(content: Any) -> str:
     """The texts of a message, which is one, or blocks of several kinds."""
     if isinstance(content, str):
         return content
-    blocks = content if isinstance(content, list) else [content]
-    texts = [one if isinstance(one, str) else _block(_object(one)) for one in blocks]
-    return "\n\n".join(text for text in texts if text.strip())
-
-
-def _block(block: Mapping[str, Any]) -> str:
-    told = block.get("type", "text") in KINDS and not block.get("thought")
-    return block["text"] if told and isinstance(block.get("text"), str) else ""
+    parts = content if isinstance(content, list) else [content]
+    blocks = [one if isinstance(one, dict) else {"text": one} for one in parts]
+    told = (one for one in blocks if one.get("type", "text") in KINDS and not one.get("thought"))
+    return "\n\n".join(one["text"] for one in told if isinstance(one.get("text"), str))
 
 
 def _asked(text: str) -> str:
@@ -221,16 +205,11 @@ def _asked(text: str) -> str:
     return "" if text.startswith(FRAMES) else text
 
 
-def _cut(text: str) -> str:
-    half = LONGEST // 2
-    return text if len(text) <= LONGEST else f"{text[:half]}\n[…]\n{text[-half:]}"
-
-
 def _loaded(session: Session) -> Loaded:
     """The turns one after the other; each question begins a section, which its day is around."""
     first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
     title = next(filter(None, map(session.titles.get, reversed(TITLES))), "") or first
-    title = _line(title, TITLE)
+    title = line(title, TITLE)
     pieces, marks, days = list[str](), list[Mark](), dict[str, None]()
     length, before = 0, ""
     for turn in session.turns:
@@ -238,22 +217,16 @@ def _loaded(session: Session) -> Loaded:
         if turn.speaker == USER != before:
             if day and day not in days:
                 marks.append(Mark(length, 0, day))
-            name = _line(turn.text, SECTION)
-            marks.append(Mark(length, 1, "" if name == _line(title, SECTION) else name))
+            name = line(turn.text, SECTION)
+            marks.append(Mark(length, 1, "" if name == line(title, SECTION) else name))
         if day:
             days[day] = None
         pieces.append(f"{'' if turn.speaker == before else f'{turn.speaker}: '}{turn.text}\n\n")
         length, before = length + len(pieces[-1]), turn.speaker
-    known = {"client": session.client, "session": session.id, "project": session.project}
-    metadata: dict[str, Any] = {key: one for key, one in known.items() if one}
-    metadata |= {"branch": session.branch} if session.branch else {}
+    names = ("client", "session", "project", "branch")
+    known = (session.client, session.id, session.project, session.branch)
+    metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}
     if days:  # one that was taken up again is found by its last day
         metadata |= {"days": sorted(days), "date": max(days)}
-    times = [turn.when for turn in session.turns if turn.when]
-    began = min(times, default=None)
+    began = min((turn.when for turn in session.turns if turn.when), default=None)
     return Loaded("".join(pieces), title, None, metadata, created_at=began, marks=tuple(marks))
-
-
-def _line(text: str, length: int) -> str:
-    """The beginning of a text in one line."""
-    return clipped(" ".join(text.split()), length)
