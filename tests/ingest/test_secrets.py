@@ -15,6 +15,8 @@ HARMLESS = [
     "git clone http://user:pass@host and see https://example.org:8080/a@b",
     "commit 3f786850e387550fdab836ed7e6dc881de23001b of 550e8400-e29b-41d4-a716-446655440000",
     "sk-learn, risk-adjusted, task-force-of-the-year, -----BEGIN CERTIFICATE-----",
+    "sk-admin-dashboard-of-the-garden, pypi-simple-index-of-all-the-packages-that-there-ever-were",
+    "Normalisation_of_the_pump.models.a_function_with_a_rather_long_name",
     "the secret is out; Token: '#dcdccc'; key-value stores; Bearer of bad news",
     f"password={MASK} and --token {MASK}",
 ]

@@ -12,14 +12,14 @@ from typing import Any
 MASK = "[masked]"
 # The prefixes that services give their keys, and what follows them.
 FORMS = r"""
-sk-ant-[\w-]{20,} | sk-(?:proj|svcacct|admin|or-v1|lf)-[\w-]{20,} | sk-[A-Za-z0-9]{32,}
+sk-ant-[\w-]{20,} | sk-(?=[\w-]*\d)(?:proj|svcacct|admin|or-v1|lf)-[\w-]{20,} | sk-[A-Za-z0-9]{32,}
 | gh[oprsu]_[A-Za-z0-9]{36,} | github_pat_\w{22,} | gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent)-[\w-]{20,}
 | xox[abeoprs]-[\w-]{10,} | xapp-\d-[\w-]{20,} | T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{24}
 | [rs]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[A-Za-z0-9+/]{24,} | GOCSPX-[\w-]{28} | AIza[\w-]{35}
 | (?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{16} | ya29\.[\w-]{30,} | hf_[A-Za-z]{30,}
 | gsk_[A-Za-z0-9]{40,} | xai-[A-Za-z0-9]{60,} | pplx-[A-Za-z0-9]{40,} | r8_[A-Za-z0-9]{37}
-| npm_[A-Za-z0-9]{36} | pypi-[\w-]{50,} | SG\.[\w-]{16,32}\.[\w-]{16,64} | SK[0-9a-f]{32}
-| \d{8,10}:AA[\w-]{33} | [MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38} | dapi[0-9a-f]{32}
+| npm_[A-Za-z0-9]{36} | pypi-Ag[\w-]{50,} | SG\.[\w-]{16,32}\.[\w-]{16,64} | SK[0-9a-f]{32}
+| \d{8,10}:AA[\w-]{33} | [MNO](?=\w*\d)[A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,38} | dapi[0-9a-f]{32}
 | do[opr]_v1_[0-9a-f]{64} | shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32} | hv[bs]\.[\w-]{24,}
 | dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9]{40,44} | gl(?:c|sa)_[\w+/=]{32,} | figd_[\w-]{40,}
 | lin_api_[A-Za-z0-9]{40} | ntn_[A-Za-z0-9]{40,} | secret_[A-Za-z0-9]{43} | sbp_[0-9a-f]{40}

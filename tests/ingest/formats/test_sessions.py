@@ -4,11 +4,13 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of, load
-from mcp_server_qdrant.ingest.formats.sessions import LONGEST
+from mcp_server_qdrant.ingest.formats.sessions import LONGEST, read
 from mcp_server_qdrant.ingest.secrets import MASK
 from tests.made_sessions import ID, PROJECT, answered, asked, codex, exchange, lines, said
 
@@ -296,6 +298,27 @@ def test_lines_of_gemini_replace_earlier_ones_and_take_back_what_was_rewound():
 def test_what_a_sub_agent_of_gemini_did_is_no_text():
     with pytest.raises(UnusableFile, match="holds no conversation"):
         load(f"{GEMINI}.jsonl", lines([{**GEMINI_HEAD, "kind": "subagent"}, *GEMINI_TALK]))
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+ROWS = [*TALK, *codex(said("user", "Why?")), GEMINI_HEAD, *GEMINI_TALK, {"$rewindTo": "x"}]
+KEYS = sorted({key for row in ROWS for key in row})
+
+
+@given(st.lists(st.tuples(st.sampled_from(ROWS), st.dictionaries(st.sampled_from(KEYS), ANY))))
+def test_whatever_a_line_holds_the_others_are_read(changes):
+    """No form is promised: a value of another kind is one that is not there."""
+    rows = [{**row, **change} for row, change in changes]
+    try:
+        contents = read(CLAUDE, lines(rows))
+    except UnusableFile as error:
+        assert str(error) == "holds no conversation"  # noqa: PT017
+    else:
+        assert all(isinstance(one.text, str) for one in contents.texts)
 
 
 def test_other_lines_under_such_a_name_are_json_lines():

@@ -98,15 +98,17 @@ def _claude(rows: Sequence[Row]) -> Session | None:
     keys = {key for row in rows for key in row}
     if not keys & {"sessionId", "leafUuid", "snapshot"} or "projectHash" in keys:
         return None
-    session, here, seen = Session("claude-code"), {row.get("uuid") for row in rows}, set[Any]()
+    session, seen = Session("claude-code"), set[str]()
+    here = {_text(row.get("uuid")) for row in rows}
     for row in rows:
-        if row.get("isSidechain") or row.get("uuid") in seen:
+        uuid, leaf = _text(row.get("uuid")), _text(row.get("leafUuid"))
+        if row.get("isSidechain") or uuid in seen:
             continue
-        seen |= {row["uuid"]} if "uuid" in row else set()
+        seen |= {uuid} if uuid else set()
         session.id = _text(row.get("sessionId")) or session.id
         session.project = session.project or _text(row.get("cwd"))
         session.branch = _text(row.get("gitBranch")) or session.branch
-        if row.get("leafUuid") is None or row["leafUuid"] in here:
+        if not leaf or leaf in here:
             session.titles |= {name: _text(row[name]) for name in TITLES if row.get(name)}
         queued, kind = _object(row.get("attachment")), row.get("type")
         if queued.get("type") == "queued_command":
@@ -154,8 +156,8 @@ def _gemini(rows: Sequence[Row]) -> Session | None:
     said: dict[str, Row] = {}
     for row in rows:
         if "$rewindTo" in row:
-            names = list(said)
-            place = names.index(row["$rewindTo"]) if row["$rewindTo"] in said else 0
+            names, first = list(said), _text(row["$rewindTo"])
+            place = names.index(first) if first in said else 0
             said = {name: said[name] for name in names[:place]}
         elif "id" in row:
             said[str(row["id"])] = row
@@ -165,7 +167,8 @@ def _gemini(rows: Sequence[Row]) -> Session | None:
     session.titles["summary"] = _text(whole.get("summary"))
     if whole.get("kind") == "subagent":
         return session
-    for message in map(_object, whole.get("messages") or said.values()):
+    messages = whole.get("messages")
+    for message in map(_object, messages if isinstance(messages, list) else said.values()):
         kind, shown = message.get("type"), message.get("displayContent")
         if kind in ("user", "gemini"):
             speaker = USER if kind == "user" else "Gemini"
