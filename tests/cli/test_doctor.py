@@ -434,7 +434,7 @@ def test_init_says_what_it_would_read_and_takes_no_answer_for_no(person):
     done = CliRunner().invoke(main, ["init"], input=answers, env=person.env)
 
     assert done.exit_code == 0, done.output
-    assert f"Read and follow {TWO}, into the collection 'sessions'?" in done.output
+    assert f"Read and follow {TWO} (without tool output, secrets masked), into" in done.output
     assert "will store" not in done.output
 
 

@@ -109,15 +109,12 @@ def _listed(question: str, default: str = "") -> list[str]:
 
 def _asked_sessions() -> list[str]:
     """The clients whose conversations may be read, each with what that would be."""
-    there = {name: kept.measured() for name, kept in sessions.CLIENTS.items()}
-    question = (
-        "Read and follow {}, into the collection {!r}? What was asked and answered, without tool "
-        "output; secrets are masked"
-    )
+    question = "Read and follow {} (without tool output, secrets masked), into the collection {!r}?"
     return [
         name
-        for name, found in there.items()
-        if found and click.confirm(question.format(found, sessions.COLLECTION), err=True)
+        for name, kept in sessions.CLIENTS.items()
+        if (found := kept.measured())
+        and click.confirm(question.format(found, sessions.COLLECTION), err=True)
     ]
 
 

@@ -12,6 +12,7 @@ from mcp_server_qdrant.ingest.formats.base import Contents, Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of, load
 from mcp_server_qdrant.ingest.formats.sessions import LONGEST, read
 from mcp_server_qdrant.ingest.secrets import MASK
+from tests.made_secrets import KEYS
 from tests.made_sessions import ID, PROJECT, answered, asked, codex, exchange, lines, said
 
 CLAUDE = f"sessions/-home-ada-shed/{ID}.jsonl"
@@ -191,7 +192,19 @@ def test_secrets_are_masked_always_and_counted():
 
     assert "abc123def" not in repr(contents)
     assert only(contents).title == f"My token={MASK}, title?"
-    assert contents.masked == 3
+    assert contents.masked == 2
+
+
+@pytest.mark.parametrize("secret", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("before", [50, 90, LONGEST // 2 - 10])
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before, secret):
+    text = f"{'x' * before} {secret} {'y ' * LONGEST}"
+    loaded = claude(asked(0, "Hello"), answered(1, "Hi"), asked(2, text), answered(3, "So."))
+    first = claude(asked(0, text), answered(1, "So."))
+
+    for held in (repr(loaded), repr(first)):
+        assert secret[:24] not in held
+        assert secret[-16:] not in held
 
 
 def test_sections_are_where_they_were_once_secrets_are_masked():

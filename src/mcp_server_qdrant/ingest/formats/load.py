@@ -39,8 +39,7 @@ class Format:
     this format under any name. `read(path, text)` raises UnusableFile; of a `binary` format it is
     `read(path, data)`, and with `rows` it takes a template for them too. A file may be `large`
     where it holds many texts, or pictures beside its text. `plain` are those whose readers need
-    no more time and memory than a file's size lets expect. Secrets of a `private` one are always
-    masked: nobody wrote it to be kept.
+    no more time and memory than a file's size lets expect.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Format:
     large: bool = False
     plain: bool = False
     rows: bool = False
-    private: bool = False
 
 
 BROKEN = "cannot be read: is it complete, and without a password?"
@@ -67,7 +65,7 @@ FORMATS = (
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", binary=True, large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
-    Format("sessions", sessions.read, names=sessions.NAMES, binary=True, large=True, private=True),
+    Format("sessions", sessions.read, names=sessions.NAMES, binary=True, large=True),
     Format("DOCX", docx.read, ".docx", binary=True, large=True),
     Format("ODT", odt.read, ".odt", binary=True, large=True),
     Format("RTF", rtf.read, ".rtf", large=True),
@@ -97,10 +95,10 @@ def load(path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool 
     contents.texts = [text for text in contents.texts if text.text.strip()]
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
-    if mask or form.private:
+    if mask:
         pairs = [_masked(text) for text in contents.texts]
         contents.texts = [text for text, _ in pairs]
-        contents.masked = sum(count for _, count in pairs)
+        contents.masked += sum(count for _, count in pairs)
     return contents
 
 

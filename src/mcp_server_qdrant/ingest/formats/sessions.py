@@ -24,6 +24,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     readable,
 )
 from mcp_server_qdrant.ingest.formats.chats import Turn
+from mcp_server_qdrant.ingest.secrets import masked
 
 ID = "-".join("?" * size for size in (8, 4, 4, 4, 12))
 NAMES = f"{ID}.jsonl agent-*.jsonl rollout-*.jsonl session-*.jsonl session-*.json"
@@ -32,6 +33,8 @@ TITLE, SECTION = 100, 60  # characters
 LONGEST = 8_000  # characters of a turn: of one with a log in it the middle is left out
 KINDS = ("text", "input_text", "output_text")  # of blocks of text; others are tools, images
 TITLES = ("summary", "aiTitle", "customTitle")  # the last of these decides
+# The marks of messages that nobody wrote.
+MADE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 # What a client puts around, or in the place of, the words of its user.
 TOLD = re.compile(r"\A\s*<([a-z]+[-_ ][\w -]*)>.*?</\1>", re.DOTALL)
 REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -45,25 +48,30 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Session:
-    """What was said in a session, and where; `titles` by where they are from."""
+    """What was said in a session, and where; `titles` by where they are from.
+
+    So many secrets were `masked`: at once, for what is cut after that could be a part of one.
+    """
 
     client: str
-    turns: list[Turn] = field(default_factory=list)
-    titles: dict[str, str] = field(default_factory=dict)
     id: str = ""
     project: str = ""
     branch: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    masked: int = 0
 
     def say(self, speaker: str, content: Any, when: Any) -> None:
         """Take in what somebody said, if it is more than the client's own words."""
         text = _said(content)
         if speaker == USER:
             text = _asked(text)
-        text, half = readable(text.strip()), LONGEST // 2
+        text, secrets = masked(readable(text.strip()))
         if len(text) > LONGEST:
-            text = f"{text[:half]}\n[…]\n{text[-half:]}"
+            text = f"{text[: LONGEST // 2]}\n[…]\n{text[-LONGEST // 2 :]}"
         if text:
             self.turns.append(Turn(speaker, text, moment(when)))
+            self.masked += secrets
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -81,7 +89,7 @@ def read(path: str, data: bytes) -> Contents:
         return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
-    return Contents([_loaded(session)], faults.notes())
+    return Contents([_loaded(session)], faults.notes(), session.masked)
 
 
 def _rows(data: bytes, faults: Faults) -> Iterator[Any]:
@@ -102,7 +110,8 @@ def _claude(rows: Sequence[Row]) -> Session | None:
     here = {_text(row.get("uuid")) for row in rows}
     for row in rows:
         uuid, leaf = _text(row.get("uuid")), _text(row.get("leafUuid"))
-        if row.get("isSidechain") or uuid in seen:
+        person = _object(row.get("origin")).get("kind", "human") == "human"
+        if row.get("isSidechain") or uuid in seen or not person:
             continue
         seen |= {uuid} if uuid else set()
         session.id = _text(row.get("sessionId")) or session.id
@@ -113,16 +122,10 @@ def _claude(rows: Sequence[Row]) -> Session | None:
         queued, kind = _object(row.get("attachment")), row.get("type")
         if queued.get("type") == "queued_command":
             session.say(USER, queued.get("prompt"), row.get("timestamp"))
-        elif kind in ("user", "assistant") and not _made_by_client(row):
+        elif kind in ("user", "assistant") and not any(map(row.get, MADE)):
             speaker, message = USER if kind == "user" else "Claude", _object(row.get("message"))
             session.say(speaker, message.get("content"), row.get("timestamp"))
     return session
-
-
-def _made_by_client(row: Row) -> bool:
-    flags = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-    kind = _object(row.get("origin")).get("kind", "human")
-    return any(row.get(flag) for flag in flags) or kind != "human"
 
 
 def _codex(rows: Sequence[Row]) -> Session | None:
@@ -211,8 +214,8 @@ def _asked(text: str) -> str:
 def _loaded(session: Session) -> Loaded:
     """The turns one after the other; each question begins a section, which its day is around."""
     first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
-    title = next(filter(None, map(session.titles.get, reversed(TITLES))), "") or first
-    title = line(title, TITLE)
+    titles, _ = masked([session.titles.get(name) for name in reversed(TITLES)])
+    title = line(next(filter(None, [*titles, first]), ""), TITLE)
     pieces, marks, days = list[str](), list[Mark](), dict[str, None]()
     length, before = 0, ""
     for turn in session.turns:
