@@ -68,10 +68,14 @@ class Loaded:
 
 @dataclass(slots=True)
 class Contents:
-    """The texts of a file, and sentences on what could not be taken from it."""
+    """The texts of a file, and sentences on what could not be taken from it.
+
+    So many secrets were `masked` in the texts.
+    """
 
     texts: list[Loaded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    masked: int = 0
 
 
 class Faults:
