@@ -12,13 +12,25 @@ TITLE_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a text that was replaced or deleted: the version's `id` for so many `days`, or
+    the `fault` that it could not be kept for. Nothing where none are kept.
+    """
+
+    id: str | None = None
+    days: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """The result of storing a text.
 
     `pending` points wait for their dense vector; `without_vector` says why there will be none;
     `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
     another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
-    `moved` the text where it was before, if it was moved.
+    `moved` the text where it was before, if it was moved. `before` is the version that it
+    replaced; `restored`: it is an earlier version itself.
     """
 
     collection: str
@@ -33,6 +45,8 @@ class Stored:
     near: tuple[Document, float] | None = None
     retired: Document | None = None
     moved: Document | None = None
+    before: Kept = Kept()
+    restored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
