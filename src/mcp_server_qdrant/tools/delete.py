@@ -99,9 +99,13 @@ class Deleting:
             return _matching(found)
         deletion = (await self._services()).deletion
         done = await deletion.by_filter(where, found.collection, count)
-        said = [f"Deleted {_points(count)} of {called(found.collection)}.", *tool_text.kept(done)]
-        ids = [one.id for one in done if one.id]
-        return answer("\n".join(said), {"deleted": count, "versions": ids[:MAX_IDS]})
+        said = [
+            f"Deleted {_points(count)} of {called(found.collection)}.",
+            *tool_text.noted(tool_text.kept(done)),
+        ]
+        ids = [one.id for one in done if one.id][:MAX_IDS]
+        versions = {"versions": ids} if ids else {}
+        return answer("\n".join(said), {"deleted": count} | versions)
 
 
 def delete_tool(services: Open, default: str | None) -> AsyncTool:
@@ -217,7 +221,7 @@ def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
-    lines += tool_text.kept(kept)
+    lines += tool_text.noted(tool_text.kept(kept))
     if done.missing:
         lines.append(f"Not found: {_missing(done)}.")
     documents = [

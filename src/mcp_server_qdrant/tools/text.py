@@ -338,10 +338,10 @@ def before(done: Kept) -> str:
 def kept(done: Sequence[Kept]) -> list[str]:
     """The versions that deleted texts are now, a few of them named, and why others are none."""
     faults = list(dict.fromkeys(line(one.fault, None) for one in done if one.fault))
-    said = [f"Not kept: {fault}" for fault in faults[:3]]
+    said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
-        said.insert(0, f"Kept {days} days: id {some(ids, NAMED)}; {BACK}.")
+        said.insert(0, f"kept {days} days: id {some(ids, NAMED)}; {BACK}.")
     return said
 
 

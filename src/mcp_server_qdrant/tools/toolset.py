@@ -88,11 +88,9 @@ Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
 After = Annotated[Word | None, Field(description="The last name of the page before")]
 Size = Annotated[
     int,
-    Field(
-        ge=1_000, le=MAX_CHARACTERS, description="Most characters; an answer says how to read on"
-    ),
+    Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters"),
 ]
-Versions = Annotated[bool, Field(description="List their earlier versions")]
+Versions = Annotated[bool, Field(description="List earlier versions")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -201,11 +199,8 @@ class Tools:
         version = await services.history.version(id, collection)
         if version is None:
             said = await tool_history.gone(services.history, id, collection)
-            where = f" in {called(collection)}" if collection else ""
-            raise RequestError(
-                f"There is no text {called(id)}{where}: give information to store one, or the id "
-                f"of a found text to change it. {' '.join(said)}".rstrip()
-            )
+            none = f"There is no text {called(id)}: give information to store one, or the id of a"
+            raise RequestError(" ".join([none, "found text to change it.", *said]))
         if not bare:
             raise RequestError("An earlier version comes back as it was: give its id alone.")
         done = await services.revision.restore(version, progress)
@@ -312,9 +307,9 @@ FIND = (
 STORE = (
     "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
     "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
-    "and null inside metadata remove. An ID@TIME alone brings that version back."
+    "and null inside metadata remove. ID@TIME alone restores it."
 )
-GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME: as it was then."
+GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
 COLLECTIONS = "List the collections that can be searched."
 
 
