@@ -125,9 +125,10 @@ class History:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
         for record in await self._client.retrieve(HISTORY, [one.id for one in found[:1]]):
             held = record.payload[KEY]
+            own, parts = held["ids"][0], json.loads(record.payload[PARTS])
             parts = [
-                read(held["collection"], held["head"], payload, ("document",))
-                for payload in json.loads(record.payload[PARTS])
+                read(held["collection"], held["head"], part, ("document",))._replace(document=own)
+                for part in parts
             ]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
             return _version(held, document, parts)
