@@ -84,9 +84,8 @@ async def test_a_replaced_text_comes_back_with_all_that_was_stored_with_it(engin
         done = await memory.ask("store", id=before)
         again = await memory.get("x")
 
-        assert without(old, "id", "document", "revision") == without(
-            first, "id", "document", "revision"
-        )
+        told = ("id", "document", "revision", "until", "by", "deleted")
+        assert without(old, *told) == without(first, *told)
         assert old["id"] == old["document"] == before
         assert without(again, "revision") == without(first, "revision")
         assert (await memory.get(done["before"]))["text"] == "a crane"

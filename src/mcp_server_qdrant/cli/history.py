@@ -10,9 +10,8 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import amount, called, own_id, plain
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.core.versions import Version
-    from mcp_server_qdrant.ingest.revise import Revision
-    from mcp_server_qdrant.qdrant.history import History
 
 
 @click.command()
@@ -52,20 +51,16 @@ async def _main(id: str | None, collection: str | None, *, restore: bool, erase:
             click.echo(f"{amount(erased, 'version')} erased.")
         elif id is not None and (one := await services.history.version(id, collection)):
             if restore:
-                await _restore(services.revision, one)
+                await _restore(services, one)
             else:
                 _show(one)
         elif restore:
             raise RequestError(f"There is no version {called(id or '')}: give one as it is listed.")
         else:
-            await _list(services.history, id, collection)
+            for one in await services.history.versions(id, collection):
+                click.echo(one.line)
     finally:
         await services.close()
-
-
-async def _list(history: "History", id: str | None, collection: str | None) -> None:  # noqa: A002
-    for one in await history.versions(id, collection):
-        click.echo(one.line)
 
 
 def _show(one: "Version") -> None:
@@ -73,7 +68,7 @@ def _show(one: "Version") -> None:
         click.echo(plain(line))
 
 
-async def _restore(revision: "Revision", one: "Version") -> None:
-    done = await revision.restore(one)
+async def _restore(services: "Services", one: "Version") -> None:
+    done = await services.revision.restore(one)
     shown = own_id(done.collection, done.ids[0], done.document)
     click.echo(f"Brought back in {called(done.collection)}: id {called(shown)}.")

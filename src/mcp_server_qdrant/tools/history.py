@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.types import CallToolResult
 
-from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.versions import Version
@@ -28,12 +27,12 @@ async def listed(history: "History", ids: Sequence[str], collection: str | None)
 
 async def found(
     history: "History", missing: Sequence[str], collection: str | None
-) -> tuple[dict[str, Document], list[str]]:
+) -> tuple[dict[str, Version], list[str]]:
     """The versions that ids of no text mean, and sentences on these and on deleted texts."""
-    versions, notes = {}, []
+    versions, notes = {}, list[str]()
     for wanted in missing:
         if one := await history.version(wanted, collection):
-            versions[wanted] = one.document
+            versions[wanted] = one
             notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
         else:
             notes += await gone(history, wanted, collection)
@@ -49,12 +48,11 @@ async def gone(history: "History", wanted: str, collection: str | None) -> list[
     ]
 
 
+def ended(one: Version) -> dict[str, Any]:
+    """What structured content tells of a version beside its text."""
+    return {"id": one.id, "until": one.until, "by": dict(one.by), "deleted": one.deleted}
+
+
 def _structured(one: Version) -> dict[str, Any]:
-    about = {"title": one.document.title, "text": one.document.text, "by": dict(one.by)}
-    return {
-        "id": one.id,
-        "collection": one.collection,
-        "until": one.until,
-        "deleted": one.deleted,
-        **{name: value for name, value in about.items() if value},
-    }
+    about = {"title": one.document.title, "text": one.document.text}
+    return ended(one) | {"collection": one.collection} | {k: v for k, v in about.items() if v}

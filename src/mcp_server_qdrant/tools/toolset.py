@@ -231,7 +231,7 @@ class Tools:
         documents = {document.document for document in found}
         missing = [one for one in ids if one not in documents and _plain(one) not in there]
         earlier, said = await tool_history.found(services.history, missing, collection_name)
-        found += earlier.values()
+        found += [one.document for one in earlier.values()]
         missing = [one for one in missing if one not in earlier]
         if not found:
             said += tool_text.unseen(failures)
@@ -240,8 +240,12 @@ class Tools:
         shown, more = described(shown, MAX_METADATA)
         notes += [*said, *more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
+        ends = {one.id: tool_history.ended(one) for one in earlier.values()}
         structured = {
-            "documents": [tool_output.document(one, points=point_ids) for one in shown],
+            "documents": [
+                tool_output.document(one, points=point_ids) | ends.get(one.document or "", {})
+                for one in shown
+            ],
             "missing": missing,
         }
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
