@@ -296,7 +296,10 @@ def test_where_nothing_may_be_changed_nothing_is_offered(start, served):
     page.locator(".newest .open").first.click()
     page.locator("#passage .text").wait_for()
 
-    assert page.locator("#passage footer").inner_text().split("\n") == ["More like this", "Earlier versions"]
+    assert page.locator("#passage footer").inner_text().split("\n") == [
+        "More like this",
+        "Earlier versions",
+    ]
 
 
 def test_a_text_has_others_like_it(start):
