@@ -126,7 +126,7 @@ async def test_versions_end_after_some_days(kept):
     assert (await kept.engine.count(HISTORY)).count == 1
 
 
-@pytest.mark.parametrize(("limit", "left"), [("MOST", 3), ("MOST_LETTERS", 2)])
+@pytest.mark.parametrize(("limit", "left"), [("MOST", 4), ("MOST_LETTERS", 2)])
 async def test_more_than_has_room_erases_the_oldest(kept, monkeypatch, limit, left):
     letters = {"MOST": 3, "MOST_LETTERS": 600}
     monkeypatch.setattr(kept_history, limit, letters[limit])

@@ -234,6 +234,7 @@ async def test_a_version_that_could_not_be_kept_is_said_and_the_text_is_changed(
         asked = {"information": "the boat is blue", "id": "x", "collection_name": "notes"}
         changed = await memory.client.call_tool("qdrant-store", asked)
         gone = await memory.client.call_tool("qdrant-delete", {"ids": ["x"]})
+        told = await memory.refused("get", ids=["x"])
 
         assert said(changed) == (
             "Updated in collection notes: id x. The version before was not kept: The disk is full."
@@ -241,6 +242,7 @@ async def test_a_version_that_could_not_be_kept_is_said_and_the_text_is_changed(
         assert said(gone) == (
             "Deleted: notes (id x) · the boat is blue\nNote: not kept: The disk is full."
         )
+        assert told.endswith("Note: not looked for earlier versions: The disk is full.")
 
 
 async def test_without_a_history_answers_say_nothing_of_one(engine):

@@ -57,8 +57,11 @@ async def _main(id: str | None, collection: str | None, *, restore: bool, erase:
         elif restore:
             raise RequestError(f"There is no version {called(id or '')}: give one as it is listed.")
         else:
-            for one in await services.history.versions(id, collection):
+            found = await services.history.versions(id, collection)
+            for one in found:
                 click.echo(one.line)
+            if not found:
+                frame.say("No earlier version is kept.")
     finally:
         await services.close()
 

@@ -6,7 +6,7 @@ client sees the tenant's own.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
+from mcp_server_qdrant.core.dates import LATEST
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     EngineFailure,
@@ -46,7 +47,7 @@ TENDED = 500  # versions that are kept between two looks at those limits
 LISTED = 20
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters
-PAGE = 256
+PAGE = 500
 KEY, PARTS = "history", "parts"  # of the payload
 IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
 INDEXES = {
@@ -233,17 +234,28 @@ class History:
         there = (await client.get_collection(HISTORY)).payload_schema
         for key in self._indexes.keys() - there.keys():
             await client.create_payload_index(HISTORY, key, self._indexes[key])
-        await client.delete(HISTORY, models.Filter(must=[_until(lt=self._oldest())]))
-        newest = models.OrderBy(key=UNTIL, direction=NEWEST)
-        found, _ = await client.scroll(
-            HISTORY, limit=MOST, order_by=newest, with_payload=[UNTIL, f"{KEY}.letters"]
-        )
-        room = MOST_LETTERS
-        for number, record in enumerate(found, 1):
-            room -= record.payload[KEY]["letters"]
-            if room < 0 or number == MOST:
-                rest = _until(lte=record.payload[KEY]["until"])
-                await client.delete(HISTORY, models.Filter(must=[rest]))
+        rest, room = LATEST, MOST_LETTERS
+        async for until, letters in self._young():
+            room -= letters
+            if room < 0:
+                break
+            rest = until
+        await client.delete(HISTORY, models.Filter(must=[_until(lt=rest)]))
+
+    async def _young(self) -> AsyncIterator[tuple[datetime, int]]:
+        """Of the versions that are not too old, the newest first: when they ended, and letters."""
+        newest, before, number = models.OrderBy(key=UNTIL, direction=NEWEST), LATEST, 0
+        while number < MOST:
+            young = models.Filter(must=[_until(gte=self._oldest(), lt=before)])
+            size = min(PAGE, MOST - number)
+            found, _ = await self._client.scroll(
+                HISTORY, young, limit=size, order_by=newest, with_payload=[KEY]
+            )
+            for record in found:
+                before = datetime.fromisoformat(record.payload[KEY]["until"])
+                yield before, record.payload[KEY]["letters"]
+            number += size
+            if len(found) < size:
                 break
 
 

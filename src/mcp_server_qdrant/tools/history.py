@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.types import CallToolResult
 
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.versions import Version
 from mcp_server_qdrant.tools import text as tool_text
@@ -30,12 +30,15 @@ async def found(
 ) -> tuple[dict[str, Version], list[str]]:
     """The versions that ids of no text mean, and sentences on these and on deleted texts."""
     versions, notes = {}, list[str]()
-    for wanted in missing:
-        if one := await history.version(wanted, collection):
-            versions[wanted] = one
-            notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
-        else:
-            notes += await gone(history, wanted, collection)
+    try:
+        for wanted in missing:
+            if one := await history.version(wanted, collection):
+                versions[wanted] = one
+                notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
+            else:
+                notes += await gone(history, wanted, collection)
+    except BackendError as error:
+        notes.append(f"not looked for earlier versions: {error}")
     return versions, notes
 
 
