@@ -207,3 +207,4 @@ async def test_what_is_erased_is_gone_for_good(kept):
     assert await history.erase("x") == 24
     assert await history.erase("x") == 0
     assert [one.document.text for one in await history.versions()] == ["another"]
+    assert await kept.history(0).erase("y") == 1

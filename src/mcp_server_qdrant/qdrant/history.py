@@ -106,7 +106,7 @@ class History:
         self, wanted: str | None = None, collection: str | None = None
     ) -> list[Version]:
         """The last versions of the text of an id, or of all texts, the newest first."""
-        found = await self._found(_of(wanted, collection), NEWEST)
+        found = await self._found([*_of(wanted, collection), _until(gte=self._oldest())], NEWEST)
         if found and wanted is not None and await self._stands(found[0].payload[KEY]):
             del found[0]
         return [_version(record.payload[KEY]) for record in found]
@@ -120,11 +120,14 @@ class History:
         when = moment(said) if own else None
         if when is None:
             return None
-        found = await self._found([*_of(own, collection), _until(gte=when)], OLDEST)
+        since = _until(gte=max(when, self._oldest()))
+        found = await self._found([*_of(own, collection), since], OLDEST)
         found = [one for one in found if one.payload[KEY]["until"] == said] or found
+        if not found:
+            return None
         if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
-        for record in await self._client.retrieve(HISTORY, [one.id for one in found[:1]]):
+        for record in await self._client.retrieve(HISTORY, [found[0].id]):
             held = record.payload[KEY]
             own, parts = held["ids"][0], json.loads(record.payload[PARTS])
             parts = [
@@ -155,10 +158,8 @@ class History:
 
     async def _found(self, of: Sequence[Any], order: models.Direction) -> list[Any]:
         """The points of versions that meet the conditions, without their texts."""
-        if not self.days:
-            return []
         ordered = models.OrderBy(key=UNTIL, direction=order)
-        where = models.Filter(must=[_until(gte=self._oldest()), *of])
+        where = models.Filter(must=list(of))
         try:
             found, _ = await self._client.scroll(
                 HISTORY, where, limit=LISTED, order_by=ordered, with_payload=[KEY]

@@ -120,6 +120,12 @@ class EngineSettings(BaseModel):
         ge=0,
         le=3_650,
     )
+    mask_secrets: bool = variable(
+        "MASK_SECRETS",
+        True,
+        "Keys, tokens and passwords in texts are masked before they are stored; in sessions of "
+        "coding clients always.",
+    )
     tool_find_description: str | None = variable(
         "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
     )
