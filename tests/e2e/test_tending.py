@@ -269,6 +269,57 @@ def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, pla
     assert sorted(told["collections"][0]["stored_by"]) == ["claude-code", "cursor"]
 
 
+def test_a_note_is_corrected_read_as_it_was_and_brought_back(agent, place):
+    agent.store(DECIDED, place, id="adr-7", tags=["decision"])
+    text, data = agent.ask(
+        "store", information="We stay on SQLite.", id="adr-7", collection_name=place, tags=["old"]
+    )
+    listed, versions = agent.ask("get", ids=["adr-7"], versions=True, collection_name=place)
+    (before,) = agent.get(data["before"])
+    back, _ = agent.ask("store", id=data["before"])
+    (after,) = agent.get("adr-7", collection_name=place)
+
+    assert text.endswith(f"The version before: id {data['before']}, kept 30 days.")
+    assert listed.splitlines()[0] == (
+        f"- {place} (id {data['before']}) · replaced by claude-code · {DECIDED}"
+    )
+    assert [one["id"] for one in versions["versions"]] == [data["before"]]
+    assert (before["text"], before["tags"]) == (DECIDED, ["decision"])
+    assert back.startswith(f"Brought back in collection {place}: id adr-7.")
+    assert (after["text"], after["tags"]) == (DECIDED, ["decision"])
+    assert after["created_at"] == before["created_at"]
+    assert "SQLite" not in str(agent.find("which database?", place))
+
+
+def test_a_deleted_note_is_told_of_and_brought_back(agent, place):
+    text = "The spare key of the boathouse is under the third stone."
+    own = agent.store(text, place, title="Key", metadata={"created_at": "2026-05-04"})
+    gone, _ = agent.ask("delete", ids=[own])
+    told = agent.refused("get", ids=[own])
+    version = re.search(r"reads id (\S+),", told)[1]
+    none = agent.find("where is the spare key?", place)
+    agent.ask("store", id=version)
+    (back,) = agent.get(own)
+
+    assert f"kept 30 days: id {version}; qdrant-store with that id alone" in gone
+    assert none == []
+    assert (back["text"], back["title"], back["created_at"][:10]) == (text, "Key", "2026-05-04")
+
+
+def test_what_a_note_was_before_it_moved_is_found_where_it_is_now(agent, place):
+    own = agent.store("The fountain runs at night.", place)
+    agent.store("The fountain runs at noon.", place, id=own)
+    moved = agent.store(None, elsewhere(place), id=own, create=True)
+    agent.printed.discard(own)  # that of its point, which is another one there
+    (version,) = agent.ask("get", ids=[moved], versions=True)[1]["versions"]
+    _, done = agent.ask("store", id=version["id"])
+    (now,) = agent.get(moved)
+
+    assert moved != own
+    assert version["collection"] == done["collection"] == elsewhere(place)
+    assert now["text"] == "The fountain runs at night."
+
+
 def test_every_id_that_was_printed_can_be_given(agent):
     """After the tasks above: none of the ids in their answers is unknown."""
     assert len(agent.printed) > 8

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY
-from mcp_server_qdrant.core.notation import listed_in
+from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
@@ -95,7 +95,7 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
-        return not self._allowed or listed_in(self._allowed, name)
+        return visible_in(self._allowed, name)
 
     async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
         """The targets of a search: names, globs, `-name` to leave out; None for the default.
