@@ -245,7 +245,6 @@ def _light(method: str, result: Any) -> Any:
 def options_of(settings: Settings) -> Options:
     """The options of the tools, from the settings."""
     return Options(
-        default_collection=settings.collection_name,
         read_only=settings.qdrant_read_only,
         arbitrary_filter=settings.arbitrary_filter,
         fields=tuple(one for one in settings.filterable_fields if one.condition is not None),
