@@ -27,7 +27,7 @@ def knock(found: wire.Rendezvous, version: int, seconds: float) -> socket.socket
     """
     try:
         line = _dial(found, seconds)
-    except BlockingIOError:
+    except (BlockingIOError, TimeoutError):
         raise Mute from None
     except UNREACHED:
         return None
@@ -39,22 +39,17 @@ def knock(found: wire.Rendezvous, version: int, seconds: float) -> socket.socket
     return None
 
 
-def ask(
-    found: wire.Rendezvous, version: int, seconds: float, operation: str, *arguments: Any
-) -> Any:
-    """The host's answer to one call; None where it gives none in so many seconds."""
+def ask(line: socket.socket, seconds: float, operation: str, *arguments: Any) -> Any:
+    """The answer to the one call of this connection; None where it fails, or takes longer."""
     until = monotonic() + seconds
+    call = wire.Call(0, operation, arguments, until, "")
     try:
-        line = knock(found, version, seconds)
-        if line is None:
-            return None
-        call = wire.Call(0, operation, arguments, until, "")
         with mp.Connection(line.detach()) as link:
             link.send_bytes(wire.pack([tuple(call)]))
-            if not link.poll(max(until - monotonic(), 0.0)):
+            if not link.poll(seconds):
                 return None
             ((_, well, value),) = wire.unpack(link.recv_bytes())
-    except (Mute, Foreign, *UNREACHED, *wire.UNREADABLE):
+    except (*UNREACHED, *wire.UNREADABLE):
         return None
     return value if well else None
 

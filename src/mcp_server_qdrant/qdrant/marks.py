@@ -6,6 +6,7 @@ A collection NAME~1, of an upgrade, or NAME~restored-1 is the copy that stands f
 NAME leads to it, or is about to.
 """
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from itertools import count
@@ -63,8 +64,12 @@ def folder(metadata: Mapping[str, Any] | None) -> Path | None:
 
 
 def innermost(place: Path, folders: Mapping[str, Path]) -> list[str]:
-    """The collections of those folders that are nearest above a place, or that place itself."""
-    around = {name: one for name, one in folders.items() if place.is_relative_to(one)}
+    """The collections of the folder, of these, that is nearest above a place, or that place.
+
+    Links to the place are followed; the folders have none.
+    """
+    whole = Path(os.path.realpath(place))
+    around = {name: one for name, one in folders.items() if whole.is_relative_to(one)}
     depth = max((len(one.parts) for one in around.values()), default=0)
     return [name for name, one in around.items() if len(one.parts) == depth]
 

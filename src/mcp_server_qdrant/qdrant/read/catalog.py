@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import suppress
@@ -136,7 +135,7 @@ class Catalog:
         entries = {name: self._entries[name] for name in names if name in self._entries}
         marked = {name: marks.folder(one.info.config.metadata) for name, one in entries.items()}
         owned = {name: one for name, one in marked.items() if one}
-        return marks.innermost(Path(os.path.realpath(folder)), owned)
+        return marks.innermost(folder, owned)
 
     async def place(self) -> str | None:
         """The collection that texts are stored into where none is named, as far as there is one.

@@ -193,6 +193,10 @@ class Bulk:
         """Write down what the collection is about; "" takes that back."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
 
+    async def assign(self, name: str, folder: str) -> None:
+        """Let the collection belong to a folder, a whole path without links; "": to none."""
+        await self._describe(name, {marks.FOLDER_KEY: folder})
+
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
         await self._client.update_collection(name, metadata={**known, **more})
