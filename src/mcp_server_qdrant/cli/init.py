@@ -3,9 +3,11 @@
 import asyncio
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
+EVENTS = ("SessionStart", "UserPromptSubmit")  # at which Claude Code runs `recall`
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
@@ -40,6 +43,11 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     metavar="PATH[=COLLECTION]",
     help="A folder that the server keeps in step with a collection. Repeatable.",
 )
+@click.option(
+    "--recall/--no-recall",
+    default=None,
+    help="Whether hooks of Claude Code tell it what is stored, at the start and by prompt.",
+)
 @click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write.")
@@ -47,6 +55,7 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
+    recall: bool | None,  # noqa: FBT001
     url: str | None,
     name: str,
     yes: bool,  # noqa: FBT001
@@ -68,10 +77,18 @@ def init(
             url = url or _asked_url(settings)
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
+        if recall is not None and "claude-code" not in chosen:
+            raise ConfigError("--recall goes with --client claude-code.")
         first = _variables(folders, url)
         settings = environment.load(env_file, first=first)
+        if recall:
+            place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
+            first["QDRANT_RECALL_PATH"] = str(place)
         for one in dict.fromkeys(chosen):
             _configure(one, name, _command(env_file), first, ask=not yes)
+        if recall is not None:
+            command = [*_command(None), "recall", str(place)] if recall else None
+            _set_hooks(command, ask=not yes)
     with frame.ending(STORED_LATER):
         asyncio.run(_first_search(settings))
 
@@ -170,6 +187,25 @@ def _configure(
     click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
 
 
+def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
+    """Write the hooks that recall into the settings of Claude Code, or take them out."""
+    from mcp_server_qdrant.cli import clients
+
+    client = clients.hooks()
+    text = clients.text_of(client)
+    changed = clients.hooked(client, text, EVENTS, shlex.join(command) if command else None)
+    if changed == text:
+        click.echo(f"{client.title} has these hooks already: {client.path}")
+        return
+    before, after = text.splitlines(), changed.splitlines()
+    click.echo("\n".join([f"{client.path}:", *unified_diff(before, after, lineterm="", n=1)]))
+    if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
+        return
+    backup = clients.write(client, text, changed, datetime.now())
+    kept = f"; what was there is in {backup.name}" if backup else ""
+    click.echo(f"Written: {client.path}{kept}.")
+
+
 def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
     """Show the entry that is written, and of it only what this server knows; no keys."""
     from mcp_server_qdrant.settings import environment
@@ -189,6 +225,7 @@ def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
 async def _first_search(settings: "Settings") -> None:
     """Load the model, store the folders, and search them."""
     from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.app.upkeep import settle
     from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
@@ -209,6 +246,7 @@ async def _first_search(settings: "Settings") -> None:
                 create=True,
             )
             await once(services.sync, request, None)
+            await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")

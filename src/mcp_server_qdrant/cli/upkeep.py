@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,8 +92,8 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
     """
     if text is None and folder is None:
         raise click.UsageError("Give a text, or --folder.")
-    place = os.path.realpath(folder) if folder else ""
-    if place and not os.path.isdir(place):  # noqa: PTH112
+    place = Path(folder).resolve() if folder else None
+    if place and not place.is_dir():
         raise click.UsageError(f"{place} is not a folder.")
 
     async def work(engine: Any, name: str) -> str:
@@ -103,7 +103,7 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
             said.append("described" if text.strip() else "its description is gone")
         if folder is not None:
             await engine.assign(name, place)
-            said.append(f"belongs to {printable(place)}" if place else "belongs to no folder")
+            said.append(f"belongs to {printable(str(place)) if place else 'no folder'}")
         return f"{called(name)}: {', '.join(said)}."
 
     _run(lambda settings: _own(settings, [collection], work))

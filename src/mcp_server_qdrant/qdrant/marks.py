@@ -63,11 +63,13 @@ def folder(metadata: Mapping[str, Any] | None) -> Path | None:
     return Path(said) if isinstance(said, str) and said else None
 
 
-def innermost(place: Path, folders: Mapping[str, Path]) -> list[str]:
-    """The collections of the folder, of these, that is nearest above a place, or that place.
+def of_folder(folder: Path | None) -> dict[str, str]:
+    """The mark of a collection that belongs to this folder, its links followed; None: to none."""
+    return {FOLDER_KEY: os.path.realpath(folder) if folder else ""}
 
-    Links to the place are followed; the folders have none.
-    """
+
+def innermost(place: Path, folders: Mapping[str, Path]) -> list[str]:
+    """The collections of that of these folders that is nearest above a place, or that place."""
     whole = Path(os.path.realpath(place))
     around = {name: one for name, one in folders.items() if whole.is_relative_to(one)}
     depth = max((len(one.parts) for one in around.values()), default=0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
@@ -193,9 +194,9 @@ class Bulk:
         """Write down what the collection is about; "" takes that back."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
 
-    async def assign(self, name: str, folder: str) -> None:
-        """Let the collection belong to a folder, a whole path without links; "": to none."""
-        await self._describe(name, {marks.FOLDER_KEY: folder})
+    async def assign(self, name: str, folder: Path | None) -> None:
+        """Let the collection belong to a folder; None: to none."""
+        await self._describe(name, marks.of_folder(folder))
 
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
