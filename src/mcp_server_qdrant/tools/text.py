@@ -24,6 +24,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
+    begins,
     called,
     chain,
     document_id,
@@ -249,11 +250,6 @@ def details(document: Document) -> list[str]:
         "created": line(document.created_at or ""),
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
-
-
-def begins(document: Document) -> bool:
-    """True if these are the first of its chunks, joined."""
-    return document.chunk == 0 and document.last is not None
 
 
 def torn(shown: Sequence[Document]) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.find import tagged
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import as_point_id
 
@@ -30,7 +30,7 @@ class Memories:
     async def list(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The newest texts, as qdrant-find lists them; `seen` are the ids of those shown before."""
         known(body, {"collections", "since", "until", "tags", "source", "seen"})
-        conditions = [tagged(body["tags"])] if body.get("tags") else []
+        conditions = [wanted(body["tags"])] if body.get("tags") else []
         if source := body.get("source"):
             parts = [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]
             conditions.append({"should": parts})
@@ -125,11 +125,11 @@ def known(body: Mapping[str, Any], names: set[str]) -> None:
         raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
-def tagged(tags: Any) -> dict[str, Any]:
-    """The condition, in REST form, for texts that carry one of the tags."""
+def wanted(tags: Any) -> dict[str, Any]:
+    """The condition for texts that carry one of the page's tags. Raises RequestError."""
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise RequestError("tags must be a list of texts.")
-    return {"should": [{"key": key, "match": {"any": tags}} for key in TAG_KEYS]}
+    return tagged(tags)
 
 
 def _points(ids: Any) -> list[int | str]:

@@ -167,18 +167,18 @@ class Background:
 
     def status(self) -> Mapping[str, str]:
         """Collection -> the state of its folders, in words."""
-        sentences: dict[str, list[str]] = {}
-        for folder, state in self._states.items():
-            sentences.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
-        return {collection: "; ".join(each) for collection, each in sentences.items()}
+        return self._said(State.sentence, "; ")
 
     def coming(self) -> Mapping[str, str]:
         """Collection -> what of its folders is not there yet, in a sentence each."""
-        told: dict[str, list[str]] = {}
+        return self._said(State.coming, " ")
+
+    def _said(self, say: Callable[[State, str], str | None], between: str) -> dict[str, str]:
+        said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            if sentence := state.coming(_named(folder)):
-                told.setdefault(folder.collection, []).append(sentence)
-        return {collection: " ".join(each) for collection, each in told.items()}
+            if sentence := say(state, _named(folder)):
+                said.setdefault(folder.collection, []).append(sentence)
+        return {collection: between.join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""

@@ -722,12 +722,7 @@ function extent(values, first, step, count) {
 function line(context, from, to, colour) {
   context.save();
   context.setLineDash([4, 4]);
-  context.strokeStyle = colour;
-  context.lineWidth = 1.5;
-  context.beginPath();
-  context.moveTo(from[0], from[1]);
-  context.lineTo(to[0], to[1]);
-  context.stroke();
+  tether(context, from, to, colour);
   context.restore();
 }
 
