@@ -288,6 +288,32 @@ class TestFind:
 
         assert found_in(result) == {"garden"}
 
+    async def test_in_a_folder_its_collection_is_searched_and_stored_into(self, tmp_path):
+        async with memory_engine() as engine, memory_server(engine=engine) as outside:
+            for place in ("garden", "kitchen"):
+                await store(outside, f"roses of the {place}", place)
+            await Bulk(engine, ()).assign("garden", tmp_path)
+            async with memory_server(engine=engine, qdrant_folder=tmp_path / "in") as inside:
+                stored = await store(inside, "new roses", None)
+                counted = await inside.call_tool("qdrant-delete", {"query_filter": {}})
+                everywhere = await find(inside, "roses", collections=["*"])
+                here = await find(inside, "roses")
+            there = await find(outside, "roses")
+
+        assert stored.structured_content["collection"] == "garden"
+        assert counted.structured_content["count"] == 2
+        assert found_in(here) == {"garden"}
+        assert found_in(there) == found_in(everywhere) == {"garden", "kitchen"}
+
+    async def test_in_a_folder_of_several_collections_storing_asks_for_one(self, tmp_path):
+        async with memory_engine() as engine:
+            for place in ("garden", "kitchen"):
+                await foreign(engine, place, {}, metadata={"folder": str(tmp_path)})
+            async with memory_server(engine=engine, qdrant_folder=tmp_path) as client:
+                refused = await client.call_tool("qdrant-store", {"information": "tulips"})
+
+        assert "several collections: name garden or kitchen" in refusal(refused)
+
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
