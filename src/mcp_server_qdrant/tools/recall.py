@@ -46,7 +46,7 @@ class Recall:
 
     def __init__(self, services: Open) -> None:
         self._services = services
-        self._told: OrderedDict[str, set[str]] = OrderedDict()
+        self._told: OrderedDict[str, set[str]] = OrderedDict()  # ids by session
 
     async def of(self, hook: Mapping[str, Any]) -> str:
         """What to tell, "" where nothing fits. Raises QdrantMcpError."""
@@ -55,22 +55,19 @@ class Recall:
         if event not in (START, PROMPT) or not (folder := said.get("cwd")):
             return ""
         services = await self._services()
-        if event == START:
-            self._told.pop(session, None)
-        begins, told = session not in self._told, self._of_session(session)
+        known = None if event == START else self._told.get(session)
+        told = known or set()
         found: list[tuple[str, Result]] = []
         if event == PROMPT:
             found += await _fitting(services, Path(folder), said.get("prompt", ""))
-        if begins:
+        if known is None:
             found += await _current(services, Path(folder))
-        return _page([one for one in found if not _is_of(one[1].document, session)], told)
-
-    def _of_session(self, session: str) -> set[str]:
-        """The ids that it was told."""
-        told = self._told[session] = self._told.pop(session, set())
+        page = _page([one for one in found if not _is_of(one[1].document, session)], told)
+        self._told[session] = told
+        self._told.move_to_end(session)
         if len(self._told) > SESSIONS:
             self._told.popitem(last=False)
-        return told
+        return page
 
 
 async def _fitting(services: Services, folder: Path, prompt: str) -> list[tuple[str, Result]]:
