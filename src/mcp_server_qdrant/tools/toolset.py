@@ -109,6 +109,9 @@ class Tools:
         """Search."""
         request = asked.request()
         services = await self._services()
+        if request.collections is None and not request.within:
+            home = await services.catalog.home()
+            request = request.model_copy(update={"collections": home or None})
         coming = await self._coming(services, request.collections)
         try:
             page = await services.pipeline.search(request)

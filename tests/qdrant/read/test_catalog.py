@@ -93,8 +93,8 @@ class TestFolders:
             ("own", ["a", "b"]),
             ("own/deep", ["deep"]),
             ("own/deep/er", ["deep"]),
-            (".", ["a", "b", "deep", "free"]),
-            ("own-not", ["a", "b", "deep", "free"]),  # a longer name is no folder within
+            (".", ["*"]),
+            ("own-not", ["*"]),  # a longer name is no folder within
         ],
     )
     async def test_a_search_in_a_folder_is_for_the_collections_of_the_nearest_above(
@@ -104,32 +104,37 @@ class TestFolders:
             await self.settled(engine, tmp_path)
             catalog = catalog_of(engine, folder=tmp_path / where)
 
-            assert await names_of(catalog, None) == searched
-            assert await names_of(catalog, ["*"]) == ["a", "b", "deep", "free"]
-            assert await names_of(catalog, ["free"]) == ["free"]
+            assert await catalog.usual() == await catalog.usual(tmp_path / where) == searched
+
+    async def test_without_a_folder_nothing_is_looked_up(self, tmp_path):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            engine.calls.clear()
+
+            assert await catalog_of(engine).home() == []
+            assert engine.calls == []
 
     async def test_a_folder_is_the_same_by_whatever_links_lead_to_it(self, tmp_path):
         async with memory_engine() as engine:
             await self.settled(engine, tmp_path)
             (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
             await Bulk(engine, ()).assign("free", tmp_path / "way")
-            catalog = catalog_of(engine, folder=tmp_path / "way" / "er")
 
-            assert await names_of(catalog, None) == ["deep", "free"]
+            assert await catalog_of(engine).home(tmp_path / "way" / "er") == ["deep", "free"]
 
     async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path):
         async with memory_engine() as engine:
             await self.settled(engine, tmp_path)
-            catalog = catalog_of(engine, folder=tmp_path / "own", allowed=["deep", "free"])
+            catalog = catalog_of(engine, allowed=["deep", "free"])
 
-            assert await names_of(catalog, None) == ["deep", "free"]
+            assert await catalog.home(tmp_path / "own") == []
 
     async def test_outside_of_folders_the_default_collection_stays(self, tmp_path):
         async with memory_engine() as engine:
             await self.settled(engine, tmp_path)
             catalog = catalog_of(engine, folder=tmp_path, default="free")
 
-            assert (await names_of(catalog, None), await catalog.place()) == (["free"], "free")
+            assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
             assert await catalog.usual(tmp_path / "own" / "deep") == ["deep"]
             assert await catalog_of(engine, folder=tmp_path).place() is None
 

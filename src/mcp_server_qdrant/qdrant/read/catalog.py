@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -109,7 +108,10 @@ class Catalog:
         stored into yet, and a glob that matches none, are no errors: there is nothing to find.
         Nor is one that nobody named and that was deleted just now.
         """
-        names = await (self._unnamed() if wanted is None else self._wanted(wanted))
+        if wanted is None:
+            names = await self._default_names()
+        else:
+            names = await self._wanted(wanted)
         known = {name: self._known(name) for name in names}
         new = [name for name, target in known.items() if target is None]
         if new:
@@ -119,8 +121,13 @@ class Catalog:
                 raise UnknownCollection(name, await self.near(name))
         return [target for target in known.values() if target]
 
+    async def _default_names(self) -> list[str]:
+        if self._default is None:
+            return list(await self.names())
+        return [self._default] if await self.exists(self._default) else []
+
     async def usual(self, folder: Path | None = None) -> list[str]:
-        """The names or globs of a search that names none: in that folder, or where the client is.
+        """Names, or a glob, for a search in that folder, or where the client is, that names none.
 
         The folder's own collections, else the default one, else all.
         """
@@ -131,7 +138,8 @@ class Catalog:
         if (folder := folder or self._folder) is None:
             return []
         names = await self.names()
-        await asyncio.gather(*map(self._unless_gone, names))
+        new = [name for name in names if self._known(name) is None]
+        await asyncio.gather(*map(self._unless_gone, new))
         entries = {name: self._entries[name] for name in names if name in self._entries}
         marked = {name: marks.folder(one.info.config.metadata) for name, one in entries.items()}
         owned = {name: one for name, one in marked.items() if one}
@@ -148,12 +156,6 @@ class Catalog:
         if len(home) > 1:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
         return home[0]
-
-    async def _unnamed(self) -> list[str]:
-        """The names of a search that names none; a default collection may not be there yet."""
-        with suppress(UnknownCollection):
-            return await self._wanted(await self.usual())
-        return []
 
     async def _wanted(self, patterns: Sequence[str]) -> list[str]:
         """The names that they choose, or all, without those of a `-pattern`.
