@@ -90,7 +90,8 @@ def test_the_hooks_that_init_writes_tell_what_fits_while_a_server_runs(person, e
     )
     written = json.loads(settings.read_text())
     hooks = written["hooks"]
-    assert "+++" in said
+    assert f'"SessionStart": "{sys.executable} -P -m mcp_server_qdrant recall ' in said
+    assert "opus" not in said
     assert written | {"hooks": 0} == mine | {"hooks": 0}
     assert hooks["Stop"] == mine["hooks"]["Stop"]
     (kept,) = settings.parent.glob("settings.json.*.bak")

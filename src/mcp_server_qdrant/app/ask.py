@@ -10,7 +10,7 @@ from mcp_server_qdrant.hosting.dial import Foreign, Mute, ask, knock
 from mcp_server_qdrant.hosting.wire import Rendezvous
 
 WIRE = 1
-KNOCK_SECONDS = 0.3
+KNOCK_SECONDS = 0.4
 NAME = "recall-{}.json"  # by process
 
 

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,14 +190,14 @@ def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
     """Write the hooks that recall into the settings of Claude Code, or take them out."""
     from mcp_server_qdrant.cli import clients
 
-    client = clients.hooks()
+    client, line = clients.hooks(), shlex.join(command) if command else None
     text = clients.text_of(client)
-    changed = clients.hooked(client, text, EVENTS, shlex.join(command) if command else None)
+    changed = clients.hooked(client, text, EVENTS, line)
     if changed == text:
-        click.echo(f"{client.title} has these hooks already: {client.path}")
+        click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
         return
-    before, after = text.splitlines(), changed.splitlines()
-    click.echo("\n".join([f"{client.path}:", *unified_diff(before, after, lineterm="", n=1)]))
+    click.echo(f"{client.path}, {client.section}:")  # nothing else of it: it may hold keys
+    click.echo(json.dumps(dict.fromkeys(EVENTS, line), indent=2, ensure_ascii=False))
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
     backup = clients.write(client, text, changed, datetime.now())
