@@ -70,7 +70,8 @@ class Rendezvous(NamedTuple):
 
     def write(self, path: Path) -> None:
         """Publish, readable by this user only."""
-        fields = self._asdict() | {"key": self.key.hex()}
+        address, key, pid, version = self
+        fields = {"address": address, "key": key.hex(), "pid": pid, "wire": version}
         write_atomically(path, json.dumps(fields))
 
     @classmethod
