@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import frame, sessions
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -43,6 +43,13 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     help="A folder that the server keeps in step with a collection. Repeatable.",
 )
 @click.option(
+    "--sessions",
+    "told",
+    multiple=True,
+    type=click.Choice(list(sessions.CLIENTS)),
+    help="Whose conversations the server stores and follows. Repeatable; none unless named.",
+)
+@click.option(
     "--recall/--no-recall",
     default=None,
     help="Whether hooks of Claude Code tell it what is stored, at the start and by prompt.",
@@ -54,12 +61,13 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
+    told: Sequence[str],
     recall: bool | None,  # noqa: FBT001
     url: str | None,
     name: str,
     yes: bool,  # noqa: FBT001
 ) -> None:
-    """Set this server up in your MCP clients: three questions, or flags in their place.
+    """Set this server up in your MCP clients: a few questions, or flags in their place.
 
     Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
     reads the folders and searches.
@@ -73,12 +81,13 @@ def init(
         if not yes:
             chosen = chosen or _asked_clients()
             folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
+            told = told or _asked_sessions()
             url = url or _asked_url(settings)
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
         if recall is not None and "claude-code" not in chosen:
             raise ConfigError("--recall goes with --client claude-code.")
-        first = _variables(folders, url)
+        first = _variables(folders, url, told)
         settings = environment.load(env_file, first=first)
         if recall:
             place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
@@ -114,6 +123,17 @@ def _listed(question: str, default: str = "") -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _asked_sessions() -> list[str]:
+    """The clients whose conversations may be read, each with what that would be."""
+    question = "Read and follow {} (without tool output, secrets masked), into the collection {!r}?"
+    return [
+        name
+        for name, kept in sessions.CLIENTS.items()
+        if (found := kept.measured())
+        and click.confirm(question.format(found, sessions.COLLECTION), err=True)
+    ]
+
+
 def _asked_url(settings: "Settings") -> str | None:
     if settings.qdrant_url:
         return None
@@ -121,17 +141,23 @@ def _asked_url(settings: "Settings") -> str | None:
     return text.strip() or None
 
 
-def _variables(folders: Sequence[str], url: str | None) -> dict[str, str]:
+def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
     """The settings that the answers make. Raises ConfigError."""
-    sources = {}
+    sources = list[dict[str, Any]]()
     for folder in folders:
         named, _, collection = folder.partition("=")
         path = Path(named).expanduser().absolute()
         if not path.is_dir():
             raise ConfigError(f"{path} is not a folder.")
-        sources[str(path)] = collection or path.name
-    found = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
-    return {name: value for name, value in found.items() if value}
+        sources.append({"path": str(path), "collection": collection or path.name})
+    for name in dict.fromkeys(told):
+        kept = sessions.CLIENTS[name]
+        if (found := kept.measured()) is None:
+            raise ConfigError(f"There is no session of {kept.title} in {kept.path}.")
+        click.echo(f"The server will store and follow {found}.")
+        sources.append(kept.source(name))
+    made = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
+    return {name: value for name, value in made.items() if value}
 
 
 def _command(env_file: Path | None) -> list[str]:
@@ -241,11 +267,12 @@ async def _first_search(settings: "Settings") -> None:
                 tuple(sources([source.path], source.name)),
                 source.collection,
                 source.selection,
-                mirror=True,
+                mirror=not source.keep,
                 create=True,
             )
             await once(services.sync, request, None)
-            await settle(services.shared.client, source.collection, source.path)
+            if not source.keep:  # the conversations of all projects are nobody's
+                await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")
