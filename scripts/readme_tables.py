@@ -26,6 +26,8 @@ EXAMPLES = {
     "COLLECTION_NAME": "notes",
     "QDRANT_COLLECTIONS": "notes,docs-*,-docs-old",
     "QDRANT_CONTENT_FIELDS": "body,summary",
+    "QDRANT_FOLDER": "~/work/billing",
+    "QDRANT_RECALL_PATH": "~/recall",
     "BM25_LANGUAGE": "german",
     "QDRANT_CACHE_PATH": "~/cache",
     "TOOL_FIND_DESCRIPTION": "Search the handbook.",

@@ -57,6 +57,8 @@ NARROWER: dict[str, tuple[str, ...]] = {
     "tools/*": ("core", "tools"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest/chunk.py"),
     "app/upkeep.py": ("core", "settings", "encoders", "ingest", "qdrant", "app"),
+    "app/ask.py": ("hosting",),
+    "app/recall.py": ("core", "hosting", "tools", "app"),
     "app/start.py": ("core", "settings", "encoders/providers.py", "app"),
     **dict.fromkeys(
         ("app/server.py", "app/stdio.py", "app/http.py"),

@@ -6,8 +6,9 @@ DATA holds BEIR folders; each becomes a collection of the embedded engine. Every
 those of its name (`conv-26` and `conv-30` are of one), or all where there is no other, once with
 its own collection among them and once without. AUROC: how often the best relevance with it is
 higher than another query's without it. Weak: the share of answers with the line that says so;
-its precision and recall for answers without the own collection. Fitted: the threshold of relevance
-that tells the two apart best in every second query, with precision and recall on the others.
+its precision and recall for answers without the own collection. Told: the share of which a hook
+would tell something (`recall`). Fitted: the threshold of relevance that tells the two apart best in
+every second query, with precision and recall on the others.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.tools.recall import LEAST
 
 
 def auroc(present: np.ndarray, absent: np.ndarray) -> float:
@@ -55,6 +57,7 @@ async def main() -> None:
             rows = await vectors(corpus, services.encoders.default, arguments.cache)
             await fill(services, points, corpus, corpus.name, rows)
         heads = ("AUROC", "weak there", "weak absent", "precision", "recall")
+        heads += ("told there", "told absent")
         print(f"{'':14}" + "".join(f"{h:>12}" for h in (*heads, "fitted", "precision", "recall")))
         families: dict[str, list[np.ndarray]] = {}
         for corpus in corpora:
@@ -90,7 +93,9 @@ def fitted(table: np.ndarray) -> tuple[float, float, float]:
 def show(name: str, table: np.ndarray) -> None:
     """One line of the result."""
     weak, absent = table[:, 1].mean(), table[:, 3].mean()
+    told = [((table[:, n] >= LEAST) & (table[:, n + 1] == 0)).mean() for n in (0, 2)]
     numbers = (auroc(table[:, 0], table[:, 2]), weak, absent, precision(weak, absent), absent)
+    numbers += (*told,)
     print(f"{name:14}" + "".join(f"{n:12.3f}" for n in (*numbers, *fitted(table))), flush=True)
 
 

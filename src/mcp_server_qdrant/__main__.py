@@ -7,6 +7,10 @@ import sys
 def main() -> None:
     """Run the command line."""
     _import_nothing_from_here()
+    if sys.argv[1:2] == ["recall"] and len(sys.argv) == 3 and sys.argv[2][:1] != "-":
+        from mcp_server_qdrant.cli.recall import run  # at once: a hook waits
+
+        run(sys.argv[2])
     from mcp_server_qdrant.cli.main import main as command
 
     command()

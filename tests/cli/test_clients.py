@@ -16,6 +16,7 @@ from mcp_server_qdrant.cli.clients import (
     clients,
     edited,
     entries,
+    hooked,
     other,
     parse,
     text_of,
@@ -174,6 +175,49 @@ def test_line_ends_and_marks_stay(there, text):
     assert ("\r\n" in written) == ("\r\n" in text)
     assert "\n" not in written.replace("\r\n", "") or "\r\n" not in text
     assert parse(there, text_of(there))["servers"]["qdrant"] == ENTRY
+
+
+OTHER = {"hooks": [{"type": "command", "command": "say hello"}]}
+RECALL = "/venv/bin/python -P -m mcp_server_qdrant recall /cache/recall/qdrant"
+EVENTS = ("SessionStart", "UserPromptSubmit")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Client("Claude Code", tmp_path / "settings.json", "hooks")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {"model": "opus"},
+        {"hooks": {}},
+        {"hooks": {"SessionStart": [OTHER], "Stop": [OTHER]}, "model": "opus"},
+    ],
+)
+def test_hooks_stand_beside_those_that_were_there_once_and_can_be_taken_out(settings, known):
+    before = json.dumps(known, indent=2)
+    text = hooked(settings, before, EVENTS, RECALL.replace("venv", "old"))
+    text = hooked(settings, text, EVENTS, RECALL)
+    ours = {"hooks": [{"type": "command", "command": RECALL, "timeout": 5}]}
+    others = known.get("hooks", {}).get("SessionStart", [])
+
+    assert parse(settings, text)["hooks"] == known.get("hooks", {}) | {
+        "SessionStart": [*others, ours],
+        "UserPromptSubmit": [ours],
+    }
+    assert parse(settings, text) | {"hooks": 0} == known | {"hooks": 0}
+    assert hooked(settings, text, EVENTS, RECALL) == text
+    gone = parse(settings, hooked(settings, text, EVENTS, None))
+    assert {k: v for k, v in gone["hooks"].items() if v} == known.get("hooks", {})
+    assert hooked(settings, before, EVENTS, None) == before
+
+
+@pytest.mark.parametrize("groups", ['{"a": 1}', "7"])
+def test_hooks_that_are_no_list_are_left_alone(settings, groups):
+    with pytest.raises(ConfigError, match="must hold a list in 'SessionStart'"):
+        hooked(settings, f'{{"hooks": {{"SessionStart": {groups}}}}}', EVENTS, RECALL)
 
 
 def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():

@@ -1,5 +1,8 @@
 """--env-file, and what is said on stderr of settings, for every command."""
 
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
@@ -25,7 +28,7 @@ COMMANDS = {
 
 
 def test_every_command_is_known_here():
-    assert set(COMMANDS) == {"", *main.commands}
+    assert set(COMMANDS) == {"", *main.commands} - {"recall"}  # which reads no settings
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -75,3 +78,14 @@ def test_where_logs_are_json_what_is_said_is_too(style, tmp_path, monkeypatch, c
 
     assert ("is not read" in printed) is (style == "text")
     assert ("is not read" in caplog.text) is (style == "json")
+
+
+def test_the_folder_that_is_left_is_told_unless_it_has_been_removed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert frame.leave_folder() == tmp_path
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    assert frame.leave_folder() is None
+    assert str(Path.cwd()) == sys.prefix

@@ -122,6 +122,9 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
             "--index-only and --model exclude each other.",
         ),
         (("upgrade",), "Missing argument"),
+        (("describe", "notes"), "Give a text, or --folder."),
+        (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
+        (("init", "--client", "cursor", "--recall", "--yes"), "--recall goes with --client claude"),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), err

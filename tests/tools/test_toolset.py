@@ -288,6 +288,38 @@ class TestFind:
 
         assert found_in(result) == {"garden"}
 
+    async def test_in_a_folder_its_collection_is_searched_and_stored_into(self, tmp_path):
+        async with memory_engine() as engine, memory_server(engine=engine) as outside:
+            kitchen = told(await store(outside, "roses of the kitchen", "kitchen"))
+            await store(outside, "roses of the garden", "garden")
+            await Bulk(engine, ()).assign("garden", tmp_path)
+            async with memory_server(engine=engine, qdrant_folder=tmp_path / "in") as inside:
+                stored = await store(inside, "new roses", None)
+                counted = await inside.call_tool("qdrant-delete", {"query_filter": {}})
+                everywhere = await find(inside, "roses", collections=["*"])
+                here = await find(inside, "roses")
+                newest = await inside.call_tool("qdrant-find", {"since": "2020"})
+                within = await find(inside, "roses", within=kitchen)
+                nothing = await find(inside, "roses of the kitchen 2099", score_threshold=1)
+            there = await find(outside, "roses")
+
+        assert stored.structured_content["collection"] == "garden"
+        assert counted.structured_content["count"] == 2
+        assert found_in(here) == found_in(newest) == {"garden"}
+        assert found_in(within) == {"kitchen"}
+        assert "kitchen" not in said(nothing).replace("roses of the kitchen", "")
+        assert 'search collections ["*"]' in said(nothing)
+        assert found_in(there) == found_in(everywhere) == {"garden", "kitchen"}
+
+    async def test_in_a_folder_of_several_collections_storing_asks_for_one(self, tmp_path):
+        async with memory_engine() as engine:
+            for place in ("garden", "kitchen"):
+                await foreign(engine, place, {}, metadata={"folder": str(tmp_path)})
+            async with memory_server(engine=engine, qdrant_folder=tmp_path) as client:
+                refused = await client.call_tool("qdrant-store", {"information": "tulips"})
+
+        assert "several collections: name garden or kitchen" in refusal(refused)
+
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [

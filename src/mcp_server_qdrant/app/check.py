@@ -22,7 +22,7 @@ from mcp_server_qdrant.qdrant.history import KEY, History
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.search.doubt import WEAK
 from mcp_server_qdrant.search.pipeline import Pipeline
-from mcp_server_qdrant.search.query import Query, Ranked
+from mcp_server_qdrant.search.query import ROOM, Query, Ranked
 
 SECONDS = 2.0  # for the whole answer
 Shown = tuple[str, PointId, str | None]  # collection, point, and the document that it is of
@@ -67,9 +67,9 @@ class CheckedPipeline(Pipeline):
         self._tenant = tenant
 
     @override
-    async def search(self, request: SearchRequest) -> SearchPage:
+    async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
         """The answer to one request; without results where they could not be checked."""
-        page = await super().search(request)
+        page = await super().search(request, room)
         hits = {_shown(hit.document) for hit in page.results}
         also = {_shown(copy) for hit in page.results for copy in hit.also}
         try:

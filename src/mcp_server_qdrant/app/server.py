@@ -5,6 +5,7 @@ import contextlib
 import gc
 import importlib
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
@@ -51,10 +52,15 @@ class Opening:
     """Opens the services once, in the background; a failure is tried again at the next call."""
 
     def __init__(
-        self, open_services: Callable[[], Awaitable["Opened"]], recorder: Recorder | None
+        self,
+        open_services: Callable[[], Awaitable["Opened"]],
+        recorder: Recorder | None,
+        recall_path: Path | None = None,
     ) -> None:
         self._open = open_services
         self._recorder = recorder
+        self._recall_path = recall_path
+        self._line = contextlib.ExitStack()
         self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
@@ -81,6 +87,10 @@ class Opening:
         services = await self._open()
         if self._recorder:
             services.record(self._recorder)
+        if self._recall_path:
+            from mcp_server_qdrant.app.recall import answering
+
+            self._line = answering(self._recall_path, self.services)
         return services
 
     async def services(self) -> "Services":
@@ -88,6 +98,7 @@ class Opening:
         return (await asyncio.shield(self.begin())).of_caller()
 
     async def _close(self) -> None:
+        self._line.close()
         task, self._task = self._task, None
         if task is None:
             return
@@ -176,7 +187,7 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    opening = Opening(open_services, watch.metrics if watch else None)
+    opening = Opening(open_services, watch.metrics if watch else None, settings.qdrant_recall_path)
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
@@ -245,7 +256,6 @@ def _light(method: str, result: Any) -> Any:
 def options_of(settings: Settings) -> Options:
     """The options of the tools, from the settings."""
     return Options(
-        default_collection=settings.collection_name,
         read_only=settings.qdrant_read_only,
         arbitrary_filter=settings.arbitrary_filter,
         fields=tuple(one for one in settings.filterable_fields if one.condition is not None),

@@ -107,6 +107,7 @@ class Shared:
             self.choice,
             default=named,
             allowed=allowed,
+            folder=self.settings.qdrant_folder,
             gained=self._upgraded,
             shown=Leftovers(self.points(view, view.reader)).shown,
             dates=self.dates,

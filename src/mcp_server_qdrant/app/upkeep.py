@@ -18,11 +18,13 @@ from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
     RequestError,
+    UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import amount, visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in, renew, since
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
+from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
@@ -204,6 +206,14 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
         local_path=Path(where),
         timeout=PATIENCE,
     )
+
+
+async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:
+    """Let a collection belong to a folder, unless there is none, or it belongs to one already."""
+    bulk = Bulk(client, ())
+    with contextlib.suppress(UnknownCollection):
+        if marks.folder((await bulk.shape(name)).metadata) is None:
+            await bulk.assign(name, folder)
 
 
 def visible(name: str, settings: Settings) -> bool:

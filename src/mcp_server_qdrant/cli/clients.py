@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
 SLOW_SECONDS = 10.0
+HOOK_SECONDS = 5  # after which a client stops waiting for a hook
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -63,6 +64,31 @@ def clients() -> dict[str, Client]:
         "cursor": Client("Cursor", home / ".cursor" / "mcp.json"),
         "vscode": Client("VS Code", code / "mcp.json", "servers"),
     }
+
+
+def hooks() -> Client:
+    """The user's settings of Claude Code, as far as they are hooks: events by name."""
+    return Client("Claude Code", _home() / ".claude" / "settings.json", "hooks")
+
+
+def hooked(client: Client, text: str, events: Sequence[str], command: str | None) -> str:
+    """The settings in which these events run that command of ours, or none, beside all others."""
+    for event in events:
+        groups = parse(client, text).get(client.section, {}).get(event, [])
+        if not isinstance(groups, list):
+            raise ConfigError(f"{client.path} must hold a list in {event!r}: mend it.")
+        others = [group for group in groups if not _recalls(group)]
+        ours = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
+        wanted = [*others, *(ours if command else ())]
+        text = edited(client, text, event, wanted) if wanted != groups else text
+    return text
+
+
+def _recalls(group: Any) -> bool:
+    """True for hooks that are all ours."""
+    held = group.get("hooks") if isinstance(group, dict) else None
+    said = [str(one.get("command")) for one in held or () if isinstance(one, dict)]
+    return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
 
 
 def _home() -> Path:
@@ -185,7 +211,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def edited(client: Client, text: str, name: str, entry: Entry) -> str:
+def edited(client: Client, text: str, name: str, entry: Entry | Sequence[Any]) -> str:
     """The configuration with this entry; all else stays as it is written, comments too."""
     read = parse(client, text)
     if "\r\n" in text:

@@ -149,6 +149,14 @@ def load(*, serving: bool = False) -> "Settings":
     return read
 
 
-def leave_folder() -> None:
-    """Be nowhere that others choose. Libraries look for files where they run: numba, matplotlib."""
-    os.chdir(sys.prefix)
+def leave_folder() -> Path | None:
+    """Be nowhere that others choose; where it was, unless that folder has been removed.
+
+    Libraries look for files where they run: numba, matplotlib.
+    """
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+    finally:
+        os.chdir(sys.prefix)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LOAD_SECONDS = 900.0  # the model may have to be downloaded
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
+EVENTS = ("SessionStart", "UserPromptSubmit")  # at which Claude Code runs `recall`
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
@@ -47,6 +49,11 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     type=click.Choice(list(sessions.CLIENTS)),
     help="Whose conversations the server stores and follows. Repeatable; none unless named.",
 )
+@click.option(
+    "--recall/--no-recall",
+    default=None,
+    help="Whether hooks of Claude Code tell it what is stored, at the start and by prompt.",
+)
 @click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write.")
@@ -55,6 +62,7 @@ def init(
     chosen: Sequence[str],
     folders: Sequence[str],
     told: Sequence[str],
+    recall: bool | None,  # noqa: FBT001
     url: str | None,
     name: str,
     yes: bool,  # noqa: FBT001
@@ -77,10 +85,18 @@ def init(
             url = url or _asked_url(settings)
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
+        if recall is not None and "claude-code" not in chosen:
+            raise ConfigError("--recall goes with --client claude-code.")
         first = _variables(folders, url, told)
         settings = environment.load(env_file, first=first)
+        if recall:
+            place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
+            first["QDRANT_RECALL_PATH"] = str(place)
         for one in dict.fromkeys(chosen):
             _configure(one, name, _command(env_file), first, ask=not yes)
+        if recall is not None:
+            command = [*_command(None), "recall", str(place)] if recall else None
+            _set_hooks(command, ask=not yes)
     with frame.ending(STORED_LATER):
         asyncio.run(_first_search(settings))
 
@@ -196,6 +212,25 @@ def _configure(
     click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
 
 
+def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
+    """Write the hooks that recall into the settings of Claude Code, or take them out."""
+    from mcp_server_qdrant.cli import clients
+
+    client, line = clients.hooks(), shlex.join(command) if command else None
+    text = clients.text_of(client)
+    changed = clients.hooked(client, text, EVENTS, line)
+    if changed == text:
+        click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
+        return
+    click.echo(f"{client.path}, {client.section}:")  # nothing else of it: it may hold keys
+    click.echo(json.dumps(dict.fromkeys(EVENTS, line), indent=2, ensure_ascii=False))
+    if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
+        return
+    backup = clients.write(client, text, changed, datetime.now())
+    kept = f"; what was there is in {backup.name}" if backup else ""
+    click.echo(f"Written: {client.path}{kept}.")
+
+
 def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
     """Show the entry that is written, and of it only what this server knows; no keys."""
     from mcp_server_qdrant.settings import environment
@@ -215,6 +250,7 @@ def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
 async def _first_search(settings: "Settings") -> None:
     """Load the model, store the folders, and search them."""
     from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.app.upkeep import settle
     from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
@@ -235,6 +271,8 @@ async def _first_search(settings: "Settings") -> None:
                 create=True,
             )
             await once(services.sync, request, None)
+            if not source.keep:  # the conversations of all projects are nobody's
+                await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")

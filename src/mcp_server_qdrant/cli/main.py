@@ -53,8 +53,9 @@ def serve(transport: "Transport") -> None:
     # Until the transport handles signals itself: no traceback from an import.
     signal.signal(signal.SIGINT, lambda *_: os._exit(frame.INTERRUPTED))
     with frame.ending(at_once=False):
-        read = frame.load(serving=True)
-        frame.leave_folder()
+        read, folder = frame.load(serving=True), frame.leave_folder()
+        if transport == "stdio" and read.qdrant_folder is None:
+            read = read.model_copy(update={"qdrant_folder": folder})
         from mcp_server_qdrant.app.start import run
 
         def ready(address: str) -> None:
@@ -85,6 +86,18 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
 
         run_page(read, port, ready)
         os._exit(0)
+
+
+@main.command()
+@click.argument("folder", metavar="QDRANT_RECALL_PATH")
+def recall(folder: str) -> None:
+    """Print what a running server finds for a hook of Claude Code, which is read from stdin.
+
+    Nothing where no server is running, or nothing fits. `init --recall` sets it up.
+    """
+    from mcp_server_qdrant.cli.recall import run
+
+    run(folder)
 
 
 COMMANDS = (

@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.notation import amount, called
+from mcp_server_qdrant.core.notation import amount, called, printable
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
@@ -80,14 +81,30 @@ def accept_loss(collections: Sequence[str]) -> None:
 
 @click.command()
 @click.argument("collection")
-@click.argument("text")
+@click.argument("text", required=False)
+@click.option("--folder", metavar="PATH", help="The folder that it belongs to; empty: to none.")
 @frame.env_file
-def describe(collection: str, text: str) -> None:
-    """Say what a collection is about, so that agents can choose; an empty text takes it back."""
+def describe(collection: str, text: str | None, folder: str | None) -> None:
+    """Say what a collection is about, so that agents can choose; an empty text takes it back.
+
+    A client that is started in the collection's folder searches it, and stores into it, where no
+    other is named.
+    """
+    if text is None and folder is None:
+        raise click.UsageError("Give a text, or --folder.")
+    place = Path(folder).resolve() if folder else None
+    if place and not place.is_dir():
+        raise click.UsageError(f"{place} is not a folder.")
 
     async def work(engine: Any, name: str) -> str:
-        await engine.describe(name, text.strip())
-        return f"{called(name)}: {'described' if text.strip() else 'its description is gone'}."
+        said = []
+        if text is not None:
+            await engine.describe(name, text.strip())
+            said.append("described" if text.strip() else "its description is gone")
+        if folder is not None:
+            await engine.assign(name, place)
+            said.append(f"belongs to {printable(str(place)) if place else 'no folder'}")
+        return f"{called(name)}: {', '.join(said)}."
 
     _run(lambda settings: _own(settings, [collection], work))
 

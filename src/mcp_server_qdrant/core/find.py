@@ -130,7 +130,7 @@ class SearchRequest(Tuning):
         Words,
         Field(
             description='Names or globs; "-name" leaves out; ["*"]: all. '
-            "Default: the default collection, or all"
+            "Default: this folder's, the default one, or all"
         ),
     ] = None
     within: Annotated[Word | None, Field(description="Id: passages of that text")] = None

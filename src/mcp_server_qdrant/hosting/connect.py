@@ -8,8 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from multiprocessing import AuthenticationError
-from multiprocessing import connection as mp
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,14 +15,11 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.dial import Foreign, Mute, knock
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 
 _HELLO_SECONDS = 5.0
 _LONGEST_LOG = 1 << 20
-
-
-class _Mute(Exception):
-    """The host accepted the connection and does not answer."""
 
 
 def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
@@ -38,7 +33,7 @@ def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
         try:
             if found is not None and (line := _knock(service, found)) is not None:
                 return line, found.pid
-        except _Mute:
+        except Mute:
             if service.expendable and found is not None and _held(service):
                 end(found.pid)
         if started is None:
@@ -72,48 +67,13 @@ def _held(service: Service) -> bool:
 
 
 def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
-    """A socket to the published host, or None. Raises _Mute."""
+    """A socket to the published host, or None. Raises Mute."""
     try:
-        line = _dial(found)
-    except BlockingIOError:
-        raise _Mute from None
-    except (OSError, EOFError, AuthenticationError, ValueError):
-        return None
-    if found.wire == service.wire and _hello(line, service.wire):
-        return line
-    line.close()
-    if found.wire != service.wire:
+        return knock(found, service.wire, _HELLO_SECONDS)
+    except Foreign:
         raise service.error(
             "Another version of this server is using the folder; stop it or use the same version."
-        )
-    return None
-
-
-def _dial(found: wire.Rendezvous) -> socket.socket:
-    """Connect and prove to each other that both know the key; a host that hangs times out."""
-    line = socket.socket(socket.AF_INET if sys.platform == "win32" else socket.AF_UNIX)
-    try:
-        line.settimeout(_HELLO_SECONDS)
-        line.connect(found.place())
-        line.settimeout(None)
-        wire.limit_waits(line, receive=_HELLO_SECONDS, send=_HELLO_SECONDS)
-        with mp.Connection(line.dup().detach()) as link:
-            mp.answer_challenge(link, found.key)
-            mp.deliver_challenge(link, found.key)
-    except (OSError, EOFError, AuthenticationError, ValueError):
-        line.close()
-        raise
-    return line
-
-
-def _hello(line: socket.socket, version: int) -> bool:
-    try:
-        with mp.Connection(line.dup().detach()) as link:
-            return bool(
-                link.poll(_HELLO_SECONDS) and wire.unpack(link.recv_bytes())[0][2] == version
-            )
-    except (OSError, EOFError, *wire.UNREADABLE):
-        return False
+        ) from None
 
 
 def _own(service: Service) -> None:

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 from pathlib import Path
@@ -104,72 +104,57 @@ class Client(Framed):
         self._loop.call_soon_threadsafe(self.send, [reply])
 
 
-class Host:
-    """One running host: the listener and its clients, in one event loop."""
+class Listener:
+    """Lets in clients that know the key, which a file tells this user's processes."""
 
-    def __init__(self, service: Service, work: Work, idle_seconds: float) -> None:
-        self._service = service
-        self._work = work
-        self._idle_seconds = idle_seconds
+    def __init__(self, rendezvous: Path, version: int, work: Work) -> None:
+        self._rendezvous, self._version, self._work = rendezvous, version, work
         self._key = secrets.token_bytes(32)
         self._clients: set[Client] = set()
-        self._last = time.monotonic()  # when a client was there
-        self._held = wire.identity(service.lock)
-        self._stopping = False
+        self._closed = False
 
-    async def run(self) -> None:
-        """Serve until told to stop, or until the last client or the folder itself is gone."""
-        address = wire.socket_address(self._service.rendezvous)
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let clients in meanwhile; within a running event loop. Raises OSError."""
+        address = wire.socket_address(self._rendezvous)
         if isinstance(address, str):
             self._sweep_sockets(Path(address))
         with mp.Listener(address, backlog=64) as listener:
             self._work.start()
             loop = asyncio.get_running_loop()
             threading.Thread(target=self._accept, args=(listener, loop), daemon=True).start()
-            self._publish(listener.address)
-            pause = min(_LONGEST_PAUSE, self._idle_seconds / 4 + 0.01)
-            while not (self._stopping or self._gone()):
-                await asyncio.sleep(pause)
-                self._work.tend()
-                self._stop_when_idle()
-            self._stopping = True
-            if not self._gone():  # else it may be the next host's
-                self._service.rendezvous.unlink(missing_ok=True)
-        await self._work.end()
+            own = self._publish(listener.address)
+            try:
+                yield
+            finally:
+                self._closed = True
+                if wire.Rendezvous.read(self._rendezvous) == own:  # else it is the next host's
+                    self._rendezvous.unlink(missing_ok=True)
 
-    def _publish(self, found: str | tuple[str, int]) -> None:
+    def clients(self) -> set[Client]:
+        """The clients that are there."""
+        self._clients = {client for client in self._clients if not client.gone}
+        return self._clients
+
+    def _publish(self, found: str | tuple[str, int]) -> wire.Rendezvous:
         if isinstance(found, str):
             Path(found).chmod(0o600)
         address = found if isinstance(found, str) else "{}:{}".format(*found)
-        own = wire.Rendezvous(address, self._key, os.getpid(), self._service.wire)
-        own.write(self._service.rendezvous)
-
-    def stop(self) -> None:
-        """End cleanly, soon. A plain flag: a signal handler must not do more."""
-        self._stopping = True
-
-    def _gone(self) -> bool:
-        return wire.identity(self._service.lock) != self._held
+        own = wire.Rendezvous(address, self._key, os.getpid(), self._version)
+        own.write(self._rendezvous)
+        return own
 
     def _sweep_sockets(self, address: Path) -> None:
         """Remove the sockets of hosts of this place that were killed."""
-        for stale in address.parent.glob(f"{wire.mark(self._service.rendezvous)}-*.sock"):
+        for stale in address.parent.glob(f"{wire.mark(self._rendezvous)}-*.sock"):
             stale.unlink(missing_ok=True)
 
-    def _stop_when_idle(self) -> None:
-        self._clients = {client for client in self._clients if not client.gone}
-        now = time.monotonic()
-        if self._clients or self._work.busy:
-            self._last = now
-        if now - self._last > self._idle_seconds:
-            self._stopping = True
-
     def _accept(self, listener: mp.Listener, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._stopping:
+        while not self._closed:
             try:
                 link = listener.accept()
             except OSError:
-                if self._stopping:
+                if self._closed:
                     return
                 time.sleep(0.01)
                 continue
@@ -196,8 +181,45 @@ class Host:
         except OSError:
             line.close()
             return
-        self._clients.add(client)
-        client.send([("hello", True, self._service.wire)])
+        self.clients().add(client)
+        client.send([("hello", True, self._version)])
+
+
+class Host:
+    """One running host: it listens until nobody needs it, in one event loop."""
+
+    def __init__(self, service: Service, work: Work, idle_seconds: float) -> None:
+        self._service = service
+        self._work = work
+        self._idle_seconds = idle_seconds
+        self._listener = Listener(service.rendezvous, service.wire, work)
+        self._last = time.monotonic()  # when a client was there
+        self._held = wire.identity(service.lock)
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Serve until told to stop, or until the last client or the folder itself is gone."""
+        pause = min(_LONGEST_PAUSE, self._idle_seconds / 4 + 0.01)
+        with self._listener.listening():
+            while not (self._stopping or self._gone()):
+                await asyncio.sleep(pause)
+                self._work.tend()
+                self._stop_when_idle()
+        await self._work.end()
+
+    def stop(self) -> None:
+        """End cleanly, soon. A plain flag: a signal handler must not do more."""
+        self._stopping = True
+
+    def _gone(self) -> bool:
+        return wire.identity(self._service.lock) != self._held
+
+    def _stop_when_idle(self) -> None:
+        now = time.monotonic()
+        if self._listener.clients() or self._work.busy:
+            self._last = now
+        if now - self._last > self._idle_seconds:
+            self._stopping = True
 
 
 def _socket(link: Any) -> socket.socket:

@@ -16,7 +16,6 @@ import struct
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,8 +53,7 @@ class Call(NamedTuple):
         return self.number, False, None
 
 
-@dataclass(frozen=True)
-class Rendezvous:
+class Rendezvous(NamedTuple):
     """Where a host listens, a path or `host:port`, and the key that opens it."""
 
     address: str
@@ -72,7 +70,8 @@ class Rendezvous:
 
     def write(self, path: Path) -> None:
         """Publish, readable by this user only."""
-        fields = asdict(self) | {"key": self.key.hex()}
+        address, key, pid, version = self
+        fields = {"address": address, "key": key.hex(), "pid": pid, "wire": version}
         write_atomically(path, json.dumps(fields))
 
     @classmethod

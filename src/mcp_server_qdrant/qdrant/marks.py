@@ -6,9 +6,11 @@ A collection NAME~1, of an upgrade, or NAME~restored-1 is the copy that stands f
 NAME leads to it, or is about to.
 """
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
@@ -18,6 +20,7 @@ VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
 ROW_KEY = "imported_row"
 DESCRIPTION_KEY = "description"
+FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
 _IMPORTED = re.compile(r"(\d+) points imported from local mode(?:.*; (\d+) could not be read)?")
 _COPY = re.compile(r"(.+)~(?:restored-)?\d+", re.DOTALL)
@@ -52,6 +55,25 @@ def description(metadata: Mapping[str, Any] | None) -> str | None:
     """The contents of the collection in its owner's words."""
     said = (metadata or {}).get(DESCRIPTION_KEY)
     return said if isinstance(said, str) and said.strip() else None
+
+
+def folder(metadata: Mapping[str, Any] | None) -> Path | None:
+    """The folder that the collection belongs to."""
+    said = (metadata or {}).get(FOLDER_KEY)
+    return Path(said) if isinstance(said, str) and said else None
+
+
+def of_folder(folder: Path | None) -> dict[str, str]:
+    """The mark of a collection that belongs to this folder, its links followed; None: to none."""
+    return {FOLDER_KEY: os.path.realpath(folder) if folder else ""}
+
+
+def innermost(place: Path, folders: Mapping[str, Path]) -> list[str]:
+    """The collections of that of these folders that is nearest above a place, or that place."""
+    whole = Path(os.path.realpath(place))
+    around = {name: one for name, one in folders.items() if whole.is_relative_to(one)}
+    depth = max((len(one.parts) for one in around.values()), default=0)
+    return [name for name, one in around.items() if len(one.parts) == depth]
 
 
 def damage(info: models.CollectionInfo) -> str | None:

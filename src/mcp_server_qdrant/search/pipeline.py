@@ -19,7 +19,7 @@ from mcp_server_qdrant.search.listing import Lister, Newest
 from mcp_server_qdrant.search.payloads import completed
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.present import listing_page, present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.ranking import rank
 from mcp_server_qdrant.search.rerank import Rerank
@@ -54,8 +54,8 @@ class Pipeline:
         """What measures the phases."""
         return self.understanding.recorder
 
-    async def search(self, request: SearchRequest) -> SearchPage:
-        """The answer to one request.
+    async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
+        """The answer to one request, on a page of so many tokens.
 
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
@@ -70,7 +70,7 @@ class Pipeline:
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
         ranked = await self._complete(ranked, found, query)
-        return await self._present(ranked, found, query)
+        return await self._present(ranked, found, query, room)
 
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
         """The sentence on another collection that has far better than `best`."""
@@ -136,12 +136,14 @@ class Pipeline:
         hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
         return replace(ranked, hits=hits)
 
-    async def _present(self, ranked: Ranked, found: Retrieved, query: Query) -> SearchPage:
+    async def _present(
+        self, ranked: Ranked, found: Retrieved, query: Query, room: int
+    ) -> SearchPage:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
         statuses = self._settle([*found.statuses.values(), *found.late])
-        page = present(ranked, found, query, statuses, self.texts)
+        page = present(ranked, found, query, statuses, self.texts, room)
         answer = worth(page)
         self.recorder.answered(answer, corrected=bool(page.corrections))
         better = [] if answer == "found" else await self.elsewhere(query, ranked.best)

@@ -21,13 +21,12 @@ from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.core.tokens import tokens
 from mcp_server_qdrant.search.doubt import absent, doubt, lost, unfound
 from mcp_server_qdrant.search.explain import Ranks, ranks_of, why
-from mcp_server_qdrant.search.query import Listing, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.query import ROOM, Listing, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.worth import by_worth
 
-ROOM = 600  # tokens of a page
-NOTES = 24  # of them for the notes
+NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
@@ -40,12 +39,17 @@ NEARLY = 0.5  # of the relevance of its best: then another part of a text fits t
 
 
 def present(
-    ranked: Ranked, found: Retrieved, query: Query, statuses: Sequence[Status], texts: Texts
+    ranked: Ranked,
+    found: Retrieved,
+    query: Query,
+    statuses: Sequence[Status],
+    texts: Texts,
+    room: int = ROOM,
 ) -> SearchPage:
-    """The page of the best hits, as many as the query's limit."""
+    """The page of the best hits, as many as the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
-    quoted = [()] * len(shown) if full else _quoted(shown, query, texts)
+    quoted = [()] * len(shown) if full else _quoted(shown, query, texts, room)
     ranks = ranks_of(found.found.values()) if request.explain else {}
     results = [
         Result(
@@ -85,7 +89,9 @@ def present(
     )
 
 
-def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passage, ...]]:
+def _quoted(
+    hits: Sequence[Hit], query: Query, texts: Texts, room: int
+) -> list[tuple[Passage, ...]]:
     """The passages of each hit that have room on the page, by their worth.
 
     Where ranks are explained, each text has one first: they are to be compared.
@@ -93,7 +99,8 @@ def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passa
     words = Words(query.terms, texts.reader)
     order, asked = by_worth(hits, query.passages), query.request.limit or 0
     wanted = asked * (OWN if query.request.within else EACH)
-    room = max(ROOM, wanted) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
+    longest = SIZE * min(room, ROOM) // ROOM
+    room = max(room, wanted) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
     each = query.request.explain
     if each:
         order.sort(key=lambda one: one[1] > 0)
@@ -106,9 +113,9 @@ def _quoted(hits: Sequence[Hit], query: Query, texts: Texts) -> list[tuple[Passa
         document = texts.document(part)
         named = "" if number else f"{document.document or document.collection} {document.title}"
         cost = HEAD + tokens(named[:NAMED])
-        sample = document.text[:SIZE]
+        sample = document.text[:longest]
         letters = len(sample) / (tokens(sample) or 1)
-        size = int(min(SIZE, max((room / max(waiting, 1) - cost), SHORT) * letters))
+        size = int(min(longest, max((room / max(waiting, 1) - cost), SHORT) * letters))
         quote = texts.quote(words, part, size)
         chosen[place].append(Passage(quote.text, document, quote.section))
         room -= cost + tokens((quote.section or "")[:NAMED]) + tokens(quote.text)

@@ -32,6 +32,7 @@ PASSAGES = 6  # of one text at most
 REACH = 20  # the limit up to which that is enough
 DEEPER = 4  # times as many where a page is short
 LAST_SECONDS = 1.0
+ROOM = 600  # tokens of a page
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,17 @@ class EngineSettings(BaseModel):
         CONTENT_FIELDS,
         "Payload keys that may hold a point's text; the first present is used.",
     )
+    qdrant_folder: WholePath | None = variable(
+        "QDRANT_FOLDER",
+        None,
+        "Folder whose own collections are the default ones, here and below. Default over stdio: "
+        "where the client starts the server.",
+    )
+    qdrant_recall_path: WholePath | None = variable(
+        "QDRANT_RECALL_PATH",
+        None,
+        "Folder through which `recall` asks this server. Not set: it does not answer.",
+    )
     qdrant_read_only: bool = variable("QDRANT_READ_ONLY", False, "Hide every tool that writes.")
     # search
     qdrant_search_limit: int = variable(

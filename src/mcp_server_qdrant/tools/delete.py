@@ -47,9 +47,8 @@ class Consent(BaseModel):
 class Deleting:
     """One call: what it would delete, the question about that, and the deed."""
 
-    def __init__(self, services: Open, default: str | None) -> None:
+    def __init__(self, services: Open) -> None:
         self._services = services
-        self._default = default
 
     async def named(self, ids: Ids, collection_name: Name, seen: Seen) -> Any:
         """The documents of the ids; an error is raised by the tool, not on the way to it."""
@@ -65,12 +64,15 @@ class Deleting:
         if query_filter is None:
             return None
         try:
-            return await self._matching(query_filter, _place(collection_name, self._default))
+            return await self._matching(query_filter, collection_name)
         except QdrantMcpError as error:
             return error
 
-    async def _matching(self, where: Mapping[str, Any], place: str) -> "Matching":
+    async def _matching(self, where: Mapping[str, Any], place: str | None) -> "Matching":
         services = await self._services()
+        place = place or await services.catalog.place()
+        if place is None:
+            raise RequestError("collection_name is required: a filter deletes from one collection.")
         found = await services.deletion.matching(where, place)
         if not found.count:
             targets = await services.catalog.resolve([place])
@@ -108,9 +110,9 @@ class Deleting:
         return answer("\n".join(said), {"deleted": count} | versions)
 
 
-def delete_tool(services: Open, default: str | None) -> AsyncTool:
+def delete_tool(services: Open) -> AsyncTool:
     """The tool by ids or by filter."""
-    deleting = Deleting(services, default)
+    deleting = Deleting(services)
 
     async def consent(
         named: Annotated[Any, Resolve(deleting.named)],
@@ -144,7 +146,7 @@ def delete_tool(services: Open, default: str | None) -> AsyncTool:
 
 def delete_ids_tool(services: Open) -> AsyncTool:
     """The tool by ids only."""
-    deleting = Deleting(services, None)
+    deleting = Deleting(services)
 
     async def consent(
         named: Annotated[Any, Resolve(deleting.named)], ctx: Context[Any]
@@ -209,12 +211,6 @@ def _declined(said: Any) -> bool:
     """True if a person was asked and did not agree, in any way."""
     agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
     return _asked(said) and not agreed
-
-
-def _place(collection: str | None, default: str | None) -> str:
-    if collection or default:
-        return collection or default or ""
-    raise RequestError("collection_name is required: a filter deletes from one collection.")
 
 
 def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:

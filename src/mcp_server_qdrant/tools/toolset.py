@@ -102,15 +102,17 @@ UNLISTED_IN_STORE = frozenset({"seen", "moved_from"})  # for the page, and caref
 class Tools:
     """The tools over one server's services."""
 
-    def __init__(self, services: Open, default_collection: str | None) -> None:
+    def __init__(self, services: Open) -> None:
         self._services = services
-        self._default = default_collection
 
     async def find(self, asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
         """Search."""
         request = asked.request()
         services = await self._services()
-        coming = self._coming(services, request.collections)
+        if request.collections is None and not request.within:
+            home = await services.catalog.home()
+            request = request.model_copy(update={"collections": home or None})
+        coming = await self._coming(services, request.collections)
         try:
             page = await services.pipeline.search(request)
         except UnknownCollection as error:
@@ -128,10 +130,11 @@ class Tools:
             tool_output.find_output(page, request.mode, points=asked.point_ids),
         )
 
-    def _coming(self, services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
+    async def _coming(self, services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
         """The collections of a search that lack files still, and a sentence on each."""
-        names = wanted or [self._default or "*"]
-        coming = services.coming()
+        if not (coming := services.coming()):
+            return {}
+        names = wanted or await services.catalog.usual()
         return {name: coming[name] for name in coming if listed_in(names, name)}
 
     async def store(
@@ -165,7 +168,7 @@ class Tools:
             )
             return answer(tool_text.stored(done), tool_output.stored(done))
         text = _checked(information)
-        collection = collection_name or self._default or MEMORY
+        collection = collection_name or await services.catalog.place() or MEMORY
         if id is not None:
             with suppress(UnknownCollection):  # it may be a new one
                 (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
@@ -321,7 +324,6 @@ COLLECTIONS = "List the collections that can be searched."
 class Options:
     """The settings of the tools."""
 
-    default_collection: str | None = None
     read_only: bool = False
     arbitrary_filter: bool = True
     fields: tuple[FilterableField, ...] = ()
@@ -377,7 +379,7 @@ def make_tools(services: Open, options: Options) -> list[ClosedTool]:
 def _tools(options: Options) -> tuple[ClosedTool, ...]:
     """The tools of no services yet: their schemas take longer than all else of `make_server`."""
     services = services_of_tool
-    tools = Tools(services, options.default_collection)
+    tools = Tools(services)
     find = ClosedTool.of(
         tools.find,
         "qdrant-find",
@@ -402,7 +404,7 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
     if not options.read_only:
         delete, description = delete_ids_tool(services), DELETE_BY_IDS
         if options.arbitrary_filter:
-            delete, description = delete_tool(services, options.default_collection), DELETE
+            delete, description = delete_tool(services), DELETE
         made.append(
             ClosedTool.of(
                 delete, "qdrant-delete", description, write=True, destroys=True, unlisted={"seen"}

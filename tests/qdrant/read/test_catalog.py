@@ -1,12 +1,18 @@
 """Which collections there are, which may be seen, how each is searched."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
-from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, UnknownCollection
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    EngineUnavailable,
+    RequestError,
+    UnknownCollection,
+)
 from mcp_server_qdrant.qdrant.read import catalog as catalogs
 from mcp_server_qdrant.qdrant.read.catalog import (
     FAILED_SECONDS,
@@ -14,6 +20,7 @@ from mcp_server_qdrant.qdrant.read.catalog import (
     TARGET_SECONDS,
     Catalog,
 )
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.support import (
     COSINE,
     IDF,
@@ -69,6 +76,93 @@ async def test_null_means_the_default_collection_or_all_of_them():
         assert await names_of(catalog_of(engine), None) == ["a", "b"]
         assert await names_of(catalog_of(engine, default="b"), None) == ["b"]
         assert await names_of(catalog_of(engine, default="c"), None) == []
+
+
+class TestFolders:
+    @staticmethod
+    async def settled(engine, tmp_path: Path) -> None:
+        """`a` and `b` belong to a folder, `deep` to one in it, `free` to none."""
+        (tmp_path / "own" / "deep" / "er").mkdir(parents=True)
+        await made(engine, "a", "b", "deep", "free")
+        for name, folder in (("a", "own"), ("b", "own"), ("deep", "own/deep")):
+            await Bulk(engine, ()).assign(name, tmp_path / folder)
+
+    @pytest.mark.parametrize(
+        ("where", "searched"),
+        [
+            ("own", ["a", "b"]),
+            ("own/deep", ["deep"]),
+            ("own/deep/er", ["deep"]),
+            (".", ["*"]),
+            ("own-not", ["*"]),  # a longer name is no folder within
+        ],
+    )
+    async def test_a_search_in_a_folder_is_for_the_collections_of_the_nearest_above(
+        self, tmp_path, where, searched
+    ):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            catalog = catalog_of(engine, folder=tmp_path / where)
+
+            assert await catalog.usual() == await catalog.usual(tmp_path / where) == searched
+
+    async def test_without_a_folder_nothing_is_looked_up(self, tmp_path):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            engine.calls.clear()
+
+            assert await catalog_of(engine).home() == []
+            assert engine.calls == []
+
+    async def test_a_folder_is_the_same_by_whatever_links_lead_to_it(self, tmp_path):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
+            await Bulk(engine, ()).assign("free", tmp_path / "way")
+
+            assert await catalog_of(engine).home(tmp_path / "way" / "er") == ["deep", "free"]
+
+    async def test_a_collection_out_of_sight_belongs_nowhere(self, tmp_path):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            catalog = catalog_of(engine, allowed=["deep", "free"])
+
+            assert await catalog.home(tmp_path / "own") == []
+
+    async def test_outside_of_folders_the_default_collection_stays(self, tmp_path):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            catalog = catalog_of(engine, folder=tmp_path, default="free")
+
+            assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
+            assert await catalog.usual(tmp_path / "own" / "deep") == ["deep"]
+            assert await catalog_of(engine, folder=tmp_path).place() is None
+
+    async def test_texts_go_to_the_one_collection_of_a_folder_or_the_default_one_of_several(
+        self, tmp_path
+    ):
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            own = tmp_path / "own"
+
+            assert await catalog_of(engine, folder=own / "deep", default="b").place() == "deep"
+            assert await catalog_of(engine, folder=own, default="b").place() == "b"
+            with pytest.raises(RequestError, match="has several collections: name a or b"):
+                await catalog_of(engine, folder=own, default="free").place()
+
+    async def test_one_that_is_taken_back_belongs_nowhere_after_half_a_minute(self, tmp_path):
+        clock = Clock()
+        async with memory_engine() as engine:
+            await self.settled(engine, tmp_path)
+            catalog = catalog_of(engine, folder=tmp_path / "own" / "deep", clock=clock)
+            assert await catalog.home() == ["deep"]
+            await Bulk(engine, ()).assign("deep", None)
+
+            clock.now += TARGET_SECONDS
+            await catalog.home()
+            await asyncio.gather(*catalog._look_ups.values())
+
+            assert await catalog.home() == ["a", "b"]
 
 
 @pytest.mark.parametrize(

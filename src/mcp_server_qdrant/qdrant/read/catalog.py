@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -16,7 +17,7 @@ from rapidfuzz.distance import OSA
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
-from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
@@ -47,7 +48,8 @@ class Catalog:
     """The collections of one engine, as this server may show them.
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
-    a hidden collection reads like one about a collection that does not exist. `gained` is called
+    a hidden collection reads like one about a collection that does not exist. `folder` is where the
+    server's client works. `gained` is called
     when a collection turns out to have been upgraded since the last look-up; `shown` counts the
     points of a collection of ours that a reader is shown; `dates` are payload paths of dates,
     `content_fields` the payload keys that may hold a text.
@@ -60,6 +62,7 @@ class Catalog:
         *,
         default: str | None = None,
         allowed: Sequence[str] = (),
+        folder: Path | None = None,
         gained: Callable[[str], None] = lambda _: None,
         shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
@@ -72,6 +75,7 @@ class Catalog:
         self._shown = shown
         self._default = default
         self._allowed = tuple(allowed)
+        self._folder = folder
         self._dates = tuple(dates)
         self._content_fields = tuple(content_fields)
         self._clock = clock
@@ -121,6 +125,37 @@ class Catalog:
         if self._default is None:
             return list(await self.names())
         return [self._default] if await self.exists(self._default) else []
+
+    async def usual(self, folder: Path | None = None) -> list[str]:
+        """Names, or a glob, for a search in that folder, or where the client is, that names none.
+
+        The folder's own collections, else the default one, else all.
+        """
+        return await self.home(folder) or [self._default or "*"]
+
+    async def home(self, folder: Path | None = None) -> list[str]:
+        """The collections that belong to this folder, or to the nearest above that has any."""
+        if (folder := folder or self._folder) is None:
+            return []
+        names = await self.names()
+        new = [name for name in names if self._known(name) is None]
+        await asyncio.gather(*map(self._unless_gone, new))
+        entries = {name: self._entries[name] for name in names if name in self._entries}
+        marked = {name: marks.folder(one.info.config.metadata) for name, one in entries.items()}
+        owned = {name: one for name, one in marked.items() if one}
+        return marks.innermost(folder, owned)
+
+    async def place(self) -> str | None:
+        """The collection that texts are stored into where none is named, as far as there is one.
+
+        Raises RequestError where the folder has several.
+        """
+        home = await self.home()
+        if self._default in home or not home:
+            return self._default
+        if len(home) > 1:
+            raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
+        return home[0]
 
     async def _wanted(self, patterns: Sequence[str]) -> list[str]:
         """The names that they choose, or all, without those of a `-pattern`.

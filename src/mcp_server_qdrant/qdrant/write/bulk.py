@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
@@ -192,6 +193,10 @@ class Bulk:
     async def describe(self, name: str, text: str) -> None:
         """Write down what the collection is about; "" takes that back."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
+
+    async def assign(self, name: str, folder: Path | None) -> None:
+        """Let the collection belong to a folder; None: to none."""
+        await self._describe(name, marks.of_folder(folder))
 
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
