@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,12 +211,6 @@ class HostedEncoder(HostedModel, Encoder):
         return f"fast-{self.name.split('/')[-1].lower()}"  # as the official server has it
 
     @override
-    def identity(self) -> str:
-        path = self._spec.model_path
-        files = files_in(Path(path)) if path else ""
-        return f"fastembed {metadata.version('fastembed')} {self.name} {files}"
-
-    @override
     async def encode_query(self, text: str) -> Vector:
         row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
         return tuple(array("f", row))
@@ -285,11 +278,3 @@ def below_of(folder: Path) -> list[Path]:
     """Where a model may be below a folder: in one of its own, or as a cache of models has it."""
     patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
     return [one for pattern in patterns for one in sorted(folder.glob(pattern))]
-
-
-def files_in(folder: Path) -> str:
-    """Names, sizes and times of a model's files."""
-    files = (file for one in (folder, *below_of(folder)) for file in sorted(one.glob("*.onnx*")))
-    stats = ((file.name, file.stat()) for file in files)
-    held = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
-    return f"{folder.resolve()} {' '.join(held)}"

@@ -18,7 +18,6 @@ SIZES = {  # of OpenAI's own models
 class OpenAIEncoder(ServiceEncoder):
     """Asks for base64, which is smaller, as long as the service knows it."""
 
-    provider = "openai"
     suffixes = ("/embeddings",)
     sizes = SIZES
     _packed = True  # asks for base64

@@ -36,7 +36,6 @@ class ServiceEncoder(Encoder):
     URL.
     """
 
-    provider: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ("",)
     sizes: ClassVar[Mapping[str, int]] = {}
 
@@ -89,11 +88,6 @@ class ServiceEncoder(Encoder):
     @override
     def reason(self) -> str | None:
         return self._breaker.reason
-
-    @override
-    def identity(self) -> str:
-        url = self._endpoint.url.copy_with(query=None)  # there may be a key in it
-        return f"{self.provider} {url} {self.name} {self._dimensions}"
 
     @override
     async def ready(self, timeout: float) -> bool:
