@@ -1,8 +1,6 @@
 """Finding a running host, or starting one. Blocking: call it in a thread."""
 
-import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,8 +11,6 @@ from multiprocessing import connection as mp
 from pathlib import Path
 from typing import BinaryIO
 
-from filelock import FileLock, Timeout
-
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
@@ -23,24 +19,16 @@ _HELLO_SECONDS = 5.0
 _LONGEST_LOG = 1 << 20
 
 
-class _Mute(Exception):
-    """The host accepted the connection and does not answer."""
-
-
-def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
-    """A socket to the host and its process id. Raises the service's `unavailable` error."""
+def connect(service: Service, timeout: float) -> socket.socket:
+    """A socket to the host. Raises the service's `unavailable` error."""
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
     failures = 0
     while time.monotonic() < until:
         found = wire.Rendezvous.read(service.rendezvous)
-        try:
-            if found is not None and (line := _knock(service, found)) is not None:
-                return line, found.pid
-        except _Mute:
-            if service.expendable and found is not None and _held(service):
-                end(found.pid)
+        if found is not None and (line := _knock(service, found)) is not None:
+            return line
         if started is None:
             started = _start(service)
         elif (code := started.poll()) is not None:
@@ -54,29 +42,10 @@ def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
     raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
 
 
-def end(pid: int) -> None:
-    """Kill a host that hangs and has nothing to lose."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
-
-
-def _held(service: Service) -> bool:
-    """True while a process holds the lock: only then is the rendezvous of a living host."""
-    lock = FileLock(service.lock, mode=0o600)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
-
-
 def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
-    """A socket to the published host, or None. Raises _Mute."""
+    """A socket to the published host, or None."""
     try:
         line = _dial(found)
-    except BlockingIOError:
-        raise _Mute from None
     except (OSError, EOFError, AuthenticationError, ValueError):
         return None
     if found.wire == service.wire and _hello(line, service.wire):
