@@ -54,7 +54,7 @@ class Shard:
         self.fault = fault
         self.note: str | None = None
         self.census = Census(folder / f"{slug}.count", str(sidecar.get("token")))
-        self.known: dict[str, Any] = {}  # answers about all of it, until the next write
+        self.known: dict[str, Any] = {}  # its count and info, until the next write
         self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
         self.engine: edge.EdgeShard | None = None
         self.idf: dict[tuple[str, int | str], float] = {}  # by vector and term, until then too
