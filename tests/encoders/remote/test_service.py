@@ -19,7 +19,7 @@ class Other(ServiceEncoder):
     def request(self, texts, *, query):
         return {"texts": texts, "for": "search_query" if query else "search_document"}
 
-    def answer(self, asked, body):
+    def answer(self, body):
         return [unit(one) for one in parsed(body)["embeddings"]]
 
 
