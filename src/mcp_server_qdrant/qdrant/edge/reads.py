@@ -15,7 +15,7 @@ from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 
 Row = tuple[Any, ...]
-Shown = tuple[Any, Any, int | None]  # see `plain.shown`
+Shown = tuple[Any, Any]  # see `plain.shown`
 
 
 class Reads:
@@ -46,14 +46,14 @@ class Reads:
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
         """The points that exist, in the order of the ids."""
         check_ids(ids)
-        payload, vectors, longest = self._shown(name, shown)
-        return _rows(self._engine(name).retrieve(ids, payload, vectors), longest)
+        payload, vectors = self._shown(name, shown)
+        return _rows(self._engine(name).retrieve(ids, payload, vectors))
 
     def scroll(
         self, name: str, where: Any, limit: int, offset: Any, shown: Shown
     ) -> tuple[list[Row], Any]:
         """One page and where the next begins."""
-        payload, vectors, longest = self._shown(name, shown)
+        payload, vectors = self._shown(name, shown)
         if offset is not None:
             check_id(offset)
         request = edge.ScrollRequest(
@@ -65,11 +65,11 @@ class Reads:
         )
 
         records, following = self._engine(name).scroll(request)
-        return _rows(records, longest), plain_id(following)
+        return _rows(records), plain_id(following)
 
     def ordered(self, name: str, where: Any, limit: int, order: Any, shown: Shown) -> list[Row]:
         """The first points in the order of a field, which needs an index for it."""
-        payload, vectors, longest = self._shown(name, shown)
+        payload, vectors = self._shown(name, shown)
         request = edge.ScrollRequest(
             limit=_positive(limit),
             filter=types.to_filter(where),
@@ -77,7 +77,7 @@ class Reads:
             with_payload=payload,
             with_vector=vectors,
         )
-        return _rows(self._engine(name).scroll(request)[0], longest)
+        return _rows(self._engine(name).scroll(request)[0])
 
     def count(self, name: str, where: Any) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""
@@ -118,8 +118,8 @@ def _info(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _rows(records: Iterable[edge.Record], longest: int | None) -> list[Row]:
-    return [types.from_record(record, longest) for record in records]
+def _rows(records: Iterable[edge.Record]) -> list[Row]:
+    return [types.from_record(record) for record in records]
 
 
 def _positive(limit: int) -> int:
