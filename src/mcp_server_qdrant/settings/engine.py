@@ -113,6 +113,12 @@ class EngineSettings(BaseModel):
     store_max_metadata: int = variable(
         "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
     )
+    mask_secrets: bool = variable(
+        "MASK_SECRETS",
+        True,
+        "Keys, tokens and passwords in texts are masked before they are stored; in sessions of "
+        "coding clients always.",
+    )
     tool_find_description: str | None = variable(
         "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
     )

@@ -31,12 +31,13 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, or a file, to keep in step with a collection."""
+    """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
 
     path: Path
     collection: str
     name: str | None = None
     selection: Selection = field(default_factory=Selection)
+    keep: bool = False
 
 
 class Pace:
@@ -223,7 +224,7 @@ class Background:
             (source,),
             folder.collection,
             folder.selection,
-            mirror=True,
+            mirror=not folder.keep,
             create=True,
             dead=state.dead(),
             advice=ADVICE,
