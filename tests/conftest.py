@@ -249,7 +249,7 @@ def model_dir(one_cache: Path) -> Path:
     The model host outlives the seconds in which no test needs it.
     """
     name = host_name(__version__, sys.executable, model_environment())
-    line, _ = connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0)
+    line = connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0)
     line.close()
     if given := os.environ.get("MCP_TEST_MODEL"):
         return Path(given)

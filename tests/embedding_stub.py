@@ -1,8 +1,6 @@
 """An embeddings service on this machine, which answers well or as it is told to."""
 
-import base64
 import json
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,10 +35,6 @@ def rows(vectors: Sequence[Any]) -> dict[str, Any]:
     return {"object": "list", "data": data, "model": "m", "usage": {"total_tokens": 1}}
 
 
-def packed(vector: Sequence[float]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
-
-
 class Stub:
     """`replies` are used up first, one per request; then texts are embedded by `embed`.
 
@@ -52,7 +46,6 @@ class Stub:
     def __init__(self, embed: Embed = words) -> None:
         self.embed = embed
         self.limit: int | None = None
-        self.floats_only = False
         self.replies: list[Any] = []
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         self.times: list[float] = []
@@ -71,13 +64,11 @@ class Stub:
         if self.replies:
             given = self.replies.pop(0)
             return given(body) if callable(given) else given
-        texts, form = body["input"], body.get("encoding_format")
-        if self.floats_only and form is not None:
-            return as_json({"error": {"message": "unknown field encoding_format"}}, 422)
+        texts = body["input"]
         if self.limit is not None and len(texts) > self.limit:
             return as_json({"error": "batch size > maximum allowed batch size"}, 413)
         vectors = [list(vector)[: body.get("dimensions")] for vector in self.embed(texts)]
-        return as_json(rows([packed(v) for v in vectors] if form == "base64" else vectors))
+        return as_json(rows(vectors))
 
 
 @contextmanager

@@ -58,9 +58,6 @@ class FakeEncoder:
     async def known_size(self) -> int | None:
         return self._size
 
-    def identity(self) -> str | None:
-        return f"fake {self.name} {self._size}"
-
     def token_limit(self) -> int | None:
         return 128 if self.state == "ready" else None
 

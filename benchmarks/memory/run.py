@@ -132,7 +132,6 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
         qdrant_local_path=folder,
         cache_dir=cache,
         embedding_model_path=model,
-        embedding_cache_disk=8_000,
         embedding_threads=1,
         embedding_query_timeout=120,
         qdrant_timeout=240,

@@ -22,7 +22,7 @@ E5 = "intfloat/multilingual-e5-large"
 
 
 def encoders(**values):
-    return open_encoders(make_settings(**{"embedding_cache_disk": 0} | values))
+    return open_encoders(make_settings(**values))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,6 @@ def test_prefixes_are_those_of_the_model_or_of_the_settings():
     assert encoders(embedding_model=E5).default.prefixes == Prefixes("query: ", "passage: ")
     off = encoders(
         embedding_model=E5,
-        embedding_cache_disk=0,
         embedding_query_prefix="none",
         embedding_passage_prefix="p: ",
     )
@@ -71,9 +70,7 @@ def test_the_servers_inference_is_given_no_prefixes_unless_they_are_set():
     values = {"embedding_provider": "qdrant", "qdrant_url": SERVER, "embedding_model": E5}
 
     assert encoders(**values).default.prefixes == NO_PREFIXES
-    assert encoders(
-        **values, embedding_cache_disk=0, embedding_query_prefix="q: "
-    ).default.prefixes == Prefixes("q: ")
+    assert encoders(**values, embedding_query_prefix="q: ").default.prefixes == Prefixes("q: ")
 
 
 def test_only_inference_has_headers_and_a_key_only_for_models_of_others():
@@ -87,7 +84,7 @@ def test_only_inference_has_headers_and_a_key_only_for_models_of_others():
 
 
 async def made(collection: str = "notes", **values):
-    settings = make_settings(**{"embedding_cache_disk": 0} | values)
+    settings = make_settings(**values)
     registry = open_encoders(settings)
     return await blueprint(settings, registry, open_choice(settings, registry), collection)
 
@@ -127,4 +124,4 @@ async def test_inference_of_unknown_dimensions_asks_for_the_setting():
     values = {"embedding_provider": "qdrant", "qdrant_url": SERVER, "embedding_model": "acme/M"}
     with pytest.raises(EncoderUnavailable, match="set EMBEDDING_DIMENSIONS"):
         await made(**values)
-    assert (await made(**values, embedding_cache_disk=0, embedding_dimensions=7)).size == 7
+    assert (await made(**values, embedding_dimensions=7)).size == 7

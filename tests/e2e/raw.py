@@ -117,7 +117,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
         "SYNC_",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
-    return kept | {"HF_HUB_OFFLINE": "1", "EMBEDDING_CACHE_DISK": "0"} | env
+    return kept | {"HF_HUB_OFFLINE": "1"} | env
 
 
 def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
@@ -125,7 +125,6 @@ def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
     return {
         "QDRANT_LOCAL_PATH": str(folder / "engine"),
         "QDRANT_CACHE_PATH": str(cache),
-        "EMBEDDING_CACHE_DISK": "10",
         "EMBEDDING_MODEL_PATH": str(model_dir),
         "FASTMCP_LOG_LEVEL": "WARNING",
     }

@@ -149,7 +149,7 @@ def kill(env: dict[str, str], tmp_path: Path) -> list[str]:
 def test_two_servers_of_different_settings_work_side_by_side(env, tmp_path):
     one = RawServer(env, tmp_path)
     other = RawServer(
-        env | {"EMBEDDING_CACHE_DISK": "10", "EMBEDDING_THREADS": "1", "HF_HUB_OFFLINE": "0"},
+        env | {"EMBEDDING_THREADS": "1", "HF_HUB_OFFLINE": "0"},
         tmp_path,
     )
 
@@ -164,7 +164,7 @@ def test_two_servers_of_different_settings_work_side_by_side(env, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX limits")
 def test_a_full_disk_leaves_keyword_search_and_is_told_in_a_sentence(env, tmp_path):
     del env["QDRANT_LOCAL_PATH"]
-    memory = env | {"QDRANT_URL": ":memory:", "EMBEDDING_CACHE_DISK": "0"}
+    memory = env | {"QDRANT_URL": ":memory:"}
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     # What is started meanwhile can write no byte into a file, as on a disk without room.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))

@@ -118,7 +118,7 @@ async def test_a_repeated_write_that_then_fails_may_have_been_done_by_the_first_
 ):
     async with line() as (link, host):
         ours, second = ends()
-        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: (ours, 1))
+        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: ours)
         task = asyncio.ensure_future(link.call(operation, "c", []))
         await host.hear()
         host.end.close()
@@ -144,7 +144,7 @@ async def test_what_does_not_fit_into_the_socket_is_sent_when_there_is_room():
 async def test_calls_under_way_are_repeated_where_their_host_hangs_up(monkeypatch):
     async with line() as (link, host):
         ours, second = ends()
-        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: (ours, 1))
+        monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: ours)
         tasks = [asyncio.ensure_future(link.call("count", str(size))) for size in range(3)]
         await host.hear()
         host.end.close()

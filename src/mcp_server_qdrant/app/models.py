@@ -11,7 +11,6 @@ from mcp_server_qdrant.encoders.encoder import Encoder, counted
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
-from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
@@ -31,16 +30,12 @@ NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
-    cache = None
-    if settings.embedding_cache_disk:
-        cache = PassageCache(settings.cache_path / "vectors", settings.embedding_cache_disk)
     check_provider(settings.chosen_provider)
     model = NONE if settings.chosen_provider == NONE else settings.chosen_model
     return Registry(
         _encoder(settings, host, model),
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
-        cache=cache,
         query_cache=settings.embedding_cache_size,
         host=host,
     )

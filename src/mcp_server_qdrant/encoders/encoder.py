@@ -38,13 +38,6 @@ class Encoder:
         last = self.name.rstrip("/").split("/")[-1].lower()
         return last.removesuffix(":latest").replace(":", "-")
 
-    def identity(self) -> str | None:
-        """A text that no other model's vectors share; None: they are not to be kept.
-
-        May read the disk.
-        """
-        return None
-
     def start(self) -> None:
         """Begin to load what has to be loaded."""
 

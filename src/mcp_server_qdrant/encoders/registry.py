@@ -8,7 +8,6 @@ from mcp_server_qdrant.encoders.cache import QueryCache
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
-from mcp_server_qdrant.encoders.passages import PassageCache
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
 LOAD_SECONDS = 6.0
@@ -20,9 +19,8 @@ class Registry:
     """The default encoder, and others for collections that name another model.
 
     `make` opens the encoder of a model; `wait` is how long in seconds a query waits for a model
-    that is being loaded. A download is not waited for. `prefixes` gives those of a model; `cache`
-    keeps the vectors of passages; of queries so many as `query_cache` says are kept for each
-    model. `host` holds the local models.
+    that is being loaded. A download is not waited for. `prefixes` gives those of a model; the
+    vectors of `query_cache` queries are kept for each. `host` holds the local models.
     """
 
     def __init__(
@@ -32,14 +30,12 @@ class Registry:
         wait: float = LOAD_SECONDS,
         *,
         prefixes: Callable[[str], Prefixes] = lambda _: NO_PREFIXES,
-        cache: PassageCache | None = None,
         query_cache: int = 0,
         host: ModelHost | None = None,
     ) -> None:
         self._make = make
         self._wait = wait
         self._prefixes = prefixes
-        self._cache = cache
         self.host = host
         self._query_cache = query_cache
         self._queries: dict[str, QueryCache] = {}
@@ -60,7 +56,6 @@ class Registry:
             embedder = self._embedders[model] = Embedder(
                 self._encoders[name],
                 self.prefixes(model),
-                self._cache,
                 self._queries.get(name),
                 self._owner,
             )
@@ -96,5 +91,3 @@ class Registry:
             await encoder.close()
         if self.host is not None:
             await self.host.close()
-        if self._cache is not None:
-            await self._cache.close()

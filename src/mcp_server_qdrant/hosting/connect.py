@@ -1,8 +1,6 @@
 """Finding a running host, or starting one. Blocking: call it in a thread."""
 
-import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -10,8 +8,6 @@ import threading
 import time
 from pathlib import Path
 from typing import BinaryIO
-
-from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.hosting import wire
@@ -22,20 +18,16 @@ _HELLO_SECONDS = 5.0
 _LONGEST_LOG = 1 << 20
 
 
-def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
-    """A socket to the host and its process id. Raises the service's `unavailable` error."""
+def connect(service: Service, timeout: float) -> socket.socket:
+    """A socket to the host. Raises the service's `unavailable` error."""
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
     failures = 0
     while time.monotonic() < until:
         found = wire.Rendezvous.read(service.rendezvous)
-        try:
-            if found is not None and (line := _knock(service, found)) is not None:
-                return line, found.pid
-        except Mute:
-            if service.expendable and found is not None and _held(service):
-                end(found.pid)
+        if found is not None and (line := _knock(service, found)) is not None:
+            return line
         if started is None:
             started = _start(service)
         elif (code := started.poll()) is not None:
@@ -49,27 +41,12 @@ def connect(service: Service, timeout: float) -> tuple[socket.socket, int]:
     raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
 
 
-def end(pid: int) -> None:
-    """Kill a host that hangs and has nothing to lose."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
-
-
-def _held(service: Service) -> bool:
-    """True while a process holds the lock: only then is the rendezvous of a living host."""
-    lock = FileLock(service.lock, mode=0o600)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
-
-
 def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
-    """A socket to the published host, or None. Raises Mute."""
+    """A socket to the published host, or None."""
     try:
         return knock(found, service.wire, _HELLO_SECONDS)
+    except Mute:
+        return None
     except Foreign:
         raise service.error(
             "Another version of this server is using the folder; stop it or use the same version."

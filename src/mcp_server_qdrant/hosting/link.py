@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.deadline import left
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.connect import connect, end
+from mcp_server_qdrant.hosting.connect import connect
 from mcp_server_qdrant.hosting.framed import PIECE_BYTES, Framed
 from mcp_server_qdrant.hosting.service import Service
 
@@ -44,7 +44,6 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self._line: Line | None = None
-        self._pid = 0
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -61,14 +60,14 @@ class Link:
         await asyncio.shield(self._opening)
 
     async def _connect(self) -> None:
-        found, pid = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
+        found = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
         loop = self._loop
         joined = loop.create_connection if sys.platform == "win32" else loop.create_unix_connection
         _, line = await joined(Line, sock=found)
         if self._closed:
             line.fail(self._left)
         else:
-            self._line, self._pid = line, pid
+            self._line = line
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer."""
@@ -117,11 +116,6 @@ class Link:
             return await answer
         finally:
             line.forget(number)
-
-    def end_host(self) -> None:
-        """End the host at the other end, which hangs: the calls under way go to the next."""
-        if self._line is not None and not self._line.ended:
-            end(self._pid)
 
     async def close(self) -> None:
         """Leave; the host goes on for others."""

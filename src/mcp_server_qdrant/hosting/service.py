@@ -17,8 +17,8 @@ class Service:
 
     `wire` is the version of the protocol. `once_only(operation, arguments)` says which calls may
     not be repeated when the host ends during them, `changes(operation)` which change something.
-    An `expendable` host has nothing to lose and is killed when it hangs. Errors are `error` or
-    `late`, and call the host `called`, its folder `place`, and the `setting` that names that.
+    Errors are `error` or `late`, and call the host `called`, its folder `place`, and the `setting`
+    that names that.
     """
 
     module: str
@@ -33,7 +33,6 @@ class Service:
     late: type[BackendError]
     once_only: Callable[[str, tuple[Any, ...]], bool]
     changes: Callable[[str], bool] = lambda _: False
-    expendable: bool = False
 
     def unavailable(self, what: str) -> BackendError:
         """The error that it cannot be used; `what` follows its name."""

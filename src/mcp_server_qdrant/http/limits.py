@@ -7,7 +7,6 @@ sessions, and each answers 503 where a client should slow down.
 """
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
@@ -35,10 +34,7 @@ LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
 BODY = 4 * 1024 * 1024  # bytes
 BODY_SECONDS = 15.0
-PATIENCE = 1.0  # seconds after which an unfinished body gives way to another
 SMALL = 65_536  # bytes
-RATE = 1_000_000  # bytes a second of one caller: to understand them takes a tenth of that second
-BURST = RATE // 4  # that are taken at once
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 EMPTY: Message = {"type": "http.request", "body": b"", "more_body": False}
@@ -54,8 +50,6 @@ SENTENCES = {
     "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
     "wait until unused ones have ended.",
     "too_large": "The request is larger than the server takes; send less at once.",
-    "own_bytes": f"You send more than the server reads for one caller, {RATE:,} bytes a second; "
-    "wait for a request to end.",
     "too_slow": "The request did not arrive in time.",
 }
 STATUSES = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
@@ -64,8 +58,8 @@ STATUSES = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
 class Limits:
     """429 beyond so much at once, of all or of one caller, 503 while the server drains.
 
-    A body is read whole first, so that one that trickles holds no place of a call. Answers to what
-    a call has asked its client, and notifications, always pass. Probes are never refused, nor is a
+    A body is read whole before the application sees it, in the place of its call. Answers to what a
+    call has asked its client, and notifications, always pass. Probes are never refused, nor is a
     client that ends its session.
     """
 
@@ -77,12 +71,12 @@ class Limits:
         *,
         size: int = BODY,
         seconds: float = BODY_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """A body may have `size` bytes and take `seconds`."""
         self._app = app
         self._load = load
-        self._bodies = Bodies(load, size, seconds, clock)
+        self._size = size
+        self._seconds = seconds
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +95,8 @@ class Limits:
                 place, receive = await self._admitted(scope, receive, who)
                 with ExitStack() as taken:
                     taken.enter_context(place)
+                    if scope["method"] not in ("GET", "HEAD"):
+                        receive = _replay(await self._body(scope, receive), receive)
 
                     def see(message: Message) -> None:
                         if is_last(message):  # now the client may go on
@@ -114,19 +110,36 @@ class Limits:
     async def _admitted(
         self, scope: Scope, receive: Receive, who: str
     ) -> tuple[AbstractContextManager[None], Receive]:
-        """The place of a request, and its body where there is one. Raises Refused."""
+        """The place of a request, and its body as far as it was read. Raises Refused."""
         if scope["method"] in ("DELETE", "OPTIONS"):
             return nullcontext(), _replay(EMPTY, receive)
-        asks = not _may_answer(scope)
-        if asks:
-            self._check(scope, who)
-        if scope["method"] in ("GET", "HEAD"):
-            return Place(self._load.calls, who), receive
-        body = await self._bodies.read(scope, receive, who)
-        if asks or _asks(body.get("body", b"")):
-            self._check(scope, who)  # others may have come meanwhile
-            return Place(self._load.calls, who), _replay(body, receive)
-        return nullcontext(), _replay(body, receive)
+        if _may_answer(scope):
+            body = await self._body(scope, receive)
+            receive = _replay(body, receive)
+            if not _asks(body.get("body", b"")):
+                return nullcontext(), receive
+        self._check(scope, who)
+        return Place(self._load.calls, who), receive
+
+    async def _body(self, scope: Scope, receive: Receive) -> Message:
+        """The whole body as one message, or the client's disconnect. Raises Refused."""
+        if _declared(scope) > self._size:
+            raise Refused("too_large")
+        with anyio.move_on_after(self._seconds):
+            return await self._whole(receive)
+        raise Refused("too_slow")
+
+    async def _whole(self, receive: Receive) -> Message:
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return message
+            body += message.get("body", b"")
+            if len(body) > self._size:
+                raise Refused("too_large")
+            more = message.get("more_body", False)
+        return {**EMPTY, "body": bytes(body)}
 
     def _check(self, scope: Scope, who: str) -> None:
         self._load.check(self._load.calls, who)
@@ -150,75 +163,6 @@ def _opens_session(scope: Scope) -> bool:
 def _has_session(scope: Scope) -> bool:
     """True of a protocol with sessions."""
     return Headers(scope=scope).get(VERSION, "") < SESSIONLESS
-
-
-class Bodies:
-    """Bodies on their way: each is read whole, so that the bound holds for all.
-
-    There may be as many as calls, of one caller its share; beyond that, one that takes longer than
-    `PATIENCE` gives way. What a caller sends goes on no faster than `RATE`: everybody else waits
-    while it is understood.
-    """
-
-    def __init__(self, load: Load, size: int, seconds: float, clock: Callable[[], float]) -> None:
-        self._places = load.calls
-        self._size = size
-        self._seconds = seconds
-        self._clock = clock
-        self._coming: dict[anyio.CancelScope, tuple[str, float]] = {}  # holder, start
-        self._due: dict[str, float] = {}  # by holder: when the next body may go on
-
-    async def read(self, scope: Scope, receive: Receive, who: str) -> Message:
-        """The whole body as one message, or the client's disconnect. Raises Refused."""
-        if _declared(scope) > self._size:
-            raise Refused("too_large")
-        self._make_room(who)
-        reason = "too_slow"
-        with anyio.move_on_after(self._seconds) as coming:
-            self._coming[coming] = who, self._clock()
-            try:
-                body = await self._whole(receive)
-                reason = "own_bytes"
-                await anyio.sleep(self._counted(who, len(body.get("body", b""))))
-                return body
-            finally:
-                self._coming.pop(coming, None)
-        raise Refused(reason)
-
-    async def _whole(self, receive: Receive) -> Message:
-        body, more = bytearray(), True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return message
-            body += message.get("body", b"")
-            if len(body) > self._size:
-                raise Refused("too_large")
-            more = message.get("more_body", False)
-        return {**EMPTY, "body": bytes(body)}
-
-    def _counted(self, who: str, size: int) -> float:
-        """Count so many bytes of a caller; seconds until they may go on. Raises Refused."""
-        now = self._clock()
-        self._due = {one: due for one, due in self._due.items() if due > now - BURST / RATE}
-        due = self._due.get(who, now - BURST / RATE)
-        if due - now > self._seconds:
-            raise Refused("own_bytes")
-        self._due[who] = due + size / RATE
-        return max(0.0, due - now)
-
-    def _make_room(self, who: str) -> None:
-        """Raise Refused where there is no room, even if the slowest gives way."""
-        rivals = [coming for coming, (owner, _) in self._coming.items() if owner == who]
-        reason = self._places.own_full
-        if len(rivals) < self._places.own:
-            rivals, reason = [*self._coming], self._places.full
-            if len(rivals) < self._places.most:
-                return
-        if self._clock() - self._coming[rivals[0]][1] < PATIENCE:
-            raise Refused(reason)
-        del self._coming[rivals[0]]
-        rivals[0].cancel()
 
 
 def _replay(body: Message, receive: Receive) -> Receive:

@@ -101,12 +101,6 @@ class EmbeddingSettings(BaseModel):
     embedding_cache_size: int = variable(
         "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory, for each model.", ge=0
     )
-    embedding_cache_disk: int = variable(
-        "EMBEDDING_CACHE_DISK",
-        256,
-        "Megabytes of vectors of stored texts kept on disk; 0 is off.",
-        ge=0,
-    )
     embedding_threads: int | None = variable(
         "EMBEDDING_THREADS", None, "CPU threads of the local model.", ge=1
     )

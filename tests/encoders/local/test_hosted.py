@@ -36,8 +36,6 @@ IDLE = 0.5
 def patience(monkeypatch):
     """A busy machine may take longer to start a host and load a model than a query waits."""
     monkeypatch.setattr(hosted, "QUERY_SECONDS", 120.0)
-    monkeypatch.setattr(hosted, "PING_SECONDS", 120.0)
-    monkeypatch.setattr(hosted, "WATCH_SECONDS", 0.1)
     monkeypatch.setattr("mcp_server_qdrant.hosting.connect._HELLO_SECONDS", 120.0)
     monkeypatch.setattr("mcp_server_qdrant.hosting.link.CONNECT_SECONDS", 120.0)
 
@@ -83,16 +81,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def stop(pid: int) -> None:
-    """Stop every thread of a process: it hangs."""
-    os.kill(pid, signal.SIGSTOP)
-    stats = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
-    deadline = time.monotonic() + 60
-    while any(stat.read_text().rpartition(")")[2].split()[0] != "T" for stat in stats):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 async def until(condition, seconds: float = 120.0) -> None:
@@ -242,41 +230,6 @@ async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spe
         assert all(len(vector) == 384 for vector in await asyncio.gather(*queries))
         assert len(await documents) == 40
         assert pid_of(place) != pid
-
-
-async def test_a_host_that_hangs_is_ended_and_its_calls_go_to_the_next(place, spec):
-    async with loaded(place, spec) as encoder:
-        pid = pid_of(place)
-        stop(pid)
-        try:
-            with pytest.MonkeyPatch.context() as hasty:  # until it has gone: the next may be slow
-                hasty.setattr(hosted, "PING_SECONDS", 0.5)
-                query = asyncio.create_task(encoder.encode_query("asked of a host that hangs"))
-                await until(lambda: not alive(pid))
-            assert len(await query) == 384
-            assert pid_of(place) != pid
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-async def test_a_new_server_ends_a_host_that_hangs(place, spec):
-    async with loaded(place, spec):
-        pid = pid_of(place)
-        stop(pid)
-        try:
-            async with line(place) as second:
-                with pytest.MonkeyPatch.context() as hasty:
-                    hasty.setattr("mcp_server_qdrant.hosting.connect._HELLO_SECONDS", 0.5)
-                    opening = asyncio.create_task(second.open())
-                    await until(lambda: not alive(pid))
-                await opening
-            assert pid_of(place) != pid
-            async with loaded(place, spec) as third:
-                assert len(await third.encode_query("a")) == 384
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):

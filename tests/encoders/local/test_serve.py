@@ -101,10 +101,3 @@ def test_a_model_that_a_client_asked_for_as_it_left_is_let_go(monkeypatch):
     models.tend()
 
     assert model.state == "closed"
-
-
-def test_a_ping_is_answered_before_queries_that_wait(monkeypatch):
-    ping = wire.Call(3, "ping", (), math.inf, "")
-    _, replies = Busy(monkeypatch).encoded(query(1), query(2), ping)
-
-    assert [number for number, *_ in replies] == [3, 1, 2]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.encoders.remote.answer import BadAnswer
 from mcp_server_qdrant.encoders.remote.openai import vectors
-from tests.embedding_stub import packed, rows
+from tests.embedding_stub import rows
 
 number = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(value) > 1e-3)
 vector = st.lists(number, min_size=3, max_size=3).filter(any)
@@ -24,9 +24,9 @@ anything = st.recursive(
 )
 
 
-@given(st.lists(vector, min_size=1, max_size=6), st.randoms(), st.booleans())
-def test_unit_vectors_come_in_the_order_of_the_texts(given_vectors, random, as_base64):
-    answer = rows([packed(v) if as_base64 else v for v in given_vectors])
+@given(st.lists(vector, min_size=1, max_size=6), st.randoms())
+def test_unit_vectors_come_in_the_order_of_the_texts(given_vectors, random):
+    answer = rows(given_vectors)
     random.shuffle(answer["data"])
 
     made = vectors(json.dumps(answer).encode())

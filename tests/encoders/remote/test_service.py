@@ -14,13 +14,12 @@ from tests.embedding_stub import Stub, as_json, served
 class Other(ServiceEncoder):
     """A provider that tells queries from documents, and answers with bare vectors."""
 
-    provider = "other"
     suffixes = ("/v2/embed",)
 
     def request(self, texts, *, query):
         return {"texts": texts, "for": "search_query" if query else "search_document"}
 
-    def answer(self, asked, body):
+    def answer(self, body):
         return [unit(one) for one in parsed(body)["embeddings"]]
 
 
@@ -63,7 +62,6 @@ async def test_a_query_is_asked_for_as_such():
 
     assert [body["for"] for body in stub.bodies] == ["search_query", "search_document"]
     assert stub.requests[0][0].endswith("/v2/embed")
-    assert encoder.identity().startswith("other ")
 
 
 @pytest.mark.parametrize(

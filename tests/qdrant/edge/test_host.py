@@ -327,18 +327,6 @@ async def test_a_new_host_opens_what_was_written_to_last_before_it_is_asked(tmp_
     await client.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there files are read ahead")
-def test_a_tree_is_read_ahead_up_to_so_many_bytes_and_holes_count_nothing(tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "one").write_bytes(b"x" * 40_960)
-    with (tmp_path / "two").open("wb") as file:
-        file.truncate(1 << 26)
-
-    assert edge_files.read_ahead(tmp_path, 1 << 30) == 40_960
-    assert edge_files.read_ahead(tmp_path, 8_192) == 8_192
-    assert edge_files.read_ahead(tmp_path / "none", 8_192) == 0
-
-
 @pytest.mark.parametrize(
     "names", [["Notes", "notes", "NOTES"], ["con", "a.b", "a%2eb"], ["日本", "ü", "x" * 255]]
 )

@@ -5,7 +5,7 @@ import pytest
 from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.payload import HEAVY, begun, lightened
+from mcp_server_qdrant.qdrant.edge.payload import HEAVY, lightened
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.payload import paths, read
 from tests.support import COSINE, dense, find, foreign, memory_services, texts
@@ -62,15 +62,6 @@ def test_what_is_read_is_light_whatever_the_payload_holds():
     heavy["doc"] |= {f"k{n}" * 999: "v" * 9_999 for n in range(999)}
 
     assert len(pack(lightened([heavy], READ))) < 20_000 + 8 * 256 * 1_000
-
-
-def test_the_beginnings_of_texts_at_any_depth():
-    payload = {"text": "abcdef", "metadata": {"title": "ghijkl", "n": 7, "l": ["mnopqr", None]}}
-
-    assert begun(payload, 3) == {
-        "text": "abc",
-        "metadata": {"title": "ghi", "n": 7, "l": ["mno", None]},
-    }
 
 
 METADATA = {f"{n:x}": [n, {"deep": str(n)}] for n in range(20_000)}

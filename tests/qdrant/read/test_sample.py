@@ -7,10 +7,9 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.read import sample
 from mcp_server_qdrant.qdrant.read.sample import Sampler
-from tests.support import COSINE, Engine, dense, either_engine, foreign, memory_engine
+from tests.support import COSINE, Engine, dense, foreign, memory_engine
 
 FIELDS = ("document", "text")
 
@@ -89,20 +88,7 @@ async def test_only_texts_and_titles_are_asked_for():
 
         await read(Sampler(Spy(engine), FIELDS), Target("notes", 1, None, None))
 
-    assert [one.include for one in asked] == [["document", "text", "title", "metadata.title"]]
-
-
-async def test_of_a_huge_text_only_the_beginning_leaves_the_engine(tmp_path):
-    huge = {"text": "moss " * 400_000, "title": "t" * 9_000, "metadata": {"title": "u" * 9_000}}
-    async with either_engine("edge", tmp_path) as engine:
-        await foreign(engine, "notes", {1: huge}, vectors=COSINE, values=lambda _: dense("a"))
-        shown = Beginnings(include=["text", "title", "metadata.title"], longest=4_000)
-        (scrolled,), _ = await engine.scroll("notes", with_payload=shown)
-        (got,) = await engine.retrieve("notes", [1], with_payload=shown)
-
-    assert scrolled.payload == got.payload
-    assert {k: len(v) for k, v in got.payload.items()} == {"text": 4e3, "title": 4e3, "metadata": 1}
-    assert len(got.payload["metadata"]["title"]) == 4_000
+    assert asked == [["document", "text", "title", "metadata.title"]]
 
 
 async def test_what_fails_is_one_of_our_errors():

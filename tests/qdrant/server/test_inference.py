@@ -99,7 +99,6 @@ async def test_without_the_provider_no_text_is_sent_to_be_encoded(server, model_
         "embedding_provider": "fastembed",
         "embedding_model": "sentence-transformers/all-MiniLM-L6-v2",
         "embedding_model_path": model_dir,
-        "embedding_cache_disk": 0,
     }
     async with opened(server, **local) as services:
         assert await services.encoders.default.ready(60)

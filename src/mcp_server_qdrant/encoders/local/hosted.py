@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,21 +26,15 @@ from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 3
+WIRE = 4
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
-WATCH_SECONDS = 3.0  # a call that takes longer makes us ask whether the host still lives
-PING_SECONDS = 5.0  # a host that says nothing for so long is ended: it holds nothing to lose
 POLL_SECONDS = 10.0
 RETRY_AFTER = 5.0
 SLICE = 64  # texts per trip
 
 logger = logging.getLogger(__name__)
-
-
-class _Late(EncoderUnavailable):
-    """The host did not answer in time."""
 
 
 def service(
@@ -58,9 +51,8 @@ def service(
         place="The cache folder",
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
-        late=_Late,
+        late=EncoderUnavailable,
         once_only=lambda *_: False,  # nothing that it does leaves a trace
-        expendable=True,
     )
 
 
@@ -87,9 +79,6 @@ class ModelHost:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._link: Link | None = None
-        self._under_way = 0
-        self._watch: asyncio.Task[None] | None = None
-        self._tasks = Tasks()
 
     async def open(self) -> None:
         """Find or start the host. Raises EncoderUnavailable."""
@@ -99,18 +88,10 @@ class ModelHost:
         self, operation: str, spec: Spec, *arguments: Any, timeout: float = CALL_SECONDS
     ) -> Any:
         """The host's answer about one model. Raises EncoderUnavailable."""
-        self._under_way += 1
-        if self._watch is None or self._watch.done():
-            self._watch = self._tasks.start("The watch over the model host", self._watching)
-        try:
-            return await self._line().call(operation, astuple(spec), *arguments, timeout=timeout)
-        finally:
-            self._under_way -= 1
+        return await self._line().call(operation, astuple(spec), *arguments, timeout=timeout)
 
     async def close(self) -> None:
         """Leave; the host goes on for others."""
-        if self._watch is not None:
-            self._watch.cancel()
         if self._link is not None:
             await self._link.close()
 
@@ -118,20 +99,6 @@ class ModelHost:
         if self._link is None:
             self._link = Link(self._service, CALL_SECONDS)
         return self._link
-
-    async def _watching(self) -> None:
-        """End a host that hangs while calls are under way, so that another one does them."""
-        while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            if not self._under_way:
-                return
-            try:
-                await self._line().call("ping", timeout=PING_SECONDS)
-            except _Late:
-                logger.warning("The model host did not answer and is started again.")
-                self._line().end_host()
-            except EncoderUnavailable:
-                return
 
 
 class HostedModel:
@@ -212,12 +179,6 @@ class HostedEncoder(HostedModel, Encoder):
         return f"fast-{self.name.split('/')[-1].lower()}"  # as the official server has it
 
     @override
-    def identity(self) -> str:
-        path = self._spec.model_path
-        files = files_in(Path(path)) if path else ""
-        return f"fastembed {metadata.version('fastembed')} {self.name} {files}"
-
-    @override
     async def encode_query(self, text: str) -> Vector:
         row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
         return tuple(array("f", row))
@@ -285,11 +246,3 @@ def below_of(folder: Path) -> list[Path]:
     """Where a model may be below a folder: in one of its own, or as a cache of models has it."""
     patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
     return [one for pattern in patterns for one in sorted(folder.glob(pattern))]
-
-
-def files_in(folder: Path) -> str:
-    """Names, sizes and times of a model's files."""
-    files = (file for one in (folder, *below_of(folder)) for file in sorted(one.glob("*.onnx*")))
-    stats = ((file.name, file.stat()) for file in files)
-    held = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
-    return f"{folder.resolve()} {' '.join(held)}"

@@ -61,9 +61,7 @@ class Models(Work):
 
     def heard(self, client: Client, call: wire.Call) -> None:
         """Take a call of a client."""
-        if call.operation == "ping":
-            client.send([(call.number, True, None)])
-        elif call.operation == "query" and self._model(client, call).state == "ready":
+        if call.operation == "query" and self._model(client, call).state == "ready":
             with self._changed:
                 self._queries.put((id(client), call.caller), (client, call))
                 self._changed.notify()

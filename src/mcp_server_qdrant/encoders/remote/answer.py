@@ -1,10 +1,7 @@
 """What embedding services answer, read into unit vectors."""
 
-import base64
-import binascii
 import json
 import math
-import sys
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +31,7 @@ def parsed(answer: bytes) -> dict[str, Any]:
 
 
 def unit(raw: Any) -> list[float]:
-    """A list of numbers, or the base64 of little-endian float32, as a unit vector.
+    """A list of numbers as a unit vector.
 
     Values are rounded to float32, as engines keep them. Raises BadAnswer.
     """
@@ -49,13 +46,8 @@ def unit(raw: Any) -> list[float]:
 
 def _floats(raw: Any) -> Sequence[float]:
     try:
-        if isinstance(raw, str):
-            values = array("f", base64.b64decode(raw, validate=True))
-            if sys.byteorder == "big":
-                values.byteswap()
-            return values
         if isinstance(raw, list):
             return array("d", raw)
-    except (TypeError, ValueError, OverflowError, binascii.Error) as error:
+    except (TypeError, OverflowError) as error:
         raise BadAnswer("The embedding service's vectors are not made of numbers.") from error
     raise BadAnswer("The embedding service's vectors are not made of numbers.")

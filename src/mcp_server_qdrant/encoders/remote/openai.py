@@ -1,6 +1,6 @@
 """Dense vectors from OpenAI or a compatible service: Ollama, vLLM, LM Studio, TEI."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -16,35 +16,21 @@ SIZES = {  # of OpenAI's own models
 
 
 class OpenAIEncoder(ServiceEncoder):
-    """Asks for base64, which is smaller, as long as the service knows it."""
+    """The request and the answer that all of these services know."""
 
-    provider = "openai"
     suffixes = ("/embeddings",)
     sizes = SIZES
-    _packed = True  # asks for base64
-    _packs = False  # and was understood
 
     @override
     def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
         asked: dict[str, Any] = {"model": self.name, "input": texts}
-        if self._packed:
-            asked["encoding_format"] = "base64"
         if self._dimensions:
             asked["dimensions"] = self._dimensions
         return asked
 
     @override
-    def answer(self, asked: Mapping[str, Any], body: bytes) -> Vectors:
-        found = vectors(body)
-        self._packs |= "encoding_format" in asked
-        return found
-
-    @override
-    def refused(self, asked: Mapping[str, Any]) -> bool:
-        if "encoding_format" not in asked or self._packs:
-            return False
-        self._packed = False  # not every service knows this field
-        return True
+    def answer(self, body: bytes) -> Vectors:
+        return vectors(body)
 
 
 def vectors(answer: bytes) -> Vectors:

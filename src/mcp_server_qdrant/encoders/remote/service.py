@@ -36,7 +36,6 @@ class ServiceEncoder(Encoder):
     URL.
     """
 
-    provider: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]] = ("",)
     sizes: ClassVar[Mapping[str, int]] = {}
 
@@ -72,13 +71,9 @@ class ServiceEncoder(Encoder):
         """What is posted for these texts; `query`: to search for them, not to store them."""
         raise NotImplementedError
 
-    def answer(self, asked: Mapping[str, Any], body: bytes) -> Vectors:
-        """The unit vectors in the answer to a request. Raises BadAnswer."""
+    def answer(self, body: bytes) -> Vectors:
+        """The unit vectors in an answer. Raises BadAnswer."""
         raise NotImplementedError
-
-    def refused(self, asked: Mapping[str, Any]) -> bool:  # noqa: ARG002
-        """A request was not taken; whether the next one for its texts is another."""
-        return False
 
     @property
     @override
@@ -89,11 +84,6 @@ class ServiceEncoder(Encoder):
     @override
     def reason(self) -> str | None:
         return self._breaker.reason
-
-    @override
-    def identity(self) -> str:
-        url = self._endpoint.url.copy_with(query=None)  # there may be a key in it
-        return f"{self.provider} {url} {self.name} {self._dimensions}"
 
     @override
     async def ready(self, timeout: float) -> bool:
@@ -192,15 +182,12 @@ class ServiceEncoder(Encoder):
             attempt += 1
 
     async def _once(self, texts: list[str], seconds: float, *, query: bool) -> Vectors:
-        asked = self.request(texts, query=query)
         try:
-            answer = await self._endpoint.post(asked, seconds)
+            answer = await self._endpoint.post(self.request(texts, query=query), seconds)
         except HttpFault as fault:
             if fault.kind == "large" and len(texts) > 1:
                 raise _TooMuch from fault
             raise
-        if answer.status in TOO_MUCH and self.refused(asked):
-            return await self._once(texts, seconds, query=query)
         if answer.status in TOO_MUCH and len(texts) > 1:
             raise _TooMuch
         if not answer.ok:
@@ -209,9 +196,9 @@ class ServiceEncoder(Encoder):
                 "EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?"
             )
         if len(texts) > 1:  # some milliseconds for each
-            found = await asyncio.to_thread(self.answer, asked, answer.body)
+            found = await asyncio.to_thread(self.answer, answer.body)
         else:
-            found = self.answer(asked, answer.body)
+            found = self.answer(answer.body)
         self._learn(_checked(found, len(texts)))
         return found
 

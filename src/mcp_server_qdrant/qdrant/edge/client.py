@@ -8,7 +8,6 @@ accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 from qdrant_client import models
@@ -23,9 +22,7 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
 HOST = "mcp_server_qdrant.qdrant.edge.host"
-_BLOB_POINTS = 16  # written at once, if they are converted in
-_BLOB_SECONDS = 0.001  # between two turns of the event loop; the engine takes a few times as long
-_HEAVY_POINTS = 8  # whose payloads, each as heavy as may be stored, take some milliseconds
+_BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once
 _DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
 
@@ -215,15 +212,8 @@ class EdgeClient(AsyncQdrantBase):
         """The points that exist."""
         wanted = [plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
-        size = _HEAVY_POINTS if with_payload else max(len(wanted), 1)
-        answers = await asyncio.gather(
-            *(
-                self._ask("retrieve", collection_name, wanted[start : start + size], shown)
-                for start in range(0, len(wanted), size)
-            )
-        )
-        found = {record.id: record for rows in answers for record in plain.records(rows)}
-        return list(found.values())
+        rows = await self._ask("retrieve", collection_name, wanted, shown)
+        return list({record.id: record for record in plain.records(rows)}.values())
 
     async def scroll(
         self,
@@ -271,15 +261,9 @@ class EdgeClient(AsyncQdrantBase):
 async def _blobs(points: Sequence[Any]) -> list[bytes]:
     """The points as pickled plain lists, made in small steps: the event loop goes on."""
     blobs: list[bytes] = []
-    some: list[plain.Point] = []
     made: dict[int, Any] = {}
-    began = monotonic()
-    for number, point in enumerate(points, 1):
-        some.append(plain.plain_point(point, made))
-        full = len(some) == _BLOB_POINTS or monotonic() - began > _BLOB_SECONDS
-        if full or number == len(points):
-            blobs.append(pack(some))
-            some = []
-            await asyncio.sleep(0)
-            began = monotonic()
+    for start in range(0, len(points), _BLOB_POINTS):
+        some = points[start : start + _BLOB_POINTS]
+        blobs.append(pack([plain.plain_point(point, made) for point in some]))
+        await asyncio.sleep(0)
     return blobs

@@ -197,24 +197,6 @@ def allocated(tree: Path | Iterable[Path]) -> int:
     return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
 
 
-def read_ahead(path: Path, most: int) -> int:
-    """Have the system load up to `most` bytes of a tree into its cache; returns their number.
-
-    The engine maps its files: a page that is not in memory holds up the search that touches it.
-    """
-    requested = 0
-    for file in path.rglob("*"):
-        with contextlib.suppress(OSError), file.open("rb", buffering=0) as handle:
-            number = handle.fileno()
-            for start, end in data_ranges(number, os.fstat(number).st_size):
-                length = min(end - start, most - requested)
-                if length <= 0:
-                    return requested
-                os.posix_fadvise(number, start, length, os.POSIX_FADV_WILLNEED)
-                requested += length
-    return requested
-
-
 def sync_tree(path: Path) -> None:
     """Make a whole tree safe from a power failure."""
     for _ in syncing(path):

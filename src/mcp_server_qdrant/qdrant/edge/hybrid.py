@@ -30,7 +30,6 @@ Words = Sequence[tuple[Any, float]]
 
 Answers = Generator[None, None, list[Answer]]  # pauses between two collections
 
-IDFS = 50_000  # kept for one shard
 FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
 HEAVY_AT_ONCE = 16  # payloads, of which one can have megabytes
 TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
@@ -88,8 +87,7 @@ class Hybrid:
 
         Absent ones are left out.
 
-        A query of one term with weight 1 scores idf(t) * stored value. Without a guard the shard
-        remembers it.
+        A query of one term with weight 1 scores idf(t) * stored value.
         """
         filters = _Filters(guard)
 
@@ -97,14 +95,10 @@ class Hybrid:
             if terms and not isinstance(terms[0], str):
                 vector = {"indices": list(terms), "values": [1.0] * len(terms)}
                 check_query(vector, using, shard.sidecar)
-            known = shard.idf if guard is None else {}
             params, _ = filters.params(shard, using)
-            if len(known) > IDFS:
-                known.clear()
-            for term in terms:
-                if (using, term) not in known:
-                    known[using, term] = _idf(engine, using, term, filters.of(None), params)
-            return {term: idf for term in terms if (idf := known[using, term]) > 0}
+            where = filters.of(None)
+            found = {term: _idf(engine, using, term, where, params) for term in terms}
+            return {term: idf for term, idf in found.items() if idf > 0}
 
         return self._each(answer, questions)
 

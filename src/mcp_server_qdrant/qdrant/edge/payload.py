@@ -33,17 +33,6 @@ def _lightened(payload: Any, paths: Sequence[str]) -> Any:
     return kept
 
 
-def begun(value: Any, longest: int) -> Any:
-    """A payload with the beginnings of its texts."""
-    if isinstance(value, str):
-        return value[:longest]
-    if isinstance(value, dict):
-        return {key: begun(item, longest) for key, item in value.items()}
-    if isinstance(value, list):
-        return [begun(item, longest) for item in value[:MOST]]
-    return value
-
-
 def _keep(kept: dict[str, Any], payload: Mapping[str, Any], path: Sequence[str]) -> None:
     step, *more = path
     if step not in payload:

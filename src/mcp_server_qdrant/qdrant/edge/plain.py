@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
@@ -13,12 +13,6 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
-
-
-class Beginnings(models.PayloadSelectorInclude):
-    """The values at some paths; of their texts the embedded engine sends the beginning only."""
-
-    longest: int = Field(exclude=True)  # characters; no server is told
 
 
 def plain(value: Any) -> Any:
@@ -67,12 +61,11 @@ def plain_selector(selector: Any) -> dict[str, Any]:
     return {"points": [plain_id(point_id) for point_id in selector]}
 
 
-def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any, int | None]:
-    """The payload keys and the vectors to return (or a truth value), and how long texts may be."""
-    longest = with_payload.longest if isinstance(with_payload, Beginnings) else None
+def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any]:
+    """The payload keys and the vectors to return, or a truth value."""
     if isinstance(with_payload, models.PayloadSelectorInclude):
         with_payload = with_payload.include
-    return with_payload, with_vectors, longest
+    return with_payload, with_vectors
 
 
 @cache

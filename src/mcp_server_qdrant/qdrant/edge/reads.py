@@ -3,9 +3,8 @@
 Each function takes the arguments as they came over the wire, and returns plain data.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import qdrant_edge as edge
 
@@ -15,13 +14,8 @@ from mcp_server_qdrant.qdrant.edge.check import check_id, check_ids, check_names
 from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 
-T = TypeVar("T")
 Row = tuple[Any, ...]
-Shown = tuple[Any, Any, int | None]  # see `plain.shown`
-
-MOST = 32  # answers kept of one collection; those beyond were asked with filters of searches
-SHARD = ("count", "info")  # those that every search needs
-LONGEST = 1_000  # characters of a question
+Shown = tuple[Any, Any]  # see `plain.shown`
 
 
 class Reads:
@@ -52,14 +46,14 @@ class Reads:
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
         """The points that exist, in the order of the ids."""
         check_ids(ids)
-        payload, vectors, longest = self._shown(name, shown)
-        return _rows(self._engine(name).retrieve(ids, payload, vectors), longest)
+        payload, vectors = self._shown(name, shown)
+        return _rows(self._engine(name).retrieve(ids, payload, vectors))
 
     def scroll(
         self, name: str, where: Any, limit: int, offset: Any, shown: Shown
     ) -> tuple[list[Row], Any]:
         """One page and where the next begins."""
-        payload, vectors, longest = self._shown(name, shown)
+        payload, vectors = self._shown(name, shown)
         if offset is not None:
             check_id(offset)
         request = edge.ScrollRequest(
@@ -70,17 +64,12 @@ class Reads:
             with_vector=vectors,
         )
 
-        def page() -> tuple[list[Row], Any]:
-            records, following = self._engine(name).scroll(request)
-            return _rows(records, longest), plain_id(following)
-
-        if offset is not None:
-            return page()
-        return self._known(name, ["scroll", where, limit, shown], page, lambda found: not found[0])
+        records, following = self._engine(name).scroll(request)
+        return _rows(records), plain_id(following)
 
     def ordered(self, name: str, where: Any, limit: int, order: Any, shown: Shown) -> list[Row]:
         """The first points in the order of a field, which needs an index for it."""
-        payload, vectors, longest = self._shown(name, shown)
+        payload, vectors = self._shown(name, shown)
         request = edge.ScrollRequest(
             limit=_positive(limit),
             filter=types.to_filter(where),
@@ -88,32 +77,22 @@ class Reads:
             with_payload=payload,
             with_vector=vectors,
         )
-        return self._known(
-            name,
-            ["ordered", where, limit, order, shown],
-            lambda: _rows(self._engine(name).scroll(request)[0], longest),
-            lambda found: len(found) < 2,
-        )
+        return _rows(self._engine(name).scroll(request)[0])
 
     def count(self, name: str, where: Any) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
             return self._shards.exact_count(self._shards.get(name))
         request = edge.CountRequest(exact=True, filter=types.to_filter(where))
-        return self._known(name, ["count", where], lambda: self._engine(name).count(request))
+        return self._engine(name).count(request)
 
     def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
         """The most frequent values of a field, which needs an index for it."""
         request = edge.FacetRequest(
             key, limit=_positive(limit), exact=True, filter=types.to_filter(where)
         )
-        return self._known(
-            name,
-            ["facet", key, where, limit],
-            lambda: [
-                (plain_id(hit.value), hit.count) for hit in self._engine(name).facet(request).hits
-            ],
-        )
+        hits = self._engine(name).facet(request).hits
+        return [(plain_id(hit.value), hit.count) for hit in hits]
 
     def _engine(self, name: str) -> edge.EdgeShard:
         return self._shards.engine(self._shards.get(name))
@@ -121,22 +100,6 @@ class Reads:
     def _shown(self, name: str, shown: Shown) -> Shown:
         check_names(shown[1], self._shards.get(name).sidecar)
         return shown
-
-    def _known(
-        self,
-        name: str,
-        asked: list[Any],
-        answer: Callable[[], T],
-        small: Callable[[T], bool] = lambda _: True,
-    ) -> T:
-        """The answer as it is known, else found by `answer`; a `small` one is remembered."""
-        known, question = self._shards.get(name).known, json.dumps(asked)
-        found: T = known.pop(question) if question in known else answer()
-        if small(found) and len(question) <= LONGEST:
-            known[question] = found  # the latest is the last
-            if len(known) > MOST:
-                del known[next(other for other in known if other not in SHARD)]
-        return found
 
 
 def _info(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,8 +118,8 @@ def _info(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _rows(records: Iterable[edge.Record], longest: int | None) -> list[Row]:
-    return [types.from_record(record, longest) for record in records]
+def _rows(records: Iterable[edge.Record]) -> list[Row]:
+    return [types.from_record(record) for record in records]
 
 
 def _positive(limit: int) -> int:

@@ -5,7 +5,6 @@ is no lock. Between two pieces the thread hears what has come and sends what is 
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
@@ -15,7 +14,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Request
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.host import Client
 from mcp_server_qdrant.hosting.queues import Queues
-from mcp_server_qdrant.qdrant.edge.files import read_ahead
 from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.reads import Reads
@@ -184,13 +182,10 @@ class Worker:
 
     def _open_ahead(self) -> Generator[None, None, None]:
         """A cold disk takes 0.2 s for each: the first search over many need not wait for all."""
-        left = self._options.read_ahead if sys.platform == "linux" else 0
         for name in self._shards.recent(self._options.ahead):
             yield
             with suppress(QdrantMcpError, OSError):
-                shard = self._shards.get(name)
-                left -= read_ahead(self._shards.path(shard), left)
-                self._shards.engine(shard)
+                self._shards.engine(self._shards.get(name))
 
     def _look_after(self) -> Generator[None, None, None]:
         """Notice what no call would show: files that were replaced."""

@@ -54,10 +54,9 @@ class Shard:
         self.fault = fault
         self.note: str | None = None
         self.census = Census(folder / f"{slug}.count", str(sidecar.get("token")))
-        self.known: dict[str, Any] = {}  # answers about all of it, until the next write
+        self.known: dict[str, Any] = {}  # its count and info, until the next write
         self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
         self.engine: edge.EdgeShard | None = None
-        self.idf: dict[tuple[str, int | str], float] = {}  # by vector and term, until then too
         self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, likewise
         self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
         self.dirty = False  # written to and not yet flushed: must not be closed
@@ -77,7 +76,6 @@ class Shard:
     def changed(self) -> None:
         """Its points are others from now on."""
         self.known = {}
-        self.idf = {}
         self.firsts = {}
 
 

@@ -10,7 +10,6 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.qdrant.edge.check import plain_id
-from mcp_server_qdrant.qdrant.edge.payload import begun
 
 
 class _Bool:
@@ -199,7 +198,6 @@ def from_vectors(vector: Any) -> Any:
     return vector
 
 
-def from_record(record: edge.Record, longest: int | None = None) -> tuple[Any, ...]:
-    """`(id, payload, vector)`; of texts `longest` characters."""
-    payload = record.payload if longest is None else begun(record.payload, longest)
-    return plain_id(record.id), payload, from_vectors(record.vector)
+def from_record(record: edge.Record) -> tuple[Any, ...]:
+    """`(id, payload, vector)`."""
+    return plain_id(record.id), record.payload, from_vectors(record.vector)

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 7
+WIRE = 8
 NAME = "engine-host"
 WRITES = frozenset(
     {
@@ -24,7 +24,6 @@ class EdgeOptions:
 
     idle_seconds: how long the host outlives its last client. max_open: open shards kept.
     ahead: shards opened at start, before they are asked for.
-    read_ahead: bytes of their files that are read into memory then.
     min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
     (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
     writing before it starts.
@@ -33,7 +32,6 @@ class EdgeOptions:
     idle_seconds: float = 5.0
     max_open: int = 512
     ahead: int = 64
-    read_ahead: int = 1 << 30
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0

@@ -18,7 +18,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.notation import document_id, uuid_number, uuid_text
-from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
 
@@ -52,7 +51,7 @@ class Drawer:
     def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = Beginnings(include=[*content_fields, *SHOWN], longest=LONGEST)
+        self._shown = [*content_fields, *SHOWN]
 
     async def draw(self, target: Target, count: int) -> Drawn:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""

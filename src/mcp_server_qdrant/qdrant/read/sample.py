@@ -6,7 +6,6 @@ from contextlib import aclosing
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, Target
-from mcp_server_qdrant.qdrant.edge.plain import Beginnings
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.read.draw import scattered
 
@@ -22,7 +21,7 @@ class Sampler:
     def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = tuple(content_fields)
-        self._shown = Beginnings(include=[*content_fields, *TITLES], longest=LONGEST)
+        self._shown = [*content_fields, *TITLES]
 
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.

@@ -1,6 +1,7 @@
 """Requests to an HTTP/1.1 server over connections that stay open; answers of a bounded size.
 
-Through httpx a request takes 2 ms of processor time, here 0.07.
+Under the same bodies, their answers parsed, aiohttp takes 1.7 to 2 times the processor time of a
+search's requests, httpcore and httpx 5 times for one collection and 20 for many.
 """
 
 import asyncio

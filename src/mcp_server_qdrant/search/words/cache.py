@@ -1,68 +1,65 @@
 """Vocabularies on disk. A cache and nothing else: what is lost or damaged is sampled again."""
 
-import sqlite3
+import json
+import os
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
+from tempfile import mkstemp
 
 import numpy as np
 
-from mcp_server_qdrant.core.cachefile import CacheFile, digest
 from mcp_server_qdrant.search.words.vocabulary import Vocabulary
 
-FILE = "words-1.sqlite3"
-MOST = 256  # vocabularies, of 0.7 MB at most where their words are of usual length
-SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS vocabularies (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
-    "points INTEGER NOT NULL, words TEXT NOT NULL, counts BLOB NOT NULL)"
-)
+MOST = 256  # vocabularies, of a megabyte at most where their words are of usual length
+EARLIER = ("*.words", "words-1.sqlite3*")  # the files of earlier versions
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 
 
 class WordCache:
-    """The vocabularies of one engine's collections, in a file below `folder` that engines share.
+    """The vocabularies of one engine's collections: files in a folder that engines share.
 
-    Calls block, and none raises. The file is open during a call only: calls are rare, and every
-    tenant has a cache of its own.
+    Calls block, and none raises. Each file is replaced as a whole.
     """
 
     def __init__(self, folder: Path, engine: str) -> None:
         self._folder = folder
-        self._file = CacheFile(folder / FILE, SCHEMA)
         self._engine = engine
 
-    def key(self, collection: str) -> bytes:
-        """The key of a collection; it does not give the name away."""
-        return digest(self._engine, collection)
+    def place(self, collection: str) -> Path:
+        """The file of a collection, whose name does not give the collection's away."""
+        named = f"{self._engine}\0{collection}".encode("utf-8", "surrogatepass")
+        return self._folder / f"{blake2b(named, digest_size=20).hexdigest()}.json"
 
     def load(self, collection: str) -> tuple[Vocabulary, int] | None:
         """The vocabulary and how many points the collection had; None where there is none."""
-        query = "SELECT points, words, counts FROM vocabularies WHERE key = ?"
-        row = self._file.once(lambda file: file.execute(query, (self.key(collection),)).fetchone())
-        if row is None:
-            return None
-        points, words, counts = row
-        with suppress(ValueError, TypeError):  # damaged, though the file as such is sound
-            frequencies = np.frombuffer(counts, "<i4").astype(np.int32)
-            return Vocabulary.read(words, frequencies), int(points)
+        with suppress(*_DAMAGE):
+            found = json.loads(self.place(collection).read_bytes())
+            counts = np.array(found["counts"], np.int32)
+            return Vocabulary.read(found["words"], counts), int(found["points"])
         return None
 
     def save(self, collection: str, vocabulary: Vocabulary, points: int) -> None:
         """Keep the vocabulary; the oldest ones beyond 256 go."""
-        counts = vocabulary.counts.astype("<i4").tobytes()
-        row = self.key(collection), points, vocabulary.text, counts
-
-        def write(file: sqlite3.Connection) -> None:
-            file.execute(
-                "INSERT OR REPLACE INTO vocabularies (key, points, words, counts) "
-                "VALUES (?, ?, ?, ?)",
-                row,
-            )
-            file.execute(
-                "DELETE FROM vocabularies WHERE id NOT IN "
-                "(SELECT id FROM vocabularies ORDER BY id DESC LIMIT ?)",
-                (MOST,),
-            )
-
-        self._file.once(write)
+        held = {
+            "points": points,
+            "words": vocabulary.text,
+            "counts": vocabulary.counts.tolist(),
+        }
         with suppress(OSError):
-            for old in self._folder.glob("*.words"):  # the files of earlier versions
-                old.unlink()
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, draft = mkstemp(dir=self._folder)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump(held, file)
+                Path(draft).replace(self.place(collection))
+            except OSError:
+                Path(draft).unlink()
+                raise
+            self._tidy()
+
+    def _tidy(self) -> None:
+        kept = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+        earlier = (file for pattern in EARLIER for file in self._folder.glob(pattern))
+        for old in (*kept[:-MOST], *earlier):
+            old.unlink(missing_ok=True)
