@@ -48,7 +48,7 @@ class _Entry:
     checked: float
     points: int  # at most
     making: "asyncio.Task[Map]"
-    laying: "asyncio.Task[Map] | None" = None  # with the second layout
+    laying: "asyncio.Task[Map] | None" = None  # with the layout by neighbours
 
     @property
     def failed(self) -> bool:
@@ -57,14 +57,14 @@ class _Entry:
         return made.done() and (made.cancelled() or made.exception() is not None)
 
     def stop(self) -> list["asyncio.Task[Map]"]:
-        """Nobody needs the second layout any more; what has yet to end."""
+        """Nobody needs the layout by neighbours any more; what has yet to end."""
         running = [one for one in (self.laying,) if one and not one.done()]
         for one in running:
             one.cancel()
         return running
 
     async def laid(self, made: Map, patience: float) -> Map:
-        """The map with the second layout, if it is there within so many seconds."""
+        """The map with the layout by neighbours, if it is there within so many seconds."""
         assert self.laying is not None
         await asyncio.wait({self.laying}, timeout=patience)
         if not self.laying.done() or self.laying.cancelled():
@@ -165,7 +165,7 @@ class Projector:
         return await entry.laid(made, request.patience) if entry.laying else made
 
     async def _lay(self, made: Map) -> Map:
-        """The map with the second layout, or with a note why it has none."""
+        """The map with the layout by neighbours, or with a note why it has none."""
         if not any(panel.count >= FEWEST for panel in made.panels):
             return made
         if not installed():

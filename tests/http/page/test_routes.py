@@ -114,11 +114,11 @@ async def test_places_alone_travel_without_the_points(one):
 
 async def test_points_travel_without_their_names_and_these_alone(one):
     told = {}
-    for parts in ("points", "look", "names", "layout"):
+    for parts in ("points", "look", "names", "neighbours"):
         (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
         told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
     names = {"ids", "id_kind", "documents", "titles", "snippets"}
-    assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "layout": set()}
+    assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "neighbours": set()}
     assert "start must be" in await one.refused("map", start=-1)
     assert "parts must be one of" in await one.refused("map", parts=["all"])
     assert "parts must be one of" in await one.refused("map", parts="vectors")

@@ -107,7 +107,7 @@ class Desk:
 
         `search` is what `search` takes. `parts` asks for less than all: "places" where the hits
         lie, without the points; "points" these without ids and titles, "names" only those (of
-        some points, `start` being the first), "layout" what is there of the second layout, and
+        some points, `start` being the first), "neighbours" what is there of that layout, and
         "look" the points of a map that another is to follow.
         """
         known(body, {*DRAWN, "search", "parts", "start"})
@@ -118,7 +118,7 @@ class Desk:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        asked = replace(_drawn(body), search=search, neighbours="second" in PARTS[parts])
+        asked = replace(_drawn(body), search=search, neighbours="neighbours" in PARTS[parts])
         view = await projector.view(asked)
         drawn: dict[str, Any] = await projector.encoded(view, AXES, parts, start)
         return drawn
