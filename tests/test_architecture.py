@@ -65,7 +65,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
 }
 # Files that only these may import. Steps meet in the table of ranking.py alone.
 SHARED_BY_SEARCH = (
-    *("algorithm", "engine", "lift", "query", "quotes", "sentences", "texts"),
+    *("algorithm", "engine", "lift", "query", "quotes", "texts"),
     *("words/cache", "words/lexicon", "words/probes", "words/vocabulary"),
 )
 LOOKING = ("search/pipeline.py", "search/understand.py", "search/elsewhere.py")

@@ -6,7 +6,8 @@
   `qrels.tsv`): ids are `CONVERSATION:SESSION:TURN`, `metadata.date` is the session's date.
 - `longmemeval_s.json` or `longmemeval_s_cleaned.json`: a history for each question, which names the
   sessions that answer it (`answer_session_ids`), and in them the turns (`has_answer`). Questions
-  whose id ends in `_abs` have no answer: left out.
+  whose id ends in `_abs` have no answer: left out. The sessions get ids of their own, since the
+  published ones tell which of them answer.
 """
 
 import csv
@@ -126,7 +127,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _longmemeval(row: dict[str, Any]) -> History:
     sessions, evidence = [], []
-    parts = (row["haystack_session_ids"], row["haystack_dates"], row["haystack_sessions"])
+    given = row["haystack_session_ids"]
+    names = [f"S{number}" for number in range(1, len(given) + 1)]
+    parts = (names, row["haystack_dates"], row["haystack_sessions"])
     for name, date, turns in zip(*parts, strict=True):
         said = datetime.strptime(re.sub(r" \(\w+\)", "", date), "%Y/%m/%d %H:%M")
         texts = {
@@ -138,10 +141,10 @@ def _longmemeval(row: dict[str, Any]) -> History:
         evidence += [
             f"{name}:{number}" for number, turn in enumerate(turns, 1) if turn.get("has_answer")
         ]
+    wanted = [
+        own for own, name in zip(names, given, strict=True) if name in row["answer_session_ids"]
+    ]
     question = Question(
-        row["question"],
-        row["question_type"],
-        frozenset(evidence),
-        frozenset(row["answer_session_ids"]),
+        row["question"], row["question_type"], frozenset(evidence), frozenset(wanted)
     )
     return History(row["question_id"], tuple(sessions), (question,))

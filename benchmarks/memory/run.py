@@ -8,7 +8,7 @@ and once for each whole session, then qdrant-find with each question. So there a
 for each conversation: `turns-NAME` and `sessions-NAME`. Each question searches its own
 conversation's, then those of all conversations that are stored at once. The ranking is read off
 the first 50 results. Tokens (a quarter of the characters) and time are those of the page that an
-agent gets without a limit, for every fifth question; its vector is then known from the call before.
+agent gets without a limit, for about 100 questions; its vector is then known from the call before.
 Turns count for their sessions too.
 """
 
@@ -32,7 +32,7 @@ from mcp_server_qdrant.settings.environment import Settings
 ALGORITHMS = ("hybrid", "semantic", "keyword")
 KINDS = {"turns": "note per turn", "sessions": "document per session"}
 LETTERS = 4  # characters of a token, about
-TIMED = 5
+PAGES = 100  # of each way, about: the rest of the questions have none
 AT_ONCE = 16  # texts that are stored at the same time
 
 
@@ -57,9 +57,9 @@ def texts(history: History, kind: str) -> Iterator[tuple[str, str, str]]:
             yield session.id, "\n\n".join(session.turns.values()), session.date
 
 
-async def store(client: Client, histories: Sequence[History]) -> None:
-    """Store every conversation in both ways; the first text makes the collection."""
-    for history, kind in product(histories, KINDS):
+async def store(client: Client, histories: Sequence[History], kinds: Sequence[str]) -> None:
+    """Store every conversation in these ways; the first text makes the collection."""
+    for history, kind in product(histories, kinds):
         place = {"collection_name": f"{kind}-{history.name}", "create": True}
         calls = [
             {"information": text, "id": key, "metadata": {"key": key, "created_at": date}}
@@ -103,20 +103,23 @@ def judged(name: str, question: Question, found: Found, kind: str, **way: Any) -
     yield Asked(level="sessions", evidence=wanted, found=found, **way)
 
 
-async def measure(client: Client, histories: Sequence[History]) -> list[Asked]:
+async def measure(
+    client: Client, histories: Sequence[History], kinds: Sequence[str], algorithms: Sequence[str]
+) -> list[Asked]:
     """Every question in every way; the pages of some are timed, one after the other."""
     rows: list[Asked] = []
     asked = [(history.name, question) for history in histories for question in history.questions]
+    step = max(len(asked) // PAGES, 1)
     for number, (name, question) in enumerate(asked):
         ways = [
             (kind, searched, {"algorithm": algorithm, "collections": [f"{kind}-{where}"]})
-            for kind, algorithm in product(KINDS, ALGORITHMS)
+            for kind, algorithm in product(kinds, algorithms)
             for searched, where in (("own", name), ("all", "*"))
         ]
         text = question.text
         rankings = await asyncio.gather(*(ranked(client, kind, text, q) for kind, _, q in ways))
         for (kind, searched, query), found in zip(ways, rankings, strict=True):
-            page = None if number % TIMED else await paged(client, text, query)
+            page = None if number % step else await paged(client, text, query)
             algorithm = query["algorithm"]
             way = {"searched": searched, "algorithm": algorithm, "page": page}
             rows += judged(name, question, found, kind, **way)
@@ -138,7 +141,11 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
 
 
 async def run(
-    histories: Sequence[History], at_once: int, server: Callable[[Path], Any]
+    histories: Sequence[History],
+    at_once: int,
+    server: Callable[[Path], Any],
+    kinds: Sequence[str] = tuple(KINDS),
+    algorithms: Sequence[str] = ALGORITHMS,
 ) -> list[Asked]:
     """The answers to all questions, so many conversations in one server at once."""
     rows: list[Asked] = []
@@ -146,9 +153,9 @@ async def run(
         some = histories[first : first + at_once]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             async with Client(server(Path(folder))) as client:
-                await store(client, some)
+                await store(client, some, kinds)
                 await called(client, "qdrant-find", query="warm up")
-                rows += await measure(client, some)
+                rows += await measure(client, some, kinds, algorithms)
     return rows
 
 
@@ -174,10 +181,13 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("build/bench/memory"))
     parser.add_argument("--histories", type=int, help="only the first so many")
     parser.add_argument("--at-once", type=int, default=10, help="conversations in one server")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=ALGORITHMS)
     given = parser.parse_args()
     histories = read(given.path)[: given.histories]
     model, cache = given.model.absolute(), given.cache.absolute()
-    opened = run(histories, given.at_once, lambda f: make_server(settings(f, model, cache)))
+    ways = {"kinds": given.kinds, "algorithms": given.algorithms}
+    opened = run(histories, given.at_once, lambda f: make_server(settings(f, model, cache)), **ways)
     print(f"\n{report(asyncio.run(opened))}")
 
 

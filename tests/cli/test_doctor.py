@@ -1,6 +1,7 @@
 """Planted faults: `doctor` finds each, and following its line mends it. `init` in an empty home."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,6 +19,7 @@ from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import EngineFailure
 from tests import forked
+from tests.made_sessions import exchange, written
 
 
 @dataclass
@@ -378,6 +380,69 @@ def test_init_asks_and_writes_nothing_that_is_declined(person):
 
     assert done.exit_code == 0, done.output
     assert not (person.home / ".cursor").exists()
+
+
+def sessions(person: Person) -> Path:
+    """The folder of a client's sessions, two of people and one of a sub-agent."""
+    folder = person.home / ".claude" / "projects"
+    for number in range(2):
+        name = f"6c073d8e-2bb1-45cb-90bc-00000000000{number}.jsonl"
+        file = written(folder, exchange(0, f"Why does pump {number} stop?", "A float."), name)
+        os.utime(file, (1_767_225_600 + number * 86_400,) * 2)  # 2026-01-01, and a day later
+    written(folder, exchange(0, "Look at the pump.", "I did."), "agent-d2969342.jsonl")
+    return folder
+
+
+TWO = "2 sessions of Claude Code, 0.0 MB, 2026-01-01 to 2026-01-02"
+
+
+def test_init_stores_and_follows_the_sessions_of_a_client_that_is_named(person):
+    folder, notes = sessions(person), person.home / "notes"
+    notes.mkdir()
+    words = ("init", "--client", "cursor", "--folder", str(notes), "--yes")
+    done = person.run(*words, "--sessions", "claude-code")
+
+    assert done.exit_code == 0, done.stderr
+    assert f"The server will store and follow {TWO}.\n" in done.stdout
+    assert "sessions: 2 new, 0 changed, 0 removed, 0 unchanged, 0 not read" in done.stdout
+    written = json.loads((person.home / ".cursor" / "mcp.json").read_text())
+    assert json.loads(written["mcpServers"]["qdrant"]["env"]["SYNC_SOURCES"]) == [
+        {"path": str(notes), "collection": "notes"},
+        {
+            "path": str(folder),
+            "collection": "sessions",
+            "name": "claude-code",
+            "include": ["*.jsonl"],
+            "exclude": ["agent-*.jsonl", "subagents/"],
+            "keep": True,
+        },
+    ]
+
+
+def test_init_reads_no_session_unasked(person):
+    sessions(person)
+    done = person.run("init", "--client", "cursor", "--yes")
+
+    assert done.exit_code == 0, done.stderr
+    assert "of Claude Code" not in done.stdout
+    assert "SYNC_SOURCES" not in (person.home / ".cursor" / "mcp.json").read_text()
+
+
+def test_init_says_what_it_would_read_and_takes_no_answer_for_no(person):
+    sessions(person)
+    answers = "cursor\n\n\n\nn\n"  # a client, no folder, the sessions, no server, do not write
+    done = CliRunner().invoke(main, ["init"], input=answers, env=person.env)
+
+    assert done.exit_code == 0, done.output
+    assert f"Read and follow {TWO} (without tool output, secrets masked), into" in done.output
+    assert "will store" not in done.output
+
+
+def test_init_names_a_client_that_has_no_sessions_here(person):
+    done = person.run("init", "--client", "cursor", "--sessions", "codex", "--yes")
+
+    assert done.exit_code == 2
+    assert f"There is no session of Codex in {person.home}/.codex/sessions." in done.stderr
 
 
 def test_every_client_can_be_chosen():

@@ -88,7 +88,7 @@ def place() -> str:
 
 def elsewhere(place: str) -> str:
     """Another collection of the same task."""
-    return f"archive {place[-6:]}"
+    return f"archive-{place[:4:-1]}"
 
 
 def test_a_decision_is_remembered_and_found_under_one_id(agent, place):

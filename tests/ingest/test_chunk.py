@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from mcp_server_qdrant.core.datatypes import Chunk
+from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
-from mcp_server_qdrant.ingest.chunk import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, split
+from mcp_server_qdrant.ingest.chunk import (
+    BYTES_PER_TOKEN,
+    CHARACTERS_PER_TOKEN,
+    SPECIAL_TOKENS,
+    split,
+    tokens,
+)
 
 LIMIT, OVERLAP = 128, 19
 
@@ -91,8 +98,8 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
 def test_chunks_are_filled(tokenizer, tokenizer_json):
     chunks = split(PROSE, limit=LIMIT, tokenizer_json=tokenizer_json, overlap=OVERLAP)
 
-    tokens = [len(tokenizer.encode(chunk.text)) for chunk in chunks[:-1]]
-    assert min(tokens) > LIMIT / 2
+    sizes = [len(tokenizer.encode(chunk.text)) for chunk in chunks[:-1]]
+    assert min(sizes) > LIMIT / 2
 
 
 def test_neighbours_share_at_most_the_overlap(tokenizer, tokenizer_json):
@@ -169,4 +176,49 @@ def test_any_text_is_covered_and_fits(text, limit, overlap, tokenizer, tokenizer
     chunks = split(text, limit=limit, tokenizer_json=tokenizer_json, overlap=overlap)
 
     check_cover(text, chunks)
-    assert max(len(tokenizer.encode(chunk.text)) for chunk in chunks) <= limit
+    assert max(len(tokenizer.encode(RULES.sub("", chunk.text))) for chunk in chunks) <= limit
+
+
+def cut(text: str, limit: int, tokenizer_json: str) -> list[str]:
+    chunks = split(text, limit=limit, tokenizer_json=tokenizer_json, overlap=0)
+    return [chunk.text.strip("\n") for chunk in chunks]
+
+
+def test_a_wrapped_paragraph_is_cut_between_sentences(tokenizer_json):
+    text = """The disks that were copied from the machine are mounted with the options
+`ro,nodev,noexec` so that nothing on them is changed. The dates of access of
+the files stay as they were on the day of the attack."""
+
+    end = text.index("The dates")
+    assert cut(text, 36, tokenizer_json) == [text[:end], text[end:]]
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "Q: Will it run on other systems?\n\n",
+        "These are the ways:\n\n",
+        "## Other systems\n\n",
+        "Other systems\n-------------\n\n",
+        "rate_limit (default: no limit)\n: ",
+    ],
+)
+def test_a_line_that_leads_to_the_next_stays_with_it(lead, tokenizer_json):
+    answer = "Yes, it is known to run on all of them, the old and the new ones."
+    first = "It was written in the year of the flood, long before any of us was born."
+    text = f"{first}\n\n{lead}{answer}"
+    limit = tokens(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
+
+    assert cut(text, limit, tokenizer_json) == [text.split("\n", maxsplit=1)[0], f"{lead}{answer}"]
+
+
+def test_rules_and_underlines_take_no_room(tokenizer_json):
+    text = f"Other systems\n{'-' * 60}\nYes, it runs on all of them."
+
+    assert cut(text, 24, tokenizer_json) == [text]
+
+
+def test_a_part_keeps_the_indentation_of_its_first_line(tokenizer_json):
+    text = "\n\n".join(f"    step_{n} = run({n}, again=True)" for n in range(9))
+
+    assert all(part.startswith("    step_") for part in cut(text, 24, tokenizer_json))

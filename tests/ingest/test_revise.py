@@ -300,6 +300,17 @@ class TestChange:
             assert await points_in(services, "notes") == len(parts)
             assert hits.results
 
+    async def test_secrets_in_what_changes_are_masked(self, kind, tmp_path):
+        async with services_over(kind, tmp_path) as (services, _):
+            await remember(services, "notes", "a text", id="x")
+            changes = Changes(title="token=abc123def", metadata={"how": "PASSWORD=hunter2x"})
+            done = await services.revision.revise(await seen(services, "x", "notes"), changes)
+            after = await whole(services, "x", "notes")
+
+            assert done.masked == 2
+            assert after.title == "token=[masked]"
+            assert after.metadata == {"how": "PASSWORD=[masked]"}
+
     async def test_a_title_is_found_by_its_words_at_once(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", LONG, id="x")

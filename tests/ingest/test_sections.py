@@ -18,9 +18,7 @@ def parts(path: str, text: str) -> list[tuple[str, str | None, list[str]]]:
     """The first line of each part, the section it starts in, and those that start within it."""
     (one,) = load(path, text.encode()).texts
     places = breaks(one.text, one.marks)
-    chunks = split(
-        one.text, limit=LIMIT, tokenizer_json=None, overlap=0, markdown=one.markdown, breaks=places
-    )
+    chunks = split(one.text, limit=LIMIT, tokenizer_json=None, overlap=0, breaks=places)
     return [
         (chunk.text.strip().splitlines()[0], section, [name for _, name in inside])
         for chunk, (section, inside) in zip(

@@ -126,7 +126,24 @@ async def test_words_of_a_title_count_as_often_as_is_set_in_bm25_alone(factor, m
 
 def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t")) == "t"
+    assert encoded_text(Document(id=1, collection="c", text="Title\n-----\nt")) == "Title\n\nt"
     assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
+
+
+async def test_secrets_are_masked_in_text_title_and_metadata_unless_that_is_off():
+    given = {"title": "token=abc123def", "metadata": {"how": "--password hunter22x", "n": 1}}
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        (done,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
+        (again,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
+        services.store.mask = False
+        await remember(services, "other", "PASSWORD=correcthorse is it", **given)
+        (record,), (other,) = await stored(engine), await stored(engine, "other")
+
+    assert record.payload["document"] == "PASSWORD=[masked] is it"
+    assert record.payload["title"] == "token=[masked]"
+    assert record.payload["metadata"] == {"how": "--password [masked]", "n": 1}
+    assert (done.masked, again.ids) == (3, done.ids)
+    assert other.payload["document"] == "PASSWORD=correcthorse is it"
 
 
 async def test_the_same_text_twice_is_one_memory():

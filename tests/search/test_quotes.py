@@ -143,3 +143,14 @@ def test_an_underlined_heading_is_not_repeated_either():
 
     found = quote(text, ((0, "Backup > Pruning"),), words_of("restic"), ROOM)
     assert found == Quote(ANSWER, "Backup > Pruning")
+
+
+def test_a_quote_begins_at_the_section_that_answers():
+    text = "They hang on a nail.\n\n## Doors\n\nThe green door opens at six."
+    sections = [(0, "Keys"), (22, "Doors")]
+
+    doors = quote(text, sections, words_of("green door"), 500)
+    keys = quote(text, sections, words_of("hang on a nail"), 500)
+
+    assert doors == ("The green door opens at six.", "Doors")
+    assert keys == ("They hang on a nail.\n## Doors\nThe green door opens at six.", "Keys")

@@ -181,6 +181,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         written=written,
         near=Near(shared.queries(view, view.writer), _reader(settings, view)),
         max_metadata=settings.store_max_metadata,
+        mask=settings.mask_secrets,
     )
     files = Files(view.writer)
     deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
@@ -226,7 +227,7 @@ def _background(settings: Settings, store: Store, files: Files, tenant: str | No
     """
     paced = Sync(store, files, Pace(settings.sync_share).of)
     folders = [
-        Folder(source.path, source.collection, source.name, source.selection)
+        Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]

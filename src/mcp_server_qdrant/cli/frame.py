@@ -80,14 +80,18 @@ def bar(share: float) -> str:
     return f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
 
 
+def _go_on(text: str, passed: float) -> None:
+    """Show what takes so many seconds by now, with a bar that fills again and again."""
+    show(f"{bar(passed / CYCLE_SECONDS % 1)} {text} {passed:.0f} s")
+
+
 def meanwhile(text: str, work: Callable[[], Result]) -> Result:
     """What `work` gives, done in a thread while a bar shows that something goes on."""
     pool, since = ThreadPoolExecutor(1), monotonic()
     done = pool.submit(work)
     try:
         while not wait([done], BAR_SECONDS).done:
-            passed = monotonic() - since
-            show(f"{bar(passed / CYCLE_SECONDS % 1)} {text} {passed:.0f} s")
+            _go_on(text, monotonic() - since)
         return done.result()
     finally:
         show("")
@@ -102,7 +106,7 @@ async def loaded(encoder: Any, seconds: float) -> bool:
         passed = monotonic() - since
         if encoder.state not in ("loading", "downloading") or passed > seconds:
             break
-        show(f"{bar(passed / CYCLE_SECONDS % 1)} {encoder.reason} {passed:.0f} s")
+        _go_on(encoder.reason, passed)
     show("")
     return bool(encoder.state == "ready")
 

@@ -97,15 +97,16 @@ def ingest(**options: Any) -> None:
 @click.command()
 @_options
 @click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
+@click.option("--keep", is_flag=True, help="Remove nothing that is gone, as of sessions.")
 @click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")
-def sync(*, watch: bool, **options: Any) -> None:
+def sync(*, watch: bool, keep: bool, **options: Any) -> None:
     """Make a collection the mirror of files: like ingest, and what is gone is removed.
 
     Only what ingest or sync stored from these paths is ever removed.
     """
     interrupted = contextlib.suppress(KeyboardInterrupt) if watch else contextlib.nullcontext()
     with frame.ending(frame.GOES_ON), interrupted:
-        asyncio.run(_main(options, mirror=True, watching=watch))
+        asyncio.run(_main(options, mirror=not keep, watching=watch))
 
 
 async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
@@ -273,6 +274,8 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
         yield "There is no file here that is wanted: hidden and ignored ones are left out."
     if report.pending:
         yield "Found by keywords for now; the server adds the vectors once the model is there."
+    if report.masked:
+        yield f"{amount(report.masked, 'secret')} in these texts masked."
     if report.notes:
         yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import frame, sessions
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -40,6 +40,13 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     metavar="PATH[=COLLECTION]",
     help="A folder that the server keeps in step with a collection. Repeatable.",
 )
+@click.option(
+    "--sessions",
+    "told",
+    multiple=True,
+    type=click.Choice(list(sessions.CLIENTS)),
+    help="Whose conversations the server stores and follows. Repeatable; none unless named.",
+)
 @click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write.")
@@ -47,11 +54,12 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
+    told: Sequence[str],
     url: str | None,
     name: str,
     yes: bool,  # noqa: FBT001
 ) -> None:
-    """Set this server up in your MCP clients: three questions, or flags in their place.
+    """Set this server up in your MCP clients: a few questions, or flags in their place.
 
     Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
     reads the folders and searches.
@@ -65,10 +73,11 @@ def init(
         if not yes:
             chosen = chosen or _asked_clients()
             folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
+            told = told or _asked_sessions()
             url = url or _asked_url(settings)
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
-        first = _variables(folders, url)
+        first = _variables(folders, url, told)
         settings = environment.load(env_file, first=first)
         for one in dict.fromkeys(chosen):
             _configure(one, name, _command(env_file), first, ask=not yes)
@@ -98,6 +107,17 @@ def _listed(question: str, default: str = "") -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _asked_sessions() -> list[str]:
+    """The clients whose conversations may be read, each with what that would be."""
+    question = "Read and follow {} (without tool output, secrets masked), into the collection {!r}?"
+    return [
+        name
+        for name, kept in sessions.CLIENTS.items()
+        if (found := kept.measured())
+        and click.confirm(question.format(found, sessions.COLLECTION), err=True)
+    ]
+
+
 def _asked_url(settings: "Settings") -> str | None:
     if settings.qdrant_url:
         return None
@@ -105,17 +125,23 @@ def _asked_url(settings: "Settings") -> str | None:
     return text.strip() or None
 
 
-def _variables(folders: Sequence[str], url: str | None) -> dict[str, str]:
+def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
     """The settings that the answers make. Raises ConfigError."""
-    sources = {}
+    sources = list[dict[str, Any]]()
     for folder in folders:
         named, _, collection = folder.partition("=")
         path = Path(named).expanduser().absolute()
         if not path.is_dir():
             raise ConfigError(f"{path} is not a folder.")
-        sources[str(path)] = collection or path.name
-    found = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
-    return {name: value for name, value in found.items() if value}
+        sources.append({"path": str(path), "collection": collection or path.name})
+    for name in dict.fromkeys(told):
+        kept = sessions.CLIENTS[name]
+        if (found := kept.measured()) is None:
+            raise ConfigError(f"There is no session of {kept.title} in {kept.path}.")
+        click.echo(f"The server will store and follow {found}.")
+        sources.append(kept.source(name))
+    made = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
+    return {name: value for name, value in made.items() if value}
 
 
 def _command(env_file: Path | None) -> list[str]:
@@ -205,7 +231,7 @@ async def _first_search(settings: "Settings") -> None:
                 tuple(sources([source.path], source.name)),
                 source.collection,
                 source.selection,
-                mirror=True,
+                mirror=not source.keep,
                 create=True,
             )
             await once(services.sync, request, None)

@@ -5,6 +5,7 @@ the settings that hold a server's defaults, docs/settings.md, the defaults of th
 evaluation can sweep. Those with a setting are `Preferences`; a call may say otherwise.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -45,6 +46,11 @@ def _capped(value: Any) -> Any:
         return MAX_FUZZY_BOOST if MAX_FUZZY_BOOST < float(value) <= 1 else value
     except (TypeError, ValueError):
         return value
+
+
+def tagged(tags: Sequence[str]) -> dict[str, Any]:
+    """The condition, in REST form, for texts that carry one of the tags."""
+    return {"should": [{"key": key, "match": {"any": [*tags]}} for key in TAG_KEYS]}
 
 
 class Preferences(BaseModel):
@@ -151,9 +157,7 @@ class SearchRequest(Tuning):
         """The filter in REST form, that of the tags included; None without any."""
         if not self.tags:
             return self.query_filter
-        either = [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]
-        must = [{"should": either}, *([self.query_filter] if self.query_filter else [])]
-        return {"must": must}
+        return {"must": [tagged(self.tags), *([self.query_filter] if self.query_filter else [])]}
 
     def over(self, usual: Preferences) -> "SearchRequest":
         """The request with the server's preferences where the call says nothing."""

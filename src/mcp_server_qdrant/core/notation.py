@@ -230,10 +230,14 @@ def document_id(document: Document) -> str:
 
 def shown_id(document: Document) -> str:
     """The id of a text; of one part of it, that of the whole and its number."""
-    whole = document.chunks == 1 or (document.chunk == 0 and document.last is not None)
-    if whole or document.document is None:
+    if document.chunks == 1 or begins(document) or document.document is None:
         return document_id(document)
     return f"{document_id(document)}:{document.chunk + 1}/{document.chunks}"
+
+
+def begins(document: Document) -> bool:
+    """True if these are the first of its chunks, joined."""
+    return document.chunk == 0 and document.last is not None
 
 
 def is_numbered(document: Document) -> bool:

@@ -1,10 +1,12 @@
 """Values of settings that parts of the server take together."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 Quantization = Literal["none", "scalar", "binary", "product", "turbo"]
-Consistency = int | Literal["majority", "quorum", "all"]
+Consistency = Annotated[int, Field(ge=1)] | Literal["majority", "quorum", "all"]
 
 
 @dataclass(frozen=True, slots=True)

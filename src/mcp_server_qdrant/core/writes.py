@@ -18,7 +18,8 @@ class Stored:
     `pending` points wait for their dense vector; `without_vector` says why there will be none;
     `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
     another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
-    `moved` the text where it was before, if it was moved.
+    `moved` the text where it was before, if it was moved. `masked` counts the secrets in what was
+    given.
     """
 
     collection: str
@@ -33,6 +34,7 @@ class Stored:
     near: tuple[Document, float] | None = None
     retired: Document | None = None
     moved: Document | None = None
+    masked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

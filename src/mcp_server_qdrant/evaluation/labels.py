@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError, contained
 
 # Where collections of any maker keep these (qdrant/payload.py reads the same places).
 PLACES = {
-    "tags": ("tags", "metadata.tags"),
+    "tags": TAG_KEYS,
     "titles": ("title", "metadata.title", "name", "metadata.name"),
 }
 FIELDS = {"query", "expect", "expected", "category", "collections"}

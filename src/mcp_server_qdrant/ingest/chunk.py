@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.core.notation import SURROGATE
+from mcp_server_qdrant.core.sentences import RULES, blocks
 
 if TYPE_CHECKING:
-    from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
-    Splitter = TextSplitter | MarkdownSplitter
+    from semantic_text_splitter import TextSplitter
 
 Count = Callable[[str], int]
 Span = tuple[int, int]
@@ -26,7 +25,9 @@ WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are
 FILLED, SMALL = 0.66, 0.25  # of a chunk that ends at a break where more would fit, or would not
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
-MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|~~~)", re.MULTILINE)
+_LEADS = re.compile(r"[:?\uff1a\uff1f][\"'`*_)\u201d\u00bb]*$")  # at the end of a paragraph
+_UNDERLINE = re.compile(r"\r?\n([=\-~^\"'`#*+.:_])\1{2,}\s*\n")  # of a heading
+_EXPLAINS = re.compile(r"\s*:\s")  # at the beginning of one: of the term above it
 
 
 def split(
@@ -35,35 +36,32 @@ def split(
     limit: int,
     tokenizer_json: str | None,
     overlap: int,
-    markdown: bool | None = None,
     breaks: Sequence[int] = (),
 ) -> list[Chunk]:
     """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
 
     They begin at `breaks`, which are starts of lines, unless the one before would be too small.
-    Elsewhere they end where the text pauses: at paragraphs, sentences, words; in Markdown, before
-    headings. The white space between two belongs to the first. A text that fits is one chunk.
-    Without a tokenizer the size is guessed, rather too small than too large. Unless the
-    caller knows whether a text is Markdown, its signs decide.
+    Elsewhere they end where the text pauses: at paragraphs, items, sentences, words; a heading, or
+    a line that leads to the next, stays with what follows. The white space between two belongs to
+    the first. A text that fits is one chunk. Without a tokenizer the size is guessed, rather too
+    small than too large.
     """
-    if markdown is None:
-        markdown = MARKDOWN.search(text) is not None
     # The splitter takes no surrogates; their stand-in is as long, and a token to every model.
     readable = text if text.isascii() else SURROGATE.sub("?", text)
     counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
     capacity = max(limit - counter.special, 1)
     overlap = min(overlap, capacity // 2)
-    from semantic_text_splitter import MarkdownSplitter, TextSplitter  # 2 MB of a server
+    from semantic_text_splitter import TextSplitter  # 2 MB of a server
 
-    kind = MarkdownSplitter if markdown else TextSplitter
     longest = limit * CHARACTERS_PER_TOKEN
-    cutter = _Cutter(readable, kind.from_callback, capacity, overlap, longest)
+    seen = _paused(readable)
+    cutter = _Cutter(seen, TextSplitter.from_callback, capacity, overlap, longest)
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
     spans = cutter.spans(breaks, counter.exact if tokenizer_json is None else counter.by_word)
-    sizes = [counter.exact(readable[start:end]) for start, end in spans]
+    sizes = [counter.exact(seen[start:end]) for start, end in spans]
     if any(size > capacity for size in sizes):
         spans = cutter.spans(breaks, counter.exact)
-        sizes = [counter.exact(readable[start:end]) for start, end in spans]
+        sizes = [counter.exact(seen[start:end]) for start, end in spans]
     if len(spans) <= 1:
         return [Chunk(text, 0, len(text), sum(sizes))]
     whole = zip(_whole(spans, len(text)), sizes, strict=True)
@@ -81,7 +79,7 @@ class _Cutter:
     """Cuts a text into stretches, and those into chunks of at most `longest` characters."""
 
     text: str
-    splitter: "Callable[[Count, int, int], Splitter]"
+    splitter: "Callable[[Count, int, int], TextSplitter]"
     capacity: int
     overlap: int
     longest: int
@@ -115,29 +113,41 @@ class _Cutter:
         yield first, len(text), size <= capacity
 
     def _split(self, first: int, last: int, count: Count) -> list[Span]:
-        """The chunks of a stretch. The splitter cuts headings off: they stay with the first."""
-        found = self._chunks(first, last, count, self.capacity)
-        head, after = 0, first
-        for _, end in found[:-1]:
-            size = count(self.text[first:end])
-            if size > self.capacity * SMALL or not self.text.startswith(("\r", "\n"), end):
-                break
-            head, after = size, end
-        if not head:
-            return found
-        following, _ = _trimmed(self.text, after, last)
-        body = self._chunks(following, last, count, self.capacity - head - 1)
-        whole = [(first, body[0][1]), *body[1:]]
-        return whole if body[0][1] - first <= self.longest else found
-
-    def _chunks(self, first: int, last: int, count: Count, room: int) -> list[Span]:
-        splitter = self.splitter(count, room, min(self.overlap, room // 2))
+        """The chunks of a stretch, each with the indentation of its first line."""
+        splitter = self.splitter(count, self.capacity, self.overlap)
         sections = _sections(self.text[first:last], max(SECTION, self.longest))
-        return [
-            (first + start + offset, first + start + offset + len(chunk))
-            for start, section in sections
-            for offset, chunk in _chunks(splitter, section, self.longest)
-        ]
+        found: list[Span] = []
+        reached = first
+        for at, section in sections:
+            for offset, chunk in _chunks(splitter, section, self.longest):
+                start = first + at + offset
+                line = self.text.rfind("\n", reached, start) + 1
+                indented = 0 < line < start <= line + GAP
+                reached = start + len(chunk)
+                found.append((line if indented else start, reached))
+        return found
+
+
+def _paused(text: str) -> str:
+    """The text with line breaks only where it pauses; as long, so that places are the same.
+
+    A line that is wrapped goes on, and what leads to the next paragraph is one with it: a heading,
+    a question, a colon, a term that is explained. Rules are blank, since no model reads them.
+    """
+    seen = RULES.sub(lambda rule: " " * len(rule[0]), text)
+    parts, at, leads = list[str](), 0, False
+    for start, end, kind in blocks(text):
+        one = text[start:end].rstrip()
+        leads = leads or bool(_UNDERLINE.match(text, at) or _EXPLAINS.match(one))
+        parts.append(_joined(seen[at:start]) if leads and at else seen[at:start])
+        at = start + len(one)
+        parts.append(_joined(seen[start:at]) if kind == "prose" else seen[start:at])
+        leads = kind == "heading" or (kind == "prose" and _LEADS.search(one) is not None)
+    return "".join([*parts, seen[at:]])
+
+
+def _joined(text: str) -> str:
+    return text.replace("\n", " ").replace("\r", " ")
 
 
 def _trimmed(text: str, first: int, last: int) -> Span:
@@ -168,7 +178,7 @@ def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def _chunks(splitter: "Splitter", text: str, longest: int) -> Iterator[tuple[int, str]]:
+def _chunks(splitter: "TextSplitter", text: str, longest: int) -> Iterator[tuple[int, str]]:
     """Offset and text of each chunk; those longer than `longest` characters are cut and split."""
     reached = 0
     for offset, chunk in splitter.chunk_indices(text):

@@ -8,6 +8,7 @@ from itertools import starmap
 from mcp_server_qdrant.core.datatypes import Document, Sparse
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.notation import chain
+from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 
@@ -21,15 +22,16 @@ async def silent(done: int, of: int) -> None:
 
 
 def encoded_text(chunk: Document, times: int = 1) -> str:
-    """The title and section of a chunk, shortened, and its text.
+    """The title and section of a chunk, shortened, and its text without rules and underlines.
 
     A title read several times counts so often in BM25's term frequencies, whose part of a score
     stays below k1 + 1 (Robertson et al. 2004, BM25 of weighted fields).
     """
+    text = RULES.sub("", chunk.text)
     if not chunk.heading:
-        return chunk.text
+        return text
     again = f"{shortened(chunk.title)}\n" * (times - 1) if chunk.title else ""
-    return f"{again}{shortened(chunk.heading)}\n{chunk.text}"
+    return f"{again}{shortened(chunk.heading)}\n{text}"
 
 
 def shortened(title: str) -> str:

@@ -47,6 +47,8 @@ class Revision:
         """
         place = to or one.collection
         moves = place != one.collection
+        (title, metadata), secrets = self.store.masked(changes.title, changes.metadata)
+        changes = replace(changes, title=title, metadata=metadata)
         if moves:
             check_may_delete()
         elif changes == Changes():
@@ -65,8 +67,9 @@ class Revision:
                 now = stamp(self.store.now())
                 new = [part._replace(updated_at=now) for part in new]
             if one.document and not moves:
-                return await self._put(new, parts[0], progress)
-            done = await self._put(new, None, progress)
+                done = await self._put(new, parts[0], progress)
+                return replace(done, masked=secrets)
+            done = replace(await self._put(new, None, progress), masked=secrets)
         await self._leave(parts[0], done)
         if not moves:  # a point of another tool
             return replace(done, updated=True)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
@@ -30,6 +31,7 @@ from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import numbered, parts_of
+from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
@@ -49,7 +51,8 @@ class Store:
 
     `default` is the collection that may be made without being asked twice. `pending` is called
     where points wait for their vectors, `written` with each collection and the texts written to it.
-    A text has at most `max_metadata` bytes of it as JSON.
+    A text has at most `max_metadata` bytes of it as JSON. `mask`: keys, tokens and passwords in
+    texts, titles and metadata are masked.
     """
 
     catalog: Catalog
@@ -62,6 +65,7 @@ class Store:
     written: Callable[[str, Sequence[str]], None]
     near: Near
     max_metadata: int = fields.MAX_METADATA
+    mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
         default_factory=WeakValueDictionary, init=False
@@ -85,6 +89,9 @@ class Store:
         long texts; the text that it `supersedes` is kept.
         """
         fields.check(new, self.max_metadata)
+        given = new.text, new.title, new.metadata
+        (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
+        new = replace(new, text=text, title=title, metadata=metadata)
         document, foreign = await self._document(new, collection)
         new, kept = fields.kept(new, foreign)
         if foreign is not None:
@@ -104,7 +111,11 @@ class Store:
             await self._retire(supersedes, done)
         gone = [old.id for old in (foreign, supersedes) if old is not None]
         near = done.near if done.near and done.near[0].id not in gone else None
-        return replace(done, near=near, retired=supersedes)
+        return replace(done, near=near, retired=supersedes, masked=secrets)
+
+    def masked(self, *values: Any) -> tuple[list[Any], int]:
+        """The values without secrets, and how many there were; as they are, unless `mask`."""
+        return masked(values) if self.mask else (list(values), 0)
 
     async def _retire(self, old: Document, done: Stored) -> None:
         """Mark the text that the stored one supersedes. Raises BackendError."""

@@ -91,9 +91,9 @@ class Query:
         """The time that is left; a second at least, to show what was found."""
         return max(self.left(), LAST_SECONDS)
 
-    def deeper(self) -> "Query":
+    def deeper(self, times: int = DEEPER) -> "Query":
         """The same with more candidates."""
-        return replace(self, depth=self.depth * DEEPER, pool=self.pool * DEEPER)
+        return replace(self, depth=self.depth * times, pool=self.pool * times)
 
 
 def depth_of(collections: int, limit: int) -> tuple[int, int]:

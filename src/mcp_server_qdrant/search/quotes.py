@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Terms
-from mcp_server_qdrant.search.sentences import Sentence, blocks, sentences
+from mcp_server_qdrant.core.sentences import Sentence, blocks, sentences
 
 LONGEST = 20_000  # characters of a part that are looked at
 GRAM = 4
@@ -74,6 +74,7 @@ def quote(
     units = sentences(text, LONGEST)
     if not units:  # rules and fences alone
         return Quote(_cut(folded(text), room), _section(sections, 0))
+    units = _standing(text, units, sections, words)
     whole = text[units[0].body :]
     first, last = 0, len(units) - 1
     if len(whole) > room and len(folded(whole)) > room:
@@ -86,6 +87,17 @@ def quote(
         start = body
     shown = folded(text[start : units[last].end if last + 1 < len(units) else len(text)])
     return Quote(_around(shown, words, room) if len(shown) > room else shown, section)
+
+
+def _standing(text: str, units: list[Sentence], sections: Sections, words: Words) -> list[Sentence]:
+    """The sentences from the section on that has the one with the most of the query."""
+    starts = [start for start, _ in sections if start > units[0].body]
+    if not starts:
+        return units
+    tokens = words.reader(text)
+    best = max(units, key=lambda one: words.share(text[one.start : one.end], tokens))
+    begin = max((start for start in starts if start <= best.body), default=0)
+    return [one for one in units if one.body >= begin]
 
 
 def _window(text: str, units: Sequence[Sentence], words: Words, room: int) -> tuple[int, int]:

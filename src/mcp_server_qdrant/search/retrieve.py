@@ -26,6 +26,7 @@ from mcp_server_qdrant.search.successors import with_successors
 from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
+TWICE = 2  # as many candidates, where points were replaced or deleted meanwhile
 RACES = 8  # versions of a text that may hide the present one: drafts of killed writers too
 
 
@@ -47,12 +48,8 @@ async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
         if not (deleted or _hidden(old, hits, texts)) or query.left() <= 0:
             break
         versions = {one.version for one in replaced if one.version}
-        query = replace(
-            query,
-            condition=engine.without(query.condition, versions),
-            depth=2 * query.depth,
-            pool=2 * query.pool,
-        )
+        condition = engine.without(query.condition, versions)
+        query = replace(query.deeper(TWICE), condition=condition)
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)

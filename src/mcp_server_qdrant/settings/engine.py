@@ -1,14 +1,14 @@
 """The settings of engine, cluster, collections and search: parts of `Settings`."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, variable
 from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.core.options import ClusterOptions, Quantization
+from mcp_server_qdrant.core.options import ClusterOptions, Consistency, Quantization
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Names
 
@@ -113,6 +113,12 @@ class EngineSettings(BaseModel):
     store_max_metadata: int = variable(
         "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
     )
+    mask_secrets: bool = variable(
+        "MASK_SECRETS",
+        True,
+        "Keys, tokens and passwords in texts are masked before they are stored; in sessions of "
+        "coding clients always.",
+    )
     tool_find_description: str | None = variable(
         "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
     )
@@ -170,12 +176,10 @@ class ClusterSettings(BaseModel):
         "none",
         "Of new vectors: `none`, `scalar`, `binary`, `product` or `turbo` (Qdrant 1.18).",
     )
-    read_consistency: Annotated[int, Field(ge=1)] | Literal["majority", "quorum", "all"] | None = (
-        variable(
-            "QDRANT_READ_CONSISTENCY",
-            None,
-            "Copies that must agree on a read: a number, `majority`, `quorum` or `all`.",
-        )
+    read_consistency: Consistency | None = variable(
+        "QDRANT_READ_CONSISTENCY",
+        None,
+        "Copies that must agree on a read: a number, `majority`, `quorum` or `all`.",
     )
 
     @property

@@ -17,7 +17,10 @@ def _template(value: Any) -> Any:
 
 
 class SyncSource(BaseModel):
-    """A folder, or a file, that is kept in step with a collection."""
+    """A folder, or a file, that is kept in step with a collection.
+
+    `keep`: what is gone from it stays in the collection.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,6 +30,7 @@ class SyncSource(BaseModel):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     follow_links: bool = False
+    keep: bool = False
     csv: Annotated[RowTemplate | None, BeforeValidator(_template)] = None
 
     @property

@@ -24,6 +24,8 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
+    amount,
+    begins,
     called,
     chain,
     document_id,
@@ -251,11 +253,6 @@ def details(document: Document) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
-def begins(document: Document) -> bool:
-    """True if these are the first of its chunks, joined."""
-    return document.chunk == 0 and document.last is not None
-
-
 def torn(shown: Sequence[Document]) -> list[str]:
     """The texts that are not complete, and how to repair them."""
     return [
@@ -318,11 +315,12 @@ def stored(done: Stored) -> str:
     shown = own_id(done.collection, done.ids[0], done.document)
     place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
     where = f"{'to' if done.moved else 'in'} {place}"
+    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
     old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
     back = ""
     if done.moved and done.moved.file:
         back = " It is from a file: the next sync of its folder stores it where it was, too."
-    return f"{verb} {where}.{kept}{later}{old}{back}{nearly(done)}"
+    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{nearly(done)}"
 
 
 def nearly(done: Stored) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from mcp_server_qdrant.ingest.files.prepare import (
     Preparer,
     Same,
 )
+from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Contents, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from tests.made_sessions import ID as SESSION
+from tests.made_sessions import exchange, lines
 
 MEASURES = Measures(limit=64, tokenizer=None)
 
@@ -121,6 +125,24 @@ def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
     assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
 
 
+def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
+    """What has been encoded is in the cache, by its text."""
+    rows = [
+        row
+        for n in range(12)
+        for row in exchange(n, f"What is in box {n}?", "Nails and screws. " * 9)
+    ]
+    name = tmp_path / f"{SESSION}.jsonl"
+    with closing(Reader()) as reader:
+        before = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
+        rows += exchange(12, "And in the last box?", "Nothing at all. " * 9)
+        after = prepare(found(name, lines(rows)), max_bytes=100_000, reader=reader)
+
+    known = {encoded_text(part) for part in before.parts}
+    assert [encoded_text(part) in known for part in after.parts].count(False) <= 3
+    assert len(after.parts) > 12
+
+
 def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
     file = found(tmp_path / "a.md", "text")
     file.file.unlink()
@@ -136,7 +158,7 @@ class Panic(BaseException):
 def test_whatever_a_file_raises_is_its_problem_and_what_was_stored_stays(
     fault, tmp_path, monkeypatch
 ):
-    def stumble(path: str, *_: Any) -> Any:
+    def stumble(path: str, *_: Any, **__: Any) -> Any:
         raise fault(f"{path} makes it stumble")
 
     monkeypatch.setattr(reader_module, "load", stumble)

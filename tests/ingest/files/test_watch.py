@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.walk import sources
-from mcp_server_qdrant.ingest.files.watch import changed, follow, watched
+from mcp_server_qdrant.ingest.files.watch import changed, follow, rest, watched
 
 linux = pytest.mark.skipif(watch.WHOLE, reason="the system itself follows no links there")
 
@@ -56,6 +56,10 @@ async def test_what_replaces_a_source_is_watched_in_its_place(replace, tmp_path)
         await runs.get()
     following.cancel()
     await asyncio.wait([following])
+
+
+def test_runs_take_a_quarter_of_the_time_at_most_and_long_ones_rest_a_minute():
+    assert [rest(took) for took in (0.0, 14.0, 3600.0)] == [0.0, 42.0, 60.0]
 
 
 async def test_a_source_that_is_not_there_is_looked_for_again(tmp_path, monkeypatch):

@@ -44,7 +44,10 @@ def test_no_other_file_knows_a_format_but_those_that_hold_texts_of_it():
 
     assert sorted(users) == [
         f"ingest/formats/{name}.py"
-        for name in ("csv", "docx", "epub", "html", "load", "mail", "notebook", "odt", "sheets")
+        for name in (
+            *("csv", "docx", "epub", "html", "load", "mail", "notebook", "odt", "sessions"),
+            "sheets",
+        )
     ]
 
 

@@ -57,6 +57,17 @@ def test_other_encodings_are_told_by_their_text_and_named(name, texts):
     ]
 
 
+def test_secrets_are_masked_in_every_format_unless_that_is_off():
+    data = b"# Router\n\nPASSWORD=correcthorse\n\n## Port\n\nIt is 80.\n"
+    contents = load("notes/router.md", data)
+    (text,), (open_,) = contents.texts, load("notes/router.md", data, mask=False).texts
+
+    assert text.text == "# Router\n\nPASSWORD=[masked]\n\n## Port\n\nIt is 80.\n"
+    assert [text.text[mark.start :][:7] for mark in text.marks] == ["# Route", "## Port"]
+    assert contents.masked == 1
+    assert "correcthorse" in open_.text
+
+
 def test_a_broken_character_does_not_make_another_encoding_of_a_text():
     assert decode("grüße ".encode() * 2 + b"\xfc") == (
         "grüße grüße \ufffd",

@@ -53,6 +53,29 @@ shed
 .SH "SEE ALSO"
 .SS Keys
 """
+QUESTIONS = """\
+Q: Why does the door
+   of the shed not open?
+
+A: It is locked.
+
+Q: Where is the key?
+
+A: On a nail.
+"""
+NUMBERED = """\
+Chapter 1. Sheds
+
+1.1 Doors
+
+They open.
+
+1.2. Keys
+
+1. Take the key.
+
+2. Turn it.
+"""
 BSD = ".Dd May 2026\n.Dt SHED 8\n.Sh NAME\n.Nm shed\n.Ss Keys\n"
 
 
@@ -63,6 +86,13 @@ BSD = ".Dd May 2026\n.Dt SHED 8\n.Sh NAME\n.Nm shed\n.Ss Keys\n"
         (SHOWN, "SHED(1)", [(1, "NAME"), (1, "OPTIONS"), (2, "Of keys"), (2, "Of doors")]),
         (SOURCE, "SHED(1)", [(1, "NAME"), (1, "SEE ALSO"), (2, "Keys")]),
         (BSD, "SHED(8)", [(1, "NAME"), (2, "Keys")]),
+        (
+            QUESTIONS,
+            "shed",
+            [(1, "Q: Why does the door of the shed not open?"), (1, "Q: Where is the key?")],
+        ),
+        (NUMBERED, "Chapter 1. Sheds", [(1, ""), (2, "1.1 Doors"), (2, "1.2. Keys")]),
+        ("1. A list of one\n\nand more\n", "shed.txt", []),
         ("no heading\nat all\n", "shed.txt", []),
         ("one line\n-----\nof a table\n", "shed.txt", []),
         ("2.0\n===\n\n1.9\n===\n", "shed", [(1, "2.0"), (1, "1.9")]),

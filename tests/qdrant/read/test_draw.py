@@ -21,16 +21,6 @@ SIZE = 4
 DOT = models.VectorParams(size=SIZE, distance=models.Distance.DOT)
 
 
-@pytest.fixture(params=["edge", "memory"])
-async def client(request, tmp_path):
-    if request.param == "memory":
-        client = AsyncQdrantClient(":memory:")
-    else:
-        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
-    yield client
-    await client.close()
-
-
 def vector(point) -> list[float]:
     """Tells by itself which point it is of."""
     number = point if isinstance(point, int) else uuid.UUID(point).int

@@ -3,28 +3,16 @@
 import uuid
 
 import pytest
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import Beginnings
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.read import sample
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from tests.support import COSINE, Engine, dense, either_engine, foreign, memory_engine
 
 FIELDS = ("document", "text")
-
-
-@pytest.fixture(params=["edge", "memory"])
-async def client(request, tmp_path):
-    if request.param == "memory":
-        client = AsyncQdrantClient(":memory:")
-    else:
-        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
-    yield client
-    await client.close()
 
 
 async def fill(client, payloads: list[dict]) -> Target:

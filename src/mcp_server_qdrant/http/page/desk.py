@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_DRAWN, PARTS, USUAL_POINTS, MapRequest
-from mcp_server_qdrant.http.page.memories import Memories, collections, known, tagged
+from mcp_server_qdrant.http.page.memories import Memories, collections, known, wanted
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -166,7 +166,7 @@ class Desk:
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
         arguments = {name: value for name, value in body.items() if name not in ("tags", "ids")}
         arguments["point_ids"] = True
-        must = [tagged(body["tags"])] if body.get("tags") else []
+        must = [wanted(body["tags"])] if body.get("tags") else []
         if body.get("ids"):
             must.append(among(body["ids"]))
         if must:

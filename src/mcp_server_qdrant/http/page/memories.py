@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.find import tagged
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import as_point_id
 
@@ -39,18 +39,14 @@ class Memories:
         known(body, {"collections", "since", "until", "tags", "source", "seen", "query", "sort"})
         sort, seen = body.get("sort") or "", [*map(str, _points(body.get("seen") or []))]
         if not isinstance(sort, str) or sort.removeprefix("-") not in ("", *COLUMNS):
-            raise RequestError(
-                f"sort must be one of {', '.join(COLUMNS)}, or one with - before it."
-            )
+            raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
         page = await self._page(body, [] if sort else seen)
         if not sort:
             return page
         rows = page["results"]
-        while not body.get("query") and len(rows) < min(SORTED, more := page["more"] + len(rows)):
+        while page["more"] and len(rows) < SORTED:
             page = await self._page(body, [row["id"] for row in rows])
             rows += page["results"]
-            if not page["results"]:
-                break
         rows.sort(key=lambda row: _value(row, sort.removeprefix("-")), reverse=sort[0] == "-")
         left = [row for row in rows if row["id"] not in set(seen)]
         more = page["more"] + len(left[LISTED:])
@@ -58,7 +54,7 @@ class Memories:
 
     async def _page(self, body: Mapping[str, Any], seen: Sequence[str]) -> dict[str, Any]:
         """The next texts, and in `more` how many further ones there are."""
-        conditions = [tagged(body["tags"])] if body.get("tags") else []
+        conditions = [wanted(body["tags"])] if body.get("tags") else []
         if source := body.get("source"):
             parts = [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]
             conditions.append({"should": parts})
@@ -75,7 +71,9 @@ class Memories:
                 "limit": LISTED,
             }
         )
-        told = re.match(r"[\d,]+ of ([\d,]+) texts", " ".join(found["notes"]))
+        told = not body.get("query") and re.match(
+            r"[\d,]+ of ([\d,]+) texts", " ".join(found["notes"])
+        )
         more = int(told[1].replace(",", "")) if told else len(found["results"])
         return found | {"more": max(more - len(found["results"]), 0)}
 
@@ -157,11 +155,11 @@ def known(body: Mapping[str, Any], names: set[str]) -> None:
         raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
-def tagged(tags: Any) -> dict[str, Any]:
-    """The condition, in REST form, for texts that carry one of the tags."""
+def wanted(tags: Any) -> dict[str, Any]:
+    """The condition for texts that carry one of the page's tags. Raises RequestError."""
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise RequestError("tags must be a list of texts.")
-    return {"should": [{"key": key, "match": {"any": tags}} for key in TAG_KEYS]}
+    return tagged(tags)
 
 
 def _points(ids: Any) -> list[int | str]:

@@ -31,12 +31,13 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, or a file, to keep in step with a collection."""
+    """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
 
     path: Path
     collection: str
     name: str | None = None
     selection: Selection = field(default_factory=Selection)
+    keep: bool = False
 
 
 class Pace:
@@ -167,18 +168,18 @@ class Background:
 
     def status(self) -> Mapping[str, str]:
         """Collection -> the state of its folders, in words."""
-        sentences: dict[str, list[str]] = {}
-        for folder, state in self._states.items():
-            sentences.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
-        return {collection: "; ".join(each) for collection, each in sentences.items()}
+        return self._said(State.sentence, "; ")
 
     def coming(self) -> Mapping[str, str]:
         """Collection -> what of its folders is not there yet, in a sentence each."""
-        told: dict[str, list[str]] = {}
+        return self._said(State.coming, " ")
+
+    def _said(self, say: Callable[[State, str], str | None], between: str) -> dict[str, str]:
+        said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            if sentence := state.coming(_named(folder)):
-                told.setdefault(folder.collection, []).append(sentence)
-        return {collection: " ".join(each) for collection, each in told.items()}
+            if sentence := say(state, _named(folder)):
+                said.setdefault(folder.collection, []).append(sentence)
+        return {collection: between.join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""
@@ -223,7 +224,7 @@ class Background:
             (source,),
             folder.collection,
             folder.selection,
-            mirror=True,
+            mirror=not folder.keep,
             create=True,
             dead=state.dead(),
             advice=ADVICE,

@@ -42,12 +42,13 @@ class Measures:
 
 @dataclass(eq=False, kw_only=True)
 class FileJob(Job):
-    """A file whose parts are to be stored."""
+    """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
 
     found: Found
     contents: Contents
     old: KnownFile | None
     notes: list[str]
+    masked: int = 0
 
     @property
     def known(self) -> KnownFile:
@@ -95,6 +96,7 @@ class Preparer:
     max_metadata: int = MAX_METADATA
     rows: RowTemplate | None = None
     reader: Reader = field(default_factory=Reader)
+    mask: bool = True
 
     def prepare(self, found: Found, known: KnownFile | None) -> FileJob | Same | Problem:
         """The parts of a file, or why there are none to store."""
@@ -120,7 +122,7 @@ class Preparer:
         if known and known.contents == contents:
             self.owners.update(dict.fromkeys(known.documents, found.path))
             return Same(found, contents)
-        loaded = self.reader.load(found.path, data, self.rows)
+        loaded = self.reader.load(found.path, data, self.rows, mask=self.mask)
         texts, notes = self._owned(found, loaded.texts)
         file = {
             "source": found.source,
@@ -138,6 +140,7 @@ class Preparer:
             contents=contents,
             old=known,
             notes=[*loaded.notes, *notes],
+            masked=loaded.masked,
             tokens=[size for _, sizes in cut for size in sizes],
         )
 
@@ -193,7 +196,6 @@ class Preparer:
             limit=limit,
             tokenizer_json=measures.tokenizer,
             overlap=int(limit * OVERLAP),
-            markdown=text.markdown,
             breaks=breaks(text.text, text.marks),
         )
         modified = moment(file["mtime"] / 1e9)

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from threading import Timer
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from pydantic import TypeAdapter
 
@@ -61,15 +61,17 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def load(self, path: str, data: bytes, rows: RowTemplate | None = None) -> Contents:
+    def load(
+        self, path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool = True
+    ) -> Contents:
         """The texts of a file, as `formats.load.load` has them.
 
         Raises UnusableFile, also where it breaks a limit or the process.
         """
         if not data or format_of(path, data).plain:
-            return load(path, data, rows)
+            return load(path, data, rows, mask=mask)
         limits = self._limits.of(len(data))
-        answer = self._asked(path, data, rows, limits)
+        answer = self._asked(data, (path, rows, mask), limits)
         if len(data) > LARGE:
             self._end()
         found = _answers().validate_json(answer)
@@ -83,13 +85,13 @@ class Reader:
         self._closed = True
         self._end()
 
-    def _asked(self, path: str, data: bytes, rows: RowTemplate | None, limits: Limits) -> bytes:
+    def _asked(self, data: bytes, how: tuple[Any, ...], limits: Limits) -> bytes:
         """The answer of the process. Raises UnusableFile where there is none."""
         process = self._started()
         late = Timer(PATIENCE * limits.seconds, process.kill)
         late.start()
         try:
-            asked = pickle.dumps((path, rows, limits.seconds, limits.memory))
+            asked = pickle.dumps((*how, limits.seconds, limits.memory))
             for frame in (asked, data):
                 worker.send(cast("BinaryIO", process.stdin), frame)
             answer = worker.receive(cast("BinaryIO", process.stdout), limits.answer)

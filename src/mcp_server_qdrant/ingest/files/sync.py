@@ -71,8 +71,8 @@ class Report:
 
     `size` of `sizes` bytes are done, of the files that are to be read: so many of their texts are
     `encoded`, and written soon. `pending`: they were written for keywords, and get their vectors
-    later. `notes` are sentences on files that are stored. In a dry run nothing is stored and the
-    lists say what would be.
+    later. `notes` are sentences on files that are stored; so many secrets in them were `masked`. In
+    a dry run nothing is stored and the lists say what would be.
     """
 
     phase: str = "Looking for files"
@@ -87,6 +87,7 @@ class Report:
     encoded: int = 0
     texts: int = 0
     tokens: int = 0
+    masked: int = 0
     pending: bool = False
     size: float = 0.0
     sizes: int = 0
@@ -197,6 +198,7 @@ class _Run:
             self._store.max_metadata,
             self._request.selection.rows,
             self.reader,
+            self._store.mask,
         )
         jobs = self._jobs(preparer, waiting)
         if target is None or self._request.dry_run:
@@ -293,6 +295,7 @@ class _Run:
 
     def _count(self, job: FileJob) -> None:
         (self._report.changed if job.old else self._report.new).append(job.found.path)
+        self._report.masked += job.masked
 
     def _failed(self, job: FileJob, reason: str) -> None:
         reason = f"cannot be stored: {reason}"

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from time import monotonic
 
 from watchfiles import DefaultFilter, awatch
 
@@ -41,12 +42,13 @@ async def follow(
         change = asyncio.ensure_future(changed(places))
         try:
             await asyncio.sleep(0)
-            patience = AGAIN_SECONDS
+            patience, again, began = AGAIN_SECONDS, known is not None, monotonic()
             try:
                 known = await run(known)
             except QdrantMcpError as error:
                 failed(error)
                 known, patience = None, RETRY_SECONDS
+            await asyncio.sleep(rest(monotonic() - began) if again else 0.0)
             await asyncio.wait([change], timeout=patience)
             if change.done():
                 change.result()
@@ -55,6 +57,11 @@ async def follow(
         finally:
             change.cancel()
             await asyncio.wait([change])
+
+
+def rest(took: float) -> float:
+    """Seconds of rest after a run that took so long: sessions are being written all the time."""
+    return min(3 * took, 60.0)
 
 
 def watched(sources: Sequence[Source], selection: Selection) -> list[Path]:

@@ -66,11 +66,11 @@ def main() -> None:
     threading.Thread(target=_watch, args=(limits,), daemon=True).start()
     while True:
         asked, data = requests.get()
-        path, rows, seconds, memory = pickle.loads(asked)  # noqa: S301 - our own request
+        path, rows, mask, seconds, memory = pickle.loads(asked)  # noqa: S301 - our own request
         limits["memory"] = memory
         _limit(seconds, memory)
         try:
-            send(answers, _answer(path, data, rows))
+            send(answers, _answer(path, data, rows, mask=mask))
         except MemoryError:
             os._exit(MEMORY_EXIT)
 
@@ -114,11 +114,11 @@ def _limit(seconds: int, memory: int) -> None:
             resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
-def _answer(path: str, data: bytes, rows: RowTemplate | None) -> bytes:
+def _answer(path: str, data: bytes, rows: RowTemplate | None, *, mask: bool) -> bytes:
     """The texts of a file; or why there are none, and whether the earlier ones are kept."""
     found: Contents | tuple[str, bool]
     try:
-        found = load(path, data, rows)
+        found = load(path, data, rows, mask=mask)
     except (UnusableFile, Unforeseen) as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error

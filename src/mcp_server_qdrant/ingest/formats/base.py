@@ -63,16 +63,19 @@ class Loaded:
     tags: tuple[str, ...] = ()
     created_at: datetime | None = None
     marks: tuple[Mark, ...] = ()
-    markdown: bool = False
     offset: int = 0
 
 
 @dataclass(slots=True)
 class Contents:
-    """The texts of a file, and sentences on what could not be taken from it."""
+    """The texts of a file, and sentences on what could not be taken from it.
+
+    So many secrets were `masked` in the texts.
+    """
 
     texts: list[Loaded] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    masked: int = 0
 
 
 class Faults:

@@ -46,7 +46,6 @@ def read(path: str, data: bytes) -> Contents:
         metadata=metadata or None,
         created_at=moment(about.get("date")),
         marks=sections,
-        markdown=True,
     )
     return Contents([book], faults.notes())
 

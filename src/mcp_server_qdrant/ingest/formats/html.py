@@ -69,8 +69,10 @@ def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
         table_infer_header=True,
         escape_asterisks=False,
         escape_underscores=False,
+        wrap=True,
+        wrap_width=None,
     ).convert_soup(page.body or page)
     text = readable(SPACES.sub("", made).strip())
     marks = [replace(mark, name=mark.name.strip(ANCHORS)) for mark in headings(text)]
     title, sections = titled(path, marks, " ".join(readable(given).split()))
-    return Loaded(text, title, marks=sections, markdown=True)
+    return Loaded(text, title, marks=sections)

@@ -26,10 +26,10 @@ MAX_LINE = 10_000_000
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line that has one. A line of another kind is left out, and named in a note."""
-    return gathered("line", _lines(data), partial(_loaded, path))
+    return gathered("line", lines(data), partial(_loaded, path))
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers."""
     for number, line in enumerate(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), 1):
         if line.strip():

@@ -1,7 +1,7 @@
 """Bytes of a file -> the texts in it, by the format that its name tells."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -22,11 +22,13 @@ from mcp_server_qdrant.ingest.formats import (
     pdf,
     pptx,
     rtf,
+    sessions,
     sheets,
     subtitles,
     text,
 )
-from mcp_server_qdrant.ingest.formats.base import Contents, decode
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode
+from mcp_server_qdrant.ingest.secrets import MASK, masked, spans, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ FORMATS = (
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", binary=True, large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
+    Format("sessions", sessions.read, names=sessions.NAMES, binary=True, large=True),
     Format("DOCX", docx.read, ".docx", binary=True, large=True),
     Format("ODT", odt.read, ".odt", binary=True, large=True),
     Format("RTF", rtf.read, ".rtf", large=True),
@@ -75,11 +78,11 @@ _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
 _BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 
 
-def load(path: str, data: bytes, rows: RowTemplate | None = None) -> Contents:
+def load(path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool = True) -> Contents:
     """The texts of a file; `path` ends with its name and begins with that of its source.
 
-    `rows` is how those of tables are read. Raises UnusableFile saying why there is no text, and
-    Unforeseen.
+    `rows` is how those of tables are read; without `mask` secrets stay where the format lets them.
+    Raises UnusableFile saying why there is no text, and Unforeseen.
     """
     if not data:
         raise UnusableFile("is empty")
@@ -92,7 +95,27 @@ def load(path: str, data: bytes, rows: RowTemplate | None = None) -> Contents:
     contents.texts = [text for text in contents.texts if text.text.strip()]
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
+    if mask:
+        pairs = [_masked(text) for text in contents.texts]
+        contents.texts = [text for text, _ in pairs]
+        contents.masked += sum(count for _, count in pairs)
     return contents
+
+
+def _masked(text: Loaded) -> tuple[Loaded, int]:
+    """The text without secrets, its marks where they were, and how many secrets it had."""
+    found = spans(text.text)
+    (title, metadata), others = masked([text.title, text.metadata])
+    marks, at, moved, last = [], 0, 0, 0
+    for mark in text.marks:
+        while at < len(found) and found[at][0] < mark.start:
+            start, last = found[at]
+            at, moved = at + 1, moved + len(MASK) - (last - start)
+        name, _ = masked(mark.name)
+        marks.append(replace(mark, start=max(mark.start, last) + moved, name=name))
+    whole = without(text.text, found)
+    made = replace(text, text=whole, title=title, metadata=metadata, marks=tuple(marks))
+    return made, len(found) + others
 
 
 def format_of(path: str, data: bytes = b"") -> Format:

@@ -126,7 +126,6 @@ def _loaded(path: str, text: str, fields: Mapping[str, Any], offset: int) -> Loa
         metadata=dict(fields) or None,
         tags=tags_of(fields.get("tags")) or tags_of(fields.get("keywords")),
         marks=marks,
-        markdown=True,
         offset=offset,
     )
 

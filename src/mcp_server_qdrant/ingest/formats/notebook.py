@@ -46,7 +46,7 @@ def read(path: str, text: str) -> Contents:
         text += f"{source}\n\n"
     title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
     marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
-    return Contents([Loaded(text, title, marks=marks, markdown=True)], faults.notes())
+    return Contents([Loaded(text, title, marks=marks)], faults.notes())
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,4 +1,8 @@
-"""Plain text: underlined headings, as in reStructuredText, and the sections of manual pages."""
+"""Plain text: underlined headings, as in reStructuredText, and the sections of manual pages.
+
+A text without any has questions ("Q: ...") and numbered lines ("2.1 Locks", "Example 4: Queues") as
+headings, where they stand alone.
+"""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +21,12 @@ SIGNS = r"([=\-~^\"'`#*+.:_])"
 UNDERLINED = re.compile(
     r"(?:\A|^[ \t]*\r?\n)(?P<heading>"
     rf"(?:(?P<above>{SIGNS}\3+)[ \t]*\r?\n)?(?P<name>[^\n]*)\r?\n(?P<below>{SIGNS}\6+)[ \t]*\r?$)",
+    re.MULTILINE,
+)
+NUMBERED = re.compile(
+    r"(?:\A|^[ \t]*\r?\n)(?P<heading>(?:Q[:.] [^\n]+(?:\n[^\n]+){0,2}"
+    r"|(?:(?P<number>\d+(?:\.\d+)*)\.?|[^\W\d_]+ \d+[.:]) [^\n]{1,100}[^\s.,;:]))[ \t]*\r?\n"
+    r"(?=[ \t]*\r?\n)",
     re.MULTILINE,
 )
 # The source of a manual page (man and mdoc), and a page as `man` shows it.
@@ -41,7 +51,7 @@ def read(path: str, text: str) -> Contents:
             for found in SOURCE.finditer(text)
         )
         return Contents([Loaded(text, f"{page[1]}({page[2]})", marks=marks)])
-    title, marks = titled(path, tuple(_underlined(text)))
+    title, marks = titled(path, tuple(_underlined(text)) or _numbered(text))
     return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
 
 
@@ -62,3 +72,16 @@ def _underlined(text: str) -> Iterator[Mark]:
         if kind not in kinds:
             kinds.append(kind)
         yield Mark(found.start("heading"), kinds.index(kind) + 1, name.strip())
+
+
+def _numbered(text: str) -> tuple[Mark, ...]:
+    """Questions and numbered lines, these as deep as their numbers; one alone is no heading."""
+    found = [
+        Mark(
+            one.start("heading"),
+            (one["number"] or "").count(".") + 1,
+            " ".join(one["heading"].split()),
+        )
+        for one in NUMBERED.finditer(text)
+    ]
+    return tuple(found) if len(found) > 1 else ()

@@ -1,7 +1,7 @@
 """The tags of a collection, by Qdrant's facets."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
@@ -23,15 +23,18 @@ class TagFacets:
 
     async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
         """The `limit` most frequent values of each key, as (key, value)."""
-        keys = [key for key in TAG_KEYS if self._indexed(collection, key)]
-        found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
-        return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
+        return await self._of(TAG_KEYS, collection, limit)
 
     async def writers(self, collection: str, limit: int) -> list[str]:
         """The callers and clients that stored most there."""
-        keys = [key for key in WRITERS if self._indexed(collection, key)]
+        return [value for _, value in await self._of(WRITERS, collection, limit)]
+
+    async def _of(
+        self, wanted: Sequence[str], collection: str, limit: int
+    ) -> list[tuple[str, str]]:
+        keys = [key for key in wanted if self._indexed(collection, key)]
         found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
-        return [value for values in found for value in values]
+        return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         try:

@@ -92,6 +92,7 @@ class TagIndex:
             )
 
     async def _all(self, name: str) -> Sequence[Stored]:
+        """The tags as the engine counts them now."""
         async with self._gate:
             return await self._facets(name, MOST)
 
@@ -115,9 +116,8 @@ class TagIndex:
     async def _look_up(self, name: str) -> None:
         """Ask for the tags; where that fails, the old ones go on serving."""
         tags, _ = self._known.get(name, NEVER)
-        async with self._gate:
-            with suppress(QdrantMcpError):
-                tags = by_name(await self._facets(name, MOST))
+        with suppress(QdrantMcpError):
+            tags = by_name(await self._all(name))
         if self._under_way.get(name) is asyncio.current_task():
             self._known[name] = tags, self._clock() + CACHE_SECONDS
             del self._under_way[name]

@@ -1,7 +1,7 @@
 """A text's sentences: what a quote is made of.
 
 A heading, a fence or the rule of a table alone says nothing: a heading begins the sentence below
-it, a line of code or of a table names the line that leads to it, and the others are left out.
+it, and the others are left out.
 """
 
 import re
@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 WRAPPED = 50  # characters: after so long a line, prose goes on in the next one
+
+# Underlines of headings, rules of tables and pages: a token each sign to most models.
+RULES = re.compile(r"^[ \t]*[-=~^\"'`#*+.:_|][-=~^\"'`#*+.:_| \t]{3,}$", re.MULTILINE)
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -30,34 +33,24 @@ _OPEN = re.compile(
 
 
 class Sentence(NamedTuple):
-    """A stretch of the text, from its headings on; `body` is where it begins below them.
-
-    `lead` is the place of the sentence without which it says too little.
-    """
+    """A stretch of the text, from its headings on; `body` is where it begins below them."""
 
     start: int
     end: int
     body: int
-    lead: int | None = None
 
 
 def sentences(text: str, longest: int) -> list[Sentence]:
     """The sentences among the first `longest` characters, in order."""
     found: list[Sentence] = []
     heading: int | None = None  # where the headings begin that no sentence has yet
-    anchor: int | None = None  # leads to the lines of code or of a table below it
-    above = ""
     for start, end, kind in blocks(text[:longest]):
         if kind == "heading":
             heading = start if heading is None else heading
             continue
-        lead = None if kind == "prose" else anchor
         for first, last in _split(text, start, end) if kind == "prose" else [(start, end)]:
-            found.append(Sentence(first if heading is None else heading, last, first, lead))
+            found.append(Sentence(first if heading is None else heading, last, first))
             heading = None
-        if kind == "prose" or (kind == "row" and above != "row"):  # a table's first row names it
-            anchor = len(found) - 1
-        above = kind
     if heading is not None:  # nothing below it
         found.append(Sentence(heading, min(len(text), longest), heading))
     return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.search.sentences import sentences
+from mcp_server_qdrant.core.sentences import sentences
 
 DOCTOR = "Dr. Who met J. Smith on 3. Mai in St. Louis."
 WRAPPED = """Backups run every night at two on the server in the basement,
@@ -76,10 +76,6 @@ def test_a_heading_begins_the_sentence_below_and_marks_are_left_out():
         "| home | 7 |",
         "| work | 30 |",
     ]
-
-
-def test_code_and_rows_name_the_line_that_leads_to_them():
-    assert [s.lead for s in sentences(MARKDOWN, 20_000)] == [None, None, 1, 1, None, 4, 5, 5]
 
 
 def test_a_heading_with_nothing_below_it_is_a_sentence():

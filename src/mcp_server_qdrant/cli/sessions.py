@@ -1,0 +1,58 @@
+"""The sessions that coding clients keep on this machine: where they are, and how much."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.rows import Selection
+
+COLLECTION = "sessions"
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The sessions of a client: a folder below that of the user, and the patterns of its files."""
+
+    title: str
+    folder: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The folder on this machine."""
+        home = os.path.expanduser("~")  # noqa: PTH111  # Path's own raises where there is none
+        return Path(home, self.folder)
+
+    def source(self, name: str) -> dict[str, Any]:
+        """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""
+        files = {"include": self.include, "exclude": self.exclude, "keep": True}
+        return {"path": str(self.path), "collection": COLLECTION, "name": name, **files}
+
+    def measured(self) -> str | None:
+        """How many there are, how large, from when to when; None where there is none."""
+        from mcp_server_qdrant.ingest.files.walk import Source, walk
+
+        selection = Selection(self.include, self.exclude)
+        there = self.path.is_dir()
+        files = walk(Source(COLLECTION, self.path, folder=True), selection).files if there else []
+        if not files:
+            return None
+        days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9, UTC):%Y-%m-%d}" for one in files)
+        size = f"{sum(one.size for one in files) / MB:,.1f} MB"
+        return f"{amount(len(files), 'session')} of {self.title}, {size}, {days[0]} to {days[-1]}"
+
+
+# What sub-agents and tools did lies beside the sessions of Claude Code.
+CLIENTS: Mapping[str, Kept] = {
+    "claude-code": Kept(
+        "Claude Code", ".claude/projects", ("*.jsonl",), ("agent-*.jsonl", "subagents/")
+    ),
+    "codex": Kept("Codex", ".codex/sessions", ("rollout-*.jsonl",)),
+    "gemini-cli": Kept("Gemini CLI", ".gemini/tmp", ("session-*.json", "session-*.jsonl")),
+}

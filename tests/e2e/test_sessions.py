@@ -1,0 +1,109 @@
+"""Conversations of a coding client: stored, followed while it writes, kept when it deletes them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.raw import RawServer, text_of
+from tests.e2e.test_background import told
+from tests.e2e.test_ingest import run
+from tests.made_secrets import KINDS, SECRETS
+from tests.made_sessions import PROJECT, answered, asked, exchange, lines, written
+
+HARMLESS = "kQ7vXz2LmB9tRw4Yp8sNc3Gd6HfJ1aEu5oTi0KbMxZl"  # of no known form: it stays
+SECOND = "7d1c2b3a-0000-4000-8000-000000000002.jsonl"
+
+
+@pytest.fixture
+def projects(tmp_path: Path) -> Path:
+    """A folder as Claude Code keeps it; nothing of a real one."""
+    folder = tmp_path / "projects"
+    written(folder, exchange(0, "Why does the pump stop?", "Its float is stuck."))
+    return folder
+
+
+def found(server: RawServer, query: str) -> str:
+    return json.dumps(server.call("qdrant-find", query=query, collections=["sessions"]))
+
+
+def test_a_session_appears_is_followed_and_survives_its_deletion(env, tmp_path, projects):
+    source = {"path": str(projects), "collection": "sessions", "name": "claude-code", "keep": True}
+    settings = {"SYNC_SOURCES": json.dumps([source]), "SYNC_SHARE": "1"}
+    server = RawServer(env | settings, tmp_path)
+    told(server, "in step with claude-code, 1 file")
+    first = server.call("qdrant-find", query="pump stops", collections=["sessions"], mode="full")
+    file = next(projects.rglob("*.jsonl"))
+    with file.open("ab") as session:
+        session.write(lines(exchange(1, "How is it freed?", "With a wooden spoon.")))
+    while "spoon" not in found(server, "how is the float freed"):
+        time.sleep(0.01)
+    file.unlink()
+    written(projects, exchange(0, "Which lamp is broken?", "The red one."), SECOND)
+    told(server, "in step with claude-code, 2 files")
+    kept = found(server, "how is the float freed")
+    narrowed = server.call(
+        "qdrant-find",
+        query="pump",
+        collections=["sessions"],
+        query_filter={"must": [{"key": "metadata.project", "match": {"value": PROJECT}}]},
+    )
+    code, log = server.close()
+
+    (hit,) = first["structuredContent"]["results"]
+    assert hit["title"] == "Why does the pump stop? > 2026-11-20"
+    assert {"client": "claude-code", "project": PROJECT, "branch": "main"}.items() <= hit[
+        "metadata"
+    ].items()
+    assert "spoon" in kept
+    assert "float" in text_of(narrowed)
+    assert (code, log) == (0, "")
+
+
+def test_no_secret_reaches_the_store_the_caches_or_the_log(env, tmp_path, projects):
+    texts = [text for text, _ in KINDS.values()]
+    rows = [asked(0, f"{HARMLESS} is the number.", cwd=PROJECT), answered(1, "I see.")]
+    for n, text in enumerate(texts, 1):
+        rows += [asked(4 * n, f"Question {n}: {text}"), answered(4 * n + 1, f"You said: {text}")]
+    written(projects, rows, SECOND)
+    cache = tmp_path / "cache"
+    settings = env | {"QDRANT_CACHE_PATH": str(cache), "FASTMCP_LOG_LEVEL": "DEBUG"}
+    done = run(settings, "ingest", projects, "--collection", "sessions")
+    server = RawServer(settings, tmp_path)
+    stored = text_of(server.call("qdrant-store", information="\n\n".join(texts)))
+    answer = found(server, "Question You said")
+    ids = ["projects/-home-ada-shed/" + SECOND]
+    whole = text_of(server.call("qdrant-get", ids=ids, size=60_000))
+    _, log = server.close()
+    kept = b"".join(
+        one.read_bytes()
+        for folder in (tmp_path / "engine", cache)
+        for one in folder.rglob("*")
+        if one.is_file()
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert f"{2 * len(KINDS)} secrets in these texts masked.\n" in done.stdout
+    assert f" {len(KINDS)} secrets in it masked." in stored
+    assert len(KINDS) >= 30
+    assert HARMLESS.encode() in kept  # so a secret would be seen
+    assert HARMLESS in whole
+    assert whole.count("[masked]") >= 2 * len(KINDS)
+    for secret in SECRETS:
+        assert secret.encode() not in kept
+        assert secret not in done.stdout + done.stderr + stored + answer + whole + log
+
+
+def test_what_is_broken_is_said_and_sync_keeps_what_is_gone_where_that_is_asked(env, projects):
+    written(projects, [*exchange(0, "Which lamp?", "The red one."), "{broken"], SECOND)
+    command = (projects, "--collection", "sessions", "--include", "*.jsonl")
+    first = run(env, "ingest", *command)
+    next(one for one in projects.rglob("*.jsonl") if one.name != SECOND).unlink()
+    kept = run(env, "sync", *command, "--keep")
+    mirrored = run(env, "sync", *command)
+
+    assert first.stdout.startswith("sessions: 2 new, 0 changed, 0 removed, 0 unchanged, 0 not read")
+    assert f"  projects/-home-ada-shed/{SECOND} line 5 is not JSON\n" in first.stdout
+    assert kept.stdout.startswith("sessions: 0 new, 0 changed, 0 removed, 1 unchanged, 0 not read")
+    assert mirrored.stdout.startswith("sessions: 0 new, 0 changed, 1 removed, 1 unchanged")
