@@ -124,20 +124,14 @@ class Desk:
         return drawn
 
     async def region(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The words that tell some points of a map from its others, and their titles."""
+        """The words that tell some points of a map from its others."""
         known(body, {*DRAWN, "ids"})
         ids = body.get("ids")
         if not isinstance(ids, dict) or not all(isinstance(one, list) for one in ids.values()):
             raise RequestError("ids must be lists of ids by collection.")
         wanted = {(name, str(one)) for name, held in ids.items() for one in held}
         projector = (await self._services()).projector
-        words, points = await projector.chosen(_drawn(body), wanted)
-        return {
-            "words": words,
-            "points": [
-                {"collection": name, "id": str(one), "title": title} for name, one, title in points
-            ],
-        }
+        return {"words": await projector.chosen(_drawn(body), wanted)}
 
     def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):

@@ -71,9 +71,8 @@ class Memories:
                 "limit": LISTED,
             }
         )
-        told = not body.get("query") and re.match(
-            r"[\d,]+ of ([\d,]+) texts", " ".join(found["notes"])
-        )
+        notes = "" if body.get("query") else " ".join(found["notes"])
+        told = re.match(r"[\d,]+ of ([\d,]+) texts", notes)
         more = int(told[1].replace(",", "")) if told else len(found["results"])
         return found | {"more": max(more - len(found["results"]), 0)}
 
