@@ -18,6 +18,7 @@ import { Texts } from "./texts.js";
 const PATIENCE = 250; // ms after the last change of a setting until it is searched again
 const AGAIN = 3000; // ms between tries to reach a server that is away
 const LATER = 5000; // ms until it is asked again for what it did not know, or did not have
+const SOON = 1000; // ms until it is looked whether an empty store has its first text
 const VIEWS = ["search", "map", "texts"];
 
 const colours = new Map();
@@ -516,14 +517,14 @@ function nothingYet() {
   map.busy(false);
   const look = async () => {
     const { collections } = await call("setup").catch(() => ({ collections: [] }));
-    if (collections.length && !$("#home .primary:disabled")) start();
-    else setTimeout(look, LATER);
+    if (collections.length) start();
+    else setTimeout(look, SOON);
   };
   $("#results-title").textContent = "No collections yet";
   $("#panels").replaceChildren(h("div", { class: "empty" }, "The map is drawn as soon as something is stored."));
   $("#home").hidden = false;
-  showEmpty($("#home"), controls.setup, { filled: start, failed });
-  setTimeout(look, LATER);
+  showEmpty($("#home"), controls.setup, { failed });
+  setTimeout(look, SOON);
 }
 
 // What is going wrong, and how it gets well again.

@@ -86,7 +86,7 @@ export async function showHome(holder, { setup }, colour, on) {
   );
 }
 
-/** Nothing is stored yet. `on`: filled(), failed(error). */
+/** Nothing is stored yet. `on`: failed(error, again). */
 export function showEmpty(holder, setup, on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);
@@ -96,9 +96,7 @@ export function showEmpty(holder, setup, on) {
     demo.disabled = true;
     try {
       demo.textContent = "Storing…";
-      const all = Object.keys(DEMO).map((name) => call("demo", { name }));
-      await Promise.any(all).then(on.filled); // the others appear as they are stored
-      await Promise.all(all);
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name }))); // which appear as they are stored
     } catch (error) {
       demo.disabled = false;
       demo.textContent = "Load three demo collections";
