@@ -520,6 +520,10 @@ def test_axe_finds_nothing(start, scheme):
     page = start(color_scheme=scheme, reduced_motion="reduce")
     page.locator(".newest li").first.wait_for()
     assert findings(axe, page) == []
+    page.keyboard.press("Control+k")
+    page.locator("#palette [role=option]").first.wait_for()
+    assert findings(axe, page) == []
+    page.keyboard.press("Escape")
     open_region(page)
     assert findings(axe, page) == []
     page.get_by_role("region", name="Region").get_by_role("button", name="Close").click()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,9 @@ def _sound(points: Drawn) -> tuple[Drawn, Vectors, int]:
         return points, vectors, 0
     kept = np.flatnonzero(finite).tolist()
     names = ("ids", "documents", "titles", "snippets", "texts", "facts")
-    picked = {name: tuple(getattr(points, name)[at] for at in kept) for name in names}
+    picked: dict[str, Any] = {
+        name: tuple(getattr(points, name)[at] for at in kept) for name in names
+    }
     sound = replace(points, vectors=points.vectors[finite], **picked)
     return sound, vectors[finite], unsound
 
