@@ -53,6 +53,7 @@ NARROWER: dict[str, tuple[str, ...]] = {
     # Only to name the classes that they are given: no room is imported at run time.
     "tools/services.py": ("core/datatypes.py", "qdrant", "search", "ingest", "projection"),
     "tools/delete.py": ("core", "tools", "ingest/delete.py"),
+    "tools/history.py": ("core", "tools", "qdrant/history.py"),
     "tools/*": ("core", "tools"),
     "app/model_host.py": ("core", "hosting", "encoders", "ingest/chunk.py"),
     "app/upkeep.py": ("core", "settings", "encoders", "ingest", "qdrant", "app"),

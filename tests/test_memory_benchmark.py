@@ -24,7 +24,9 @@ FOLDER = Path(__file__).parent.parent / "benchmarks" / "memory"
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The files of the benchmark, which import each other by their bare names."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    return {name: importlib.import_module(name) for name in ("histories", "figures", "run")}
+    return {
+        name: importlib.import_module(name) for name in ("histories", "figures", "run", "growth")
+    }
 
 
 def asked(modules: dict[str, ModuleType], evidence: set[str], found: list[str]) -> Any:
@@ -196,3 +198,21 @@ async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up
     said = run.report(rows)
     assert "| sessions, document per session, own, hybrid | 2 | 0.750 | 1.000 |" in said
     assert "| multi-session | 1 | 0.500 | 1.000 |" in said
+
+
+async def test_growth_searches_each_question_among_more_and_more_histories(
+    modules, made_up, monkeypatch
+):
+    async def opened() -> Services:
+        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        return wire(make_settings(), client, registry(FakeEncoder()))
+
+    growth = modules["growth"]
+    monkeypatch.setattr(growth, "SIZES", (1, 2, 4))
+    histories = modules["histories"].read(made_up)
+    rows = await growth.run(histories, lambda _: make_server(make_settings(), opened))
+
+    assert [(row.histories, row.sessions) for row in rows] == [(1, 3), (2, 6)]
+    assert rows[0].recall_at_5 == 1.0
+    assert "| 1 | 3 | " in growth.table(rows)
+    assert growth.plot(rows).count("<polyline") == 3

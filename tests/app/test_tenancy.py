@@ -28,6 +28,7 @@ from mcp_server_qdrant.core.notation import point_ids_of
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from tests.fakes import FakeEncoder
 from tests.rerank_stub import as_json, served
 from tests.support import empty_edge, find, make_settings, memory_engine, registry, remember, texts
@@ -102,6 +103,25 @@ async def test_what_others_insert_changes_nothing_in_my_results(house):
         assert ids(pages) == ids(before)
         assert relevances(pages) == pytest.approx(relevances(before), abs=1e-6)
     assert len(relevances(before)) == 80
+
+
+async def test_a_tenant_sees_and_changes_its_own_earlier_versions_alone(house):
+    red, blue = house.of("red"), house.of("blue")
+    for one, words in ((red, "red"), (blue, "blue")):
+        for text in ("first", "second", "third"):
+            await remember(one, "notes", f"{words} {text}", id="x")
+    theirs = await blue.history.versions("x")
+
+    assert [one.document.text for one in theirs] == ["blue second", "blue first"]
+    for wanted in (theirs[0].id, "x@2020-01-01", *(str(p) for p in [theirs[0].document.id])):
+        found = await red.history.version(wanted)
+        assert found is None or found.document.text.startswith("red")
+    assert await red.history.erase("x") == 2
+    assert await red.history.versions() == []
+    assert await blue.history.versions("x") == theirs
+    assert (await blue.history.version(theirs[1].id)).document.text == "blue first"
+    for one in (red, blue):
+        assert await one.catalog.names() == ("notes",)
 
 
 async def test_a_tenant_searches_as_if_its_points_were_a_collection_of_their_own(house):
@@ -318,7 +338,7 @@ async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
 
 async def test_new_collections_index_whose_a_point_is(house):
     await remember(house.of("red"), "notes", "a text")
-    if not isinstance(house.engine, EdgeClient):
+    if not isinstance(house.engine, EdgeClient | RemoteClient):
         pytest.skip("the local mode has no indexes")
 
     schema = (await house.engine.get_collection("notes")).payload_schema
@@ -420,6 +440,22 @@ async def test_only_hits_that_the_check_allows_are_shown(checked):
     assert headers["Authorization"] == f"Bearer {'k' * 16}"
     assert (body["tenant"], body["caller"]) == ("red", "someone")
     assert "secret text" not in json.dumps(stub.bodies)
+
+
+async def test_earlier_versions_of_texts_that_the_check_does_not_allow_are_not_there(checked):
+    stub, red = checked
+    for name in ("open", "secret"):
+        await remember(red, "notes", f"{name} text, corrected", id=name)
+    stub.reply = allow(lambda body: [True] * len(body["hits"]))
+    known = await red.history.versions()
+    stub.reply = allow(lambda body: [one["document"] == "open" for one in body["hits"]])
+    seen = await red.history.versions()
+    read = [await red.history.version(one.id) for one in known]
+
+    assert [one.document.text for one in known] == ["secret text", "open text"]
+    assert [one.document.text for one in seen] == ["open text"]
+    assert [one and one.document.text for one in read] == [None, "open text"]
+    assert " text" not in json.dumps(stub.bodies)
 
 
 @pytest.mark.parametrize("tuning", [{"score_threshold": 0.99}, {"limit": 1}, {}])

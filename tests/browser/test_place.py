@@ -233,19 +233,42 @@ def test_a_text_is_edited(start, scratch):
     assert "egg, wine" in page.locator("#passage dl").inner_text()
 
 
-def test_a_deletion_can_be_undone_and_is_done_when_the_page_is_left(start, scratch, served):
+def test_a_deletion_can_be_undone(start, scratch, served):
     page = start()
     open_scratch(page)
     page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Undo").wait_for()
+    assert tool(served.address, "qdrant-get", ids=["scratch"]).is_error
     page.get_by_role("button", name="Undo").click()
+    page.get_by_text("It is back.").wait_for()
+
     assert not tool(served.address, "qdrant-get", ids=["scratch"]).is_error
     open_scratch(page)
-    page.get_by_role("button", name="Delete", exact=True).click()
-    page.get_by_role("button", name="Undo").wait_for()
-    with page.expect_response("**/viz/api/delete"):
-        page.evaluate("dispatchEvent(new Event('pagehide'))")
 
-    assert tool(served.address, "qdrant-get", ids=["scratch"]).is_error
+
+def test_an_edit_can_be_undone_and_an_earlier_version_read_and_brought_back(start, scratch):
+    page = start()
+    open_scratch(page)
+    before = page.locator("#passage .text").inner_text()
+
+    def edit(text):
+        page.get_by_role("button", name="Edit").click()
+        page.locator("#edit-text").fill(text)
+        page.get_by_role("button", name="Save", exact=True).click()
+        page.locator("#passage .text", has_text=text).wait_for()
+
+    edit("The scratch text is another one now.")
+    page.get_by_role("button", name="Undo").click()
+    page.locator("#passage .text", has_text=before[:20]).wait_for()
+    edit("And now a third one.")
+    page.get_by_role("button", name="Earlier versions").click()
+    page.locator("#passage .like .open").first.click()
+    page.locator("#passage .hint", has_text="is an earlier version").wait_for()
+    assert not page.get_by_role("button", name="Delete", exact=True).is_visible()
+    page.get_by_role("button", name="Bring it back").click()
+    page.get_by_role("button", name="Edit").wait_for()
+
+    assert page.locator("#passage .text").inner_text() == before
 
 
 def test_a_text_moves_to_another_collection(start, scratch, served):
@@ -273,7 +296,10 @@ def test_where_nothing_may_be_changed_nothing_is_offered(start, served):
     page.locator(".newest .open").first.click()
     page.locator("#passage .text").wait_for()
 
-    assert page.locator("#passage footer").inner_text() == "More like this"
+    assert page.locator("#passage footer").inner_text().split("\n") == [
+        "More like this",
+        "Earlier versions",
+    ]
 
 
 def test_a_text_has_others_like_it(start):

@@ -116,6 +116,7 @@ class Memory:
     def __init__(self) -> None:
         self.server: RawServer | None = None
         self.allowed: dict[str, set[tuple[frozenset[str], str]]] = {}
+        self.stored: dict[str, set[str]] = {}
         self.acknowledged: Counter[str] = Counter()
         self.calls = 0
         self.strike: tuple[int, Timer] | None = None
@@ -132,6 +133,7 @@ class Memory:
         if not answer.get("isError"):
             self.allowed[key] = {done}
             self.acknowledged[kind] += 1
+            self.stored.setdefault(key, set()).update({text} - {""})
 
     def one_text(self, key: str) -> None:
         first, second = (
@@ -148,6 +150,21 @@ class Memory:
             self.do("move", key, "qdrant-store", {"archive"}, second, **store, **archive)
         if key.endswith("0") and self.allowed[key] == {(frozenset({"archive"}), second)}:
             self.do("delete", key, "qdrant-delete", set(), "", ids=[key], **archive)
+
+    def lost(self) -> list[str]:
+        """The texts that were acknowledged and are neither there nor among the versions."""
+        return [key for key, texts in self.stored.items() if texts - self._known(key)]
+
+    def _known(self, key: str) -> set[str]:
+        """The text of this id, and all its versions."""
+        listed = self.server.call("qdrant-get", ids=[key], versions=True)
+        versions = (listed.get("structuredContent") or {}).get("versions", [])
+        places = ("notes", "archive")
+        asked = [(key, place) for place in places]
+        asked += [(one["id"], one["collection"]) for one in versions]
+        got = [self.server.call("qdrant-get", ids=[i], collection_name=c) for i, c in asked]
+        found = [(one.get("structuredContent") or {}).get("documents", []) for one in got]
+        return {one["text"] for documents in found for one in documents}
 
     def faults(self) -> dict[str, object]:
         """The texts that are not in an allowed state."""
@@ -168,7 +185,10 @@ class Memory:
 def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
     env, tmp_path, rounds, victim
 ):
-    """The kill comes at a random moment of a round, another one each time."""
+    """The kill comes at a random moment of a round, another one each time.
+
+    What was replaced or deleted is a version, whenever the kill came.
+    """
     moments, memory, texts = random.Random(7), Memory(), 8
     for round_ in range(rounds):
         memory.server = RawServer(env, tmp_path)
@@ -192,4 +212,5 @@ def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
 
     assert memory.acknowledged["move"] >= rounds
     assert memory.faults() == {}
+    assert memory.lost() == []
     memory.server.close()

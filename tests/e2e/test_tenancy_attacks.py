@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mcp_server_qdrant.core.notation import point_ids_of
+from mcp_server_qdrant.core.notation import HISTORY, point_ids_of
 from tests.e2e.tenancy import (
     BLUE,
     BLUE_IDS,
@@ -121,6 +121,7 @@ FINDS = {
     "as fresh as can be": {"query": "signed contract", "recency_weight": 1, "priority": "hard"},
     "spread": {"query": "floods in March", "diversity": 1, "correct": False},
     "many": {"query": "obsidian " * 50, "limit": 100},
+    "earlier versions": {"collections": [HISTORY]},
     "an own argument": {"query": "plan", "tenant": "blue"},
     "another argument": {"query": "plan", "claims": {"tenant": "blue"}},
     "a filter as text": {"query": "plan", "query_filter": json.dumps({"must": [EXACT]})},
@@ -138,6 +139,10 @@ GETS = {
     "own and blue's": {"ids": ["lamp", *IDS[:3], "plan-1"]},
     "neighbours": {"ids": ["manual", *IDS], "neighbours": 20},
     "numbers": {"ids": ["0", "1", "18446744073709551615"]},
+    "versions": {"ids": [*IDS, "plan-1", "draft", "note-7"], "versions": True},
+    "versions in blue's": {"ids": ["plan-1"], "versions": True, "collection_name": VAULT},
+    "as they were": {"ids": [f"{one}@2020-01-01" for one in (*IDS, "plan-1", "draft", "note-7")]},
+    "where versions are": {"ids": ["plan-1"], "collection_name": HISTORY},
 }
 DELETES = {
     "points": {"ids": IDS},
@@ -151,6 +156,8 @@ DELETES = {
     "by count": {"query_filter": {}, "collection_name": SHARED},
     "by wrong count": {"query_filter": {}, "collection_name": SHARED, "confirm_count": 8},
     "in blue's": {"query_filter": {}, "collection_name": VAULT, "confirm_count": 4},
+    "all versions": {"query_filter": {}, "collection_name": HISTORY},
+    "a version": {"ids": ["plan-1@2020-01-01", "draft@2020-01-01"]},
 }
 OTHERS = {
     "the list": [("qdrant-collections", {})],
@@ -195,11 +202,19 @@ STORES = {
     "a typo of blue's": storing(10, collection_name="blu-vault"),
     "blue's collection": storing(11, collection_name=VAULT),
     "blue's collection again": storing(12, collection_name=VAULT, id="plan-1", create=True),
+    "blue's version": [("qdrant-store", {"id": "plan-1@2020-01-01"})],
+    "blue's deleted text": [("qdrant-store", {"id": "draft@2020-01-01", "collection_name": VAULT})],
+    "an own version": [
+        ("qdrant-store", {"id": "lamp", "tags": ["dim"]}),
+        ("qdrant-get", {"ids": ["lamp"], "versions": True}),
+        ("qdrant-store", {"id": "lamp@2020-01-01"}),
+        ("qdrant-get", {"ids": ["lamp"]}),
+    ],
     "blue's tags": storing(13, collection_name=SHARED, tags=["obsidian"], title="Obsidian plan"),
 }
 
 
-MADE = (VAULT, SHARED, "blue-vaults", "blu-vault")
+MADE = (HISTORY, VAULT, SHARED, "blue-vaults", "blu-vault", "memory")
 
 
 def attacks() -> Iterator[tuple[str, list]]:
@@ -237,7 +252,10 @@ class Peopled:
 
 async def people(one: World, *, blue: bool) -> World:
     for name in (VAULT, SHARED) if blue else ():
+        draft, (document, _, title) = "A quixotic draft of the zebrafish plan.", BLUE[0]
+        await store(one, "blue", [(document, draft, title), ("draft", draft, title)], name)
         await store(one, "blue", BLUE, name)
+        await ask(one, "blue", [("qdrant-delete", {"ids": ["draft"], "collection_name": name})])
     await store(one, "red", RED, SHARED)
     return one
 
@@ -359,6 +377,10 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
         ("list", {"collections": [VAULT]}),
         ("list", {"collections": ["*"], "query": "obsidian plan", "sort": "-title"}),
         ("text", {"id": IDS[0], "collection": SHARED}),
+        ("versions", {"id": "plan-1", "collection": SHARED}),
+        ("versions", {"id": IDS[0], "collection": VAULT}),
+        ("restore", {"id": "draft@2020-01-01", "collection": SHARED}),
+        ("restore", {"id": "plan-1@2020-01-01", "collection": VAULT}),
         ("delete", {"id": IDS[0], "collection": SHARED}),
         ("delete", {"id": IDS[0], "collection": VAULT}),
         ("move", {"id": IDS[0], "collection": SHARED, "to": SHARED}),

@@ -4,6 +4,7 @@ After each the text and the structured content are what an agent needs for its n
 on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one.
 """
 
+import asyncio
 import os
 import re
 import time
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from mcp_server_qdrant.qdrant.client import open_client
 from tests.e2e.raw import RawServer, settings_of, text_of
 
 URL = os.environ.get("QDRANT_TEST_URL")
@@ -66,11 +68,25 @@ def env(
     tmp_path_factory: pytest.TempPathFactory,
     model_dir: Path,
     one_cache: Path,
-) -> dict[str, str]:
-    if request.param == "server" and URL is None:
-        pytest.skip("QDRANT_TEST_URL names no server")
+) -> Iterator[dict[str, str]]:
     given = settings_of(tmp_path_factory.mktemp("tending"), model_dir, one_cache)
-    return given if request.param == "edge" else given | {"QDRANT_URL": str(URL)}
+    if request.param == "edge":
+        yield given
+        return
+    if URL is None:
+        pytest.skip("QDRANT_TEST_URL names no server")
+    del given["QDRANT_LOCAL_PATH"]
+    yield given | {"QDRANT_URL": URL}
+    asyncio.run(emptied(URL))
+
+
+async def emptied(url: str) -> None:
+    """Leave the server as the tests of it want it."""
+    client = await open_client(url=url, local_path=Path("unused"), timeout=20)
+    for found in (await client.get_collections()).collections:
+        if found.name.startswith(("task-", "archive-")):
+            await client.delete_collection(found.name)
+    await client.close()
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +267,57 @@ def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, pla
     assert [one["id"] for one in filtered] == [theirs]
     assert "by " in listed
     assert sorted(told["collections"][0]["stored_by"]) == ["claude-code", "cursor"]
+
+
+def test_a_note_is_corrected_read_as_it_was_and_brought_back(agent, place):
+    agent.store(DECIDED, place, id="adr-7", tags=["decision"])
+    text, data = agent.ask(
+        "store", information="We stay on SQLite.", id="adr-7", collection_name=place, tags=["old"]
+    )
+    listed, versions = agent.ask("get", ids=["adr-7"], versions=True, collection_name=place)
+    (before,) = agent.get(data["before"])
+    back, _ = agent.ask("store", id=data["before"])
+    (after,) = agent.get("adr-7", collection_name=place)
+
+    assert text.endswith(f"The version before: id {data['before']}, kept 30 days.")
+    assert listed.splitlines()[0] == (
+        f"- {place} (id {data['before']}) · replaced by claude-code · {DECIDED}"
+    )
+    assert [one["id"] for one in versions["versions"]] == [data["before"]]
+    assert (before["text"], before["tags"]) == (DECIDED, ["decision"])
+    assert back.startswith(f"Brought back in collection {place}: id adr-7.")
+    assert (after["text"], after["tags"]) == (DECIDED, ["decision"])
+    assert after["created_at"] == before["created_at"]
+    assert "SQLite" not in str(agent.find("which database?", place))
+
+
+def test_a_deleted_note_is_told_of_and_brought_back(agent, place):
+    text = "The spare key of the boathouse is under the third stone."
+    own = agent.store(text, place, title="Key", metadata={"created_at": "2026-05-04"})
+    gone, _ = agent.ask("delete", ids=[own])
+    told = agent.refused("get", ids=[own])
+    version = re.search(r"reads id (\S+),", told)[1]
+    none = agent.find("where is the spare key?", place)
+    agent.ask("store", id=version)
+    (back,) = agent.get(own)
+
+    assert f"kept 30 days: id {version}; qdrant-store with that id alone" in gone
+    assert none == []
+    assert (back["text"], back["title"], back["created_at"][:10]) == (text, "Key", "2026-05-04")
+
+
+def test_what_a_note_was_before_it_moved_is_found_where_it_is_now(agent, place):
+    own = agent.store("The fountain runs at night.", place)
+    agent.store("The fountain runs at noon.", place, id=own)
+    moved = agent.store(None, elsewhere(place), id=own, create=True)
+    agent.printed.discard(own)  # that of its point, which is another one there
+    (version,) = agent.ask("get", ids=[moved], versions=True)[1]["versions"]
+    _, done = agent.ask("store", id=version["id"])
+    (now,) = agent.get(moved)
+
+    assert moved != own
+    assert version["collection"] == done["collection"] == elsewhere(place)
+    assert now["text"] == "The fountain runs at night."
 
 
 def test_every_id_that_was_printed_can_be_given(agent):

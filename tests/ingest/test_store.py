@@ -321,7 +321,7 @@ async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_t
         engine.calls.clear()
         await remember(services, "notes", "roses", "moss")
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 13
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 14
 
 
 async def test_a_collection_of_another_tool_is_not_given_indexes():

@@ -1,7 +1,10 @@
 """The read and write path on a real Qdrant server: QDRANT_TEST_URL=http://localhost:6333."""
 
+import json
 import os
 from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from qdrant_client import models
@@ -16,12 +19,14 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.server.connections import Http, Response
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, dense, foreign
 
 URL = os.environ.get("QDRANT_TEST_URL")
+DENSE = "fast-bag-of-words"
 
 
 @pytest.fixture
@@ -41,6 +46,45 @@ async def test_texts_of_two_collections_are_found_in_one_ranking(services):
     assert page.results[0].document.text == "roses need sun"
     assert {status.state for status in page.statuses} == {"ok"}
     assert page.results[0].relevance > 0.5  # half of it is the cosine, which is 1
+
+
+async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services, monkeypatch):
+    """By the requests, and by the fusion's scores, which the server alone can have made."""
+    sent: list[tuple[str, Any]] = []
+    ask = Http.ask
+
+    async def noted(line: Http, target: str, body: bytes | None) -> Response:
+        sent.append((urlsplit(target).path, json.loads(body or b"null")))
+        return await ask(line, target, body)
+
+    for place in ("a", "b", "c"):
+        for text, tag in (("roses need sun", "sun"), ("moss needs shade", "moss")):
+            await services.store.store(NewDocument(text, tags=(tag,)), place, create=True)
+    request = SearchRequest(
+        query="roses need sun",
+        collections=("*",),
+        semantic_weight=0.6,
+        keyword_weight=0.4,
+        explain=True,
+    )
+    await services.pipeline.search(request)  # words and tags are known from now on
+    monkeypatch.setattr(Http, "ask", noted)
+    page = await services.pipeline.search(request)
+
+    rrf = {"rrf": {"k": 60, "weights": [1.2, 0.8, 1.0]}}
+    for place in ("a", "b", "c"):
+        path = f"/collections/{place}/points/query/batch"
+        (fusion,), scores = [body["searches"] for target, body in sent if target == path]
+        assert fusion["query"] == rrf
+        assert [leg.get("using") for leg in fusion["prefetch"]] == [DENSE, "bm25", DENSE]
+        assert fusion["prefetch"][2]["filter"]
+        assert [one["using"] for one in scores] == [DENSE, "bm25"]
+        assert all(one["filter"]["must"][0]["has_id"] for one in scores)
+        assert all(one["params"]["exact"] for one in scores)
+    assert len(sent) == 6
+    best = page.results[0]
+    assert best.document.text == "roses need sun"
+    assert best.why.rrf == pytest.approx(sum(1 / (1 / w + 59) for w in (1.2, 0.8, 1.0)))
 
 
 async def test_a_text_is_updated_read_and_filtered_by_its_metadata(services):
@@ -108,3 +152,29 @@ async def test_strict_mode_is_respected_and_what_it_refuses_is_told(server, serv
     assert {result.document.text for result in page.results} >= {"roses in a", "roses in b"}
     [reason] = [status.reason for status in refused.statuses if status.collection == "b"]
     assert "Index required but not found" in reason
+
+
+async def test_another_tools_collection_that_refuses_unindexed_filters_is_written_to(
+    server, services
+):
+    """As Qdrant Cloud makes new collections: a text is stored, replaced and deleted whole."""
+    text = {"document": "copper bridge", "metadata": None}
+    await foreign(
+        server,
+        "old",
+        {1: text},
+        vectors={DENSE: COSINE},
+        values=lambda _: {DENSE: dense("copper bridge")},
+    )
+    limits = {"unindexed_filtering_retrieve": False, "unindexed_filtering_update": False}
+    strict = models.StrictModeConfig(enabled=True, **limits)
+    await server.update_collection("old", strict_mode_config=strict)
+    long = " ".join(f"sentence number {n}." for n in range(300))
+    await services.store.store(NewDocument(long, id="x"), "old")
+    await services.store.store(NewDocument("roses", id="x"), "old")
+    replaced = (await server.count("old")).count
+    (found,), missing = await services.lookup.located(["x"], "old")
+    await services.deletion.delete(found)
+
+    assert (replaced, missing) == (2, ())
+    assert (await server.count("old")).count == 1

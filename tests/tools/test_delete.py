@@ -114,10 +114,16 @@ class TestByIds:
             result = await delete(client, ids=[point, "flower"])
             found = await client.call_tool("qdrant-find", {"query": "roses violets grass"})
 
-        assert said(result).splitlines() == [
+        *lines, kept = said(result).splitlines()
+        assert lines == [
             f"Deleted: notes (id {short_id(point)}) · roses are red",
             "Deleted: notes (id flower) · violets are blue",
         ]
+        versions = [one["version"] for one in result.structured_content["documents"]]
+        assert kept == (
+            f"Note: kept 30 days: id {', '.join(versions)}; "
+            "qdrant-store with that id alone brings it back."
+        )
         assert [one["text"] for one in found.structured_content["results"]] == ["grass is green"]
         assert await count(engine) == 1
 
@@ -130,7 +136,9 @@ class TestByIds:
             done = await deleted(client, ids=[last])
 
         assert len(parts) > 2
-        assert done["documents"] == [{"collection": "notes", "id": "long", "points": len(parts)}]
+        (one,) = done["documents"]
+        assert one.pop("version").startswith("long@")
+        assert one == {"collection": "notes", "id": "long", "points": len(parts)}
         assert await count(engine) == 1
 
     async def test_two_parts_of_a_document_are_one_document(self, engine):
@@ -198,7 +206,7 @@ class TestByIds:
             allowed = 9
 
             async def full(*args: Any, **kwargs: Any) -> Any:
-                asked.append(args)
+                asked.extend(args[:1] if args[0] == "notes" else [])
                 if len(asked) > allowed:
                     raise DiskFull("Nothing was deleted: 0 MB are free.")
                 return await original(*args, **kwargs)
@@ -266,10 +274,10 @@ class TestByFilter:
         assert lines[0] == "4 points of notes would be deleted; nothing is yet. Such as:"
         assert len(lines) == 5
         assert all(re.fullmatch(r"- id \S{11} · a red thing \d", line) for line in lines[1:4])
-        assert lines[4] == "Call again with confirm_count=4 to delete for good."
+        assert lines[4] == "Call again with confirm_count=4 to delete; they are kept 30 days."
         assert first.structured_content["count"] == 4
         assert len(first.structured_content["examples"]) == 3
-        assert said(second) == "Deleted 4 points of notes."
+        assert said(second).startswith("Deleted 4 points of notes.\nNote: kept 30 days: id ")
         assert await count(engine) == 2
 
     async def test_a_count_that_has_changed_deletes_nothing(self, engine):
@@ -295,7 +303,7 @@ class TestByFilter:
                 client, query_filter=ALL, collection_name="notes", confirm_count=6
             )
 
-        assert second == {"deleted": 6}
+        assert (second["deleted"], len(second["versions"])) == (6, 6)
         assert await count(engine) == 0
 
     async def test_a_filter_that_matches_nothing_says_so(self, engine):
@@ -345,7 +353,7 @@ class TestByFilter:
                 client, query_filter=ALL, collection_name="many", confirm_count=2_100
             )
 
-        assert done == {"deleted": 2_100}
+        assert (done["deleted"], len(done["versions"])) == (2_100, 50)
         assert await count(engine, "many") == 0
 
 
@@ -357,7 +365,7 @@ class TestAPersonIsAsked:
             await colours(client)
             done = await deleted(client, query_filter=RED, collection_name="notes")
 
-        assert done == {"deleted": 4}
+        assert (done["deleted"], len(done["versions"])) == (4, 4)
         assert len(person.asked) == 1
         question = "Delete 4 points of the collection notes? Such as:\n- a red thing"
         assert person.asked[0].startswith(question)
@@ -392,7 +400,7 @@ class TestAPersonIsAsked:
             assert await count(engine) == 7
         else:  # asked again, about five
             assert [question.split()[1] for question in person.asked] == ["4", "5"]
-            assert said(result) == "Deleted 5 points of notes."
+            assert said(result).startswith("Deleted 5 points of notes.\n")
 
     async def test_but_not_about_a_number_that_is_wrong_anyway(self, engine, mode):
         person = Person()

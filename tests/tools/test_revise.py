@@ -28,7 +28,7 @@ async def test_tags_alone_change_the_tags_alone():
         done = await client.call_tool("qdrant-store", {"id": "x", "tags": ["lake"]})
         after = await document(client)
 
-        assert said(done) == "Updated in collection notes: id x."
+        assert said(done).startswith("Updated in collection notes: id x. The version before: id x@")
         assert (after["text"], after["title"]) == ("the boat is red", "Boat")
         assert after["tags"] == ["lake"]
         assert after["metadata"] == {"year": 1999, "of": "Ada"}

@@ -76,7 +76,9 @@ async def test_arguments_are_snake_case_and_limited():
         "supersedes",
         "create",
     }
-    assert set(tools["qdrant-get"]) == {"ids", "neighbours", "collection_name", "size"}
+    assert set(tools["qdrant-get"]) == {
+        *("ids", "neighbours", "collection_name", "size", "versions")
+    }
     assert set(tools["qdrant-collections"]) == {"pattern", "after"}
     assert set(tools["qdrant-delete"]) == {
         "ids",

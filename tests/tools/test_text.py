@@ -182,7 +182,7 @@ def test_data_holds_what_was_stored_as_it_is(one):
 @given(st.lists(documents, min_size=1, max_size=3))
 def test_no_document_adds_to_what_a_person_is_asked(found):
     by_ids = about_documents(Named(tuple(found), ()))
-    by_filter = about_points(Matching("notes", 3, tuple(found)), None)
+    by_filter = about_points(Matching("notes", 3, tuple(found), 30), None)
 
     assert answers.of(by_ids, "deletion") == [
         (one.collection, tool_text.document_id(one)) for one in found

@@ -18,6 +18,7 @@ from mcp_server_qdrant.core.datatypes import Document, Hit, PointId, SearchPage
 from mcp_server_qdrant.core.errors import CheckUnavailable
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
+from mcp_server_qdrant.qdrant.history import KEY, History
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.search.doubt import WEAK
 from mcp_server_qdrant.search.pipeline import Pipeline
@@ -111,6 +112,24 @@ class CheckedLookup(Lookup):
         found, failures = await super().get(ids, **how)
         allowed = await self._check.allowed(self._tenant, [_shown(each) for each in found])
         return [each for each in found if _shown(each) in allowed], failures
+
+
+class CheckedHistory(History):
+    """Earlier versions, as far as the check allows their texts: the others are not found."""
+
+    def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._check = check
+        self._tenant = tenant
+
+    @override
+    async def _found(self, *asked: Any) -> list[Any]:
+        """See the base class. Raises CheckUnavailable."""
+        found = await super()._found(*asked)
+        held = [one.payload[KEY] for one in found]
+        texts = [(one["collection"], one["head"], one["ids"][0]) for one in held]
+        allowed = await self._check.allowed(self._tenant, texts)
+        return [one for one, text in zip(found, texts, strict=True) if text in allowed]
 
 
 def _shown(document: Document) -> Shown:

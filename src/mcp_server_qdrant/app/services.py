@@ -10,7 +10,7 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.check import CheckedLookup, CheckedPipeline
+from mcp_server_qdrant.app.check import CheckedHistory, CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
@@ -28,6 +28,7 @@ from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
+from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import read, title_of
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
@@ -37,6 +38,7 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.qdrant.read.sources import Files
+from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -67,6 +69,7 @@ class Services:
     deletion: Deletion
     revision: Revision
     lookup: Lookup
+    history: History
     lexicon: Lexicon
     facets: TagFacets
     projector: Projector
@@ -170,6 +173,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
     projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
+    history = _history(shared, view, catalog, points)
     store = Store(
         catalog,
         points,
@@ -180,6 +184,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         pending=shared.pending,
         written=written,
         near=Near(shared.queries(view, view.writer), _reader(settings, view)),
+        history=history,
         max_metadata=settings.store_max_metadata,
         mask=settings.mask_secrets,
     )
@@ -195,6 +200,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         deletion=deletion,
         revision=Revision(store, deletion),
         lookup=lookup,
+        history=history,
         lexicon=lexicon,
         facets=facets,
         projector=projector,
@@ -218,6 +224,14 @@ def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
     if shared.check is None or view.tenant is None:
         return Lookup(catalog, points)
     return CheckedLookup(shared.check, view.tenant, catalog, points)
+
+
+def _history(shared: Shared, view: View, catalog: Catalog, points: Points) -> History:
+    """What a caller may write it may bring back; checked as what is found by id."""
+    parts = (view.writer, points, shared.settings.history_days, catalog.visible, view.indexes)
+    if shared.check is None or view.tenant is None:
+        return History(*parts)
+    return CheckedHistory(shared.check, view.tenant, *parts)
 
 
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:

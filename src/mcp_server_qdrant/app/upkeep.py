@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     RequestError,
 )
-from mcp_server_qdrant.core.notation import amount, listed_in
+from mcp_server_qdrant.core.notation import amount, visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in, renew, since
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
@@ -208,8 +208,7 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
 
 def visible(name: str, settings: Settings) -> bool:
     """True unless the allow-list keeps a collection of the server's engine out of sight."""
-    allowed = settings.qdrant_collections
-    return not allowed or listed_in(allowed, name)
+    return visible_in(settings.qdrant_collections, name)
 
 
 def check_visible(name: str, settings: Settings) -> None:

@@ -16,6 +16,7 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.backup import backup, restore
 from mcp_server_qdrant.cli.doctor import doctor
 from mcp_server_qdrant.cli.evaluate import evaluate
+from mcp_server_qdrant.cli.history import history
 from mcp_server_qdrant.cli.ingest import ingest, sync
 from mcp_server_qdrant.cli.init import init
 from mcp_server_qdrant.cli.token import token
@@ -88,7 +89,7 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
 
 COMMANDS = (
     *(init, doctor, evaluate, ingest, sync, token),
-    *(upgrade, copy, describe, accept_loss, backup, restore),
+    *(upgrade, copy, describe, accept_loss, backup, restore, history),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -17,6 +17,7 @@ NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
 OWN = 60  # characters of an id that is shown as its caller gave it
+HISTORY = "mcp-server-qdrant-history"  # the collection of earlier versions
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
 _AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
@@ -71,6 +72,11 @@ def listed_in(patterns: Collection[str], name: str) -> bool:
     if any(fnmatchcase(name, glob) for glob in left_out):
         return False
     return any(fnmatchcase(name, glob) for glob in patterns)
+
+
+def visible_in(allowed: Collection[str], name: str) -> bool:
+    """True for a collection that may be read and named: any but HISTORY where none is `allowed`."""
+    return name != HISTORY and (not allowed or listed_in(allowed, name))
 
 
 def plain(text: str) -> str:

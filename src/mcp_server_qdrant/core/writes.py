@@ -12,6 +12,17 @@ TITLE_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a text that was replaced or deleted: the version's `id` for so many `days`, or
+    the `fault` that it could not be kept for. Nothing where none are kept.
+    """
+
+    id: str | None = None
+    days: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """The result of storing a text.
 
@@ -19,7 +30,7 @@ class Stored:
     `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
     another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
     `moved` the text where it was before, if it was moved. `masked` counts the secrets in what was
-    given.
+    given. `before` is the version that it replaced; `restored`: it is an earlier version itself.
     """
 
     collection: str
@@ -35,6 +46,8 @@ class Stored:
     retired: Document | None = None
     moved: Document | None = None
     masked: int = 0
+    before: Kept = Kept()
+    restored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,22 @@
 """Deleting: documents by ids, or what a filter matches, once its number is confirmed."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 EXAMPLES = 3
 BATCH = 1_000
+MOST_KEPT = 10_000  # points of one call whose texts are kept as earlier versions
+AT_ONCE = 16  # texts that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The points that a filter matches in a collection: their exact number, and a few of them."""
+    """The points that a filter matches in a collection: their exact number, and a few of them.
+
+    What is deleted of them is kept for so many `days`.
+    """
 
     collection: str
     count: int
     examples: tuple[Document, ...]
+    days: int
 
 
 @dataclass(eq=False)
@@ -60,18 +68,24 @@ class Deletion:
             whole.setdefault((document.collection, document.document or str(document.id)), document)
         return Named(tuple(whole.values()), missing)
 
-    async def by_ids(self, seen: Named) -> None:
-        """Delete these documents, each if it is still as it was seen. Raises Outdated."""
+    async def by_ids(self, seen: Named) -> list[Kept]:
+        """Delete these documents, each if it is still as it was seen: how each is kept.
+
+        Raises Outdated.
+        """
+        kept: list[Kept] = []
         for number, document in enumerate(seen.documents):
             with _after(number, len(seen.documents), "documents"):
-                await self.delete(document)
+                kept.append(await self.delete(document, keep=True))
+        return kept
 
-    async def delete(self, seen: Document) -> None:
+    async def delete(self, seen: Document, *, keep: bool = False) -> Kept:
         """Delete a whole document unless it has changed since it was seen. Raises Outdated.
 
         All its parts go in one step, after leftovers of earlier versions, which would be shown
-        without its first part.
+        without its first part. `keep` it as an earlier version.
         """
+        kept = Kept()
         name, points, catalog = seen.collection, self.store.points, self.store.catalog
         await catalog.target(name)
         try:
@@ -80,6 +94,8 @@ class Deletion:
                 now = next(iter(await points.by_id(name, [first])), None)
                 if now is not None or seen.head is None:
                     check_seen(now, seen.revision)
+                if now is not None and keep:
+                    kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and indexed:
                     left = await points.further(now)
                     old = [one.id for one in left if one.writing is None and not one.current(now)]
@@ -89,18 +105,22 @@ class Deletion:
                     raise Outdated
         finally:
             self._changed(name)
+        return kept
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """The points to confirm. Raises UnknownCollection, InvalidFilter."""
         await self.store.catalog.check_exists(collection)
         count, examples = await self.store.points.matched(collection, where, EXAMPLES)
-        return Matching(collection, count, tuple(examples))
+        days = self.store.history.days if count <= MOST_KEPT else 0
+        return Matching(collection, count, tuple(examples), days)
 
-    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> int:
+    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> list[Kept]:
         """Delete what the filter matches if that is exactly `count` points, else nothing.
 
-        Those very points are deleted: what comes to match meanwhile stays.
+        Those very points are deleted: what comes to match meanwhile stays. Returns how the texts
+        that they are of are kept; of more than `MOST_KEPT` points none is.
         """
+        kept: dict[PointId, Kept] = {}
         await self.store.catalog.check_exists(collection)
         ids = await self.store.points.matching_ids(collection, where, count + 1)
         if len(ids) != count:
@@ -108,10 +128,28 @@ class Deletion:
         try:
             for first in range(0, count, BATCH):
                 with _after(first, count, "points"):
-                    await self.store.points.delete_points(collection, ids[first : first + BATCH])
+                    some = ids[first : first + BATCH]
+                    if count <= MOST_KEPT:
+                        await self._keep(collection, some, kept)
+                    await self.store.points.delete_points(collection, some)
         finally:
             self._changed(collection)
-        return count
+        return list(kept.values())
+
+    async def _keep(
+        self, collection: str, ids: Sequence[PointId], kept: dict[PointId, Kept]
+    ) -> None:
+        """Keep the whole texts that these points are of, those that are not `kept` yet."""
+        by_id, keep = self.store.points.by_id, self.store.history.keep
+        found = {one.id: one for one in await by_id(collection, ids)}
+        heads = dict.fromkeys(one.head or one.id for one in found.values())
+        further = [head for head in heads if head not in found and head not in kept]
+        found |= {one.id: one for one in await by_id(collection, further)}
+        texts = [found[head] for head in heads if head in found and head not in kept]
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            done = await asyncio.gather(*(keep(one, deleted=True) for one in some))
+            kept |= dict(zip((one.id for one in some), done, strict=True))
 
     def _changed(self, collection: str) -> None:
         self.store.catalog.forget(collection)

@@ -40,6 +40,11 @@ def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:
     ]
 
 
+def content_of(head: Document) -> tuple[str | None, str | None]:
+    """What differs in the first parts of two versions of a text that a reader can tell apart."""
+    return head.version or version_of([head]), head.created_at
+
+
 def version_of(parts: Sequence[Document]) -> str:
     """A hash of all that a reader sees of the parts, but for when they were written.
 

@@ -13,7 +13,8 @@ from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Docu
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, stamp
-from mcp_server_qdrant.core.writes import Changes, Stored
+from mcp_server_qdrant.core.versions import Version
+from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.encoding import Progress, silent
 from mcp_server_qdrant.ingest.parts import numbered
@@ -69,12 +70,32 @@ class Revision:
             if one.document and not moves:
                 done = await self._put(new, parts[0], progress)
                 return replace(done, masked=secrets)
-            done = replace(await self._put(new, None, progress), masked=secrets)
+            changed = changes != Changes()
+            kept = await self.store.history.keep(parts[0]) if changed else Kept()
+            done = replace(await self._put(new, None, progress), masked=secrets, before=kept)
         await self._leave(parts[0], done)
         if not moves:  # a point of another tool
             return replace(done, updated=True)
         await self._follow(parts[0], done)
         return replace(done, created_collection=made, moved=parts[0])
+
+    async def restore(self, version: Version, progress: Progress = silent) -> Stored:
+        """Store an earlier version as it was, in the place of what is there now, which is kept.
+
+        Raises Outdated where somebody else is quicker.
+        """
+        place, first = version.collection, version.parts[0]
+        document = first.document or str(first.id)
+        async with self.store.lock(place, document):
+            made = await self.store.ensure(place, create=True)
+            now = stamp(self.store.now())
+            before = await self.store.points.first(place, document)
+            parts = [
+                part._replace(metadata=first.metadata, updated_at=now, version=None, head=None)
+                for part in version.parts
+            ]
+            done = await self._put(parts, before, progress)
+        return replace(done, created_collection=made, restored=True)
 
     async def _leave(self, old: Document, done: Stored) -> None:
         """Delete a text that was copied; the copy where it was changed meanwhile."""
@@ -95,7 +116,8 @@ class Revision:
             ) from error
 
     async def _follow(self, old: Document, done: Stored) -> None:
-        """Have the texts that the moved one supersedes tell where it is now."""
+        """Have its versions, and the texts that it supersedes, tell where a moved text is now."""
+        await self.store.history.follow(old, done.collection)
         where = {
             "must": [
                 {"key": SUPERSEDED_KEY, "match": {"value": done.document}},

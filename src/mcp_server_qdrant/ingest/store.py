@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
-from mcp_server_qdrant.core.writes import Stored, StoredPoint
+from mcp_server_qdrant.core.writes import Kept, Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.embedder import Embedder
 from mcp_server_qdrant.encoders.registry import Registry
@@ -30,9 +30,10 @@ from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
-from mcp_server_qdrant.ingest.parts import numbered, parts_of
+from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
+from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
@@ -64,6 +65,7 @@ class Store:
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
     near: Near
+    history: History
     max_metadata: int = fields.MAX_METADATA
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -96,7 +98,7 @@ class Store:
         new, kept = fields.kept(new, foreign)
         if foreign is not None:
             check_seen(foreign, seen)
-            seen = None
+            seen, replaced = None, await self.history.keep(foreign)
         async with self.lock(collection, document):
             try:
                 done = await self._store(new, collection, document, progress, seen, create=create)
@@ -106,7 +108,7 @@ class Store:
             if foreign is not None:
                 await self.points.delete_points(collection, [foreign.id])
                 self.catalog.count_stored(collection, -1)
-                done = replace(done, updated=True, kept=(*kept, *done.kept))
+                done = replace(done, updated=True, kept=(*kept, *done.kept), before=replaced)
         if supersedes is not None:
             await self._retire(supersedes, done)
         gone = [old.id for old in (foreign, supersedes) if old is not None]
@@ -211,6 +213,9 @@ class Store:
         """
         name, parts, before = target.collection, job.parts, job.before
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
+        kept = Kept()
+        if before is not None and content_of(before) != content_of(parts[0]):
+            kept = await self.history.keep(before)
         points: list[StoredPoint] = []
         near: tuple[Document, float] | None = None
         try:
@@ -247,6 +252,7 @@ class Store:
             pending=writer.pending,
             without_vector=target.note if target.dense is None else None,
             near=near,
+            before=kept,
         )
 
     async def _holds(self, one: Document, text: str) -> bool:
@@ -279,8 +285,8 @@ class Store:
         return target
 
     async def index(self, collection: str) -> None:
-        """Make the indexes that a collection of ours lacks."""
-        if (present := self.catalog.indexes_of_ours(collection)) is not None:
+        """Make the indexes that a collection of ours lacks, or writes to it need."""
+        if (present := self.catalog.indexes_to_complete(collection)) is not None:
             await self.points.index(collection, present)
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:

@@ -113,6 +113,13 @@ class EngineSettings(BaseModel):
     store_max_metadata: int = variable(
         "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
     )
+    history_days: int = variable(
+        "HISTORY_DAYS",
+        30,
+        "Days for which a text that an agent replaces or deletes can be brought back; 0: none.",
+        ge=0,
+        le=3_650,
+    )
     mask_secrets: bool = variable(
         "MASK_SECRETS",
         True,

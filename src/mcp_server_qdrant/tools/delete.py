@@ -1,6 +1,6 @@
 """qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -13,6 +13,8 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
+from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.boundary import AsyncTool, answer
 from mcp_server_qdrant.tools.services import Open
 
@@ -39,7 +41,7 @@ Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 class Consent(BaseModel):
     """The answer of a person who is asked."""
 
-    delete: bool = Field(description="Delete them for good")
+    delete: bool = Field(description="Delete them")
 
 
 class Deleting:
@@ -81,9 +83,8 @@ class Deleting:
             raise found
         if _declined(said):
             return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
-        if found.documents:
-            await (await self._services()).deletion.by_ids(found)
-        return _gone(found)
+        kept = await (await self._services()).deletion.by_ids(found)
+        return _gone(found, kept)
 
     async def by_filter(
         self, where: Mapping[str, Any], found: Any, said: Any, confirm_count: int | None
@@ -98,7 +99,13 @@ class Deleting:
             return _matching(found)
         deletion = (await self._services()).deletion
         done = await deletion.by_filter(where, found.collection, count)
-        return answer(f"Deleted {_points(done)} of {called(found.collection)}.", {"deleted": done})
+        said = [
+            f"Deleted {_points(count)} of {called(found.collection)}.",
+            *tool_text.noted(tool_text.kept(done)),
+        ]
+        ids = [one.id for one in done if one.id][:MAX_IDS]
+        versions = {"versions": ids} if ids else {}
+        return answer("\n".join(said), {"deleted": count} | versions)
 
 
 def delete_tool(services: Open, default: str | None) -> AsyncTool:
@@ -188,7 +195,8 @@ def about_points(found: Any, confirm_count: int | None) -> str | None:
     if confirm_count not in (None, found.count):
         return None
     place = called(found.collection)
-    question = f"Delete {_points(found.count)} of the collection {place}? Such as:"
+    sure = "" if found.days else " for good"
+    question = f"Delete {_points(found.count)} of the collection {place}{sure}? Such as:"
     return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
 
 
@@ -209,15 +217,17 @@ def _place(collection: str | None, default: str | None) -> str:
     raise RequestError("collection_name is required: a filter deletes from one collection.")
 
 
-def _gone(done: "Named") -> CallToolResult:
+def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
+    lines += tool_text.noted(tool_text.kept(kept))
     if done.missing:
         lines.append(f"Not found: {_missing(done)}.")
     documents = [
         {"collection": one.collection, "id": document_id(one), "points": one.chunks}
-        for one in done.documents
+        | ({"version": held.id} if held.id else {})
+        for one, held in zip(done.documents, kept, strict=True)
     ]
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
@@ -231,10 +241,11 @@ def _matching(found: "Matching") -> CallToolResult:
     place = called(found.collection)
     if not found.count:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
+    sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
         f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
         *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
-        f"Call again with confirm_count={found.count} to delete for good.",
+        f"Call again with confirm_count={found.count} to {sure}.",
     ]
     return answer("\n".join(lines), _structured(found))
 

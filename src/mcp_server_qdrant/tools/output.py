@@ -137,6 +137,8 @@ def stored(done: Stored) -> dict[str, Any]:
         "id": own_id(done.collection, done.ids[0], done.document),
         "parts": len(done.ids),
     }
+    if done.before.id:
+        values["before"] = done.before.id
     if done.near:
         known, cosine = done.near
         values["near"] = {"id": document_id(known), "relevance": round(cosine, 3)}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # at run time these are imported after the handshake, in a th
     from mcp_server_qdrant.ingest.revise import Revision
     from mcp_server_qdrant.ingest.store import Store
     from mcp_server_qdrant.projection.map import Projector
+    from mcp_server_qdrant.qdrant.history import History
     from mcp_server_qdrant.qdrant.read.catalog import Catalog
     from mcp_server_qdrant.qdrant.read.lookup import Lookup
     from mcp_server_qdrant.search.pipeline import Pipeline
@@ -25,6 +26,7 @@ class Services(Protocol):
     catalog: "Catalog"
     deletion: "Deletion"
     revision: "Revision"
+    history: "History"
     background: "Background"
     projector: "Projector"
 

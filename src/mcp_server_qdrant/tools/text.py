@@ -39,12 +39,14 @@ from mcp_server_qdrant.core.notation import (
     shown_id,
     some,
 )
-from mcp_server_qdrant.core.writes import Stored
+from mcp_server_qdrant.core.writes import Kept, Stored
 
 SYNC_LINE = 400
 ABOUT = 100  # characters of a collection's description
 SOURCE = 60  # characters, the last ones
 SHORT_LINE = 60  # of a title and section in a list of passages
+BACK = "qdrant-store with that id alone brings it back"
+NAMED = 10  # deleted texts
 SAME_DAY = 3  # results from which on a day that all have is said once
 WEB = re.compile("https?://", re.IGNORECASE)
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
@@ -303,6 +305,7 @@ def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[
 def stored(done: Stored) -> str:
     """The result of storing, on one line."""
     verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
+    verb = "Brought back" if done.restored else verb
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
@@ -320,7 +323,24 @@ def stored(done: Stored) -> str:
     back = ""
     if done.moved and done.moved.file:
         back = " It is from a file: the next sync of its folder stores it where it was, too."
-    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{nearly(done)}"
+    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{before(done.before)}{nearly(done)}"
+
+
+def before(done: Kept) -> str:
+    """The version that a text replaced, and for how long it is there."""
+    if done.fault:
+        return f" The version before was not kept: {line(done.fault, None)}"
+    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
+
+
+def kept(done: Sequence[Kept]) -> list[str]:
+    """The versions that deleted texts are now, a few of them named, and why others are none."""
+    faults = list(dict.fromkeys(line(one.fault, None) for one in done if one.fault))
+    said = [f"not kept: {fault}" for fault in faults[:3]]
+    if ids := [one.id for one in done if one.id]:
+        days = max(one.days for one in done)
+        said.insert(0, f"kept {days} days: id {some(ids, NAMED)}; {BACK}.")
+    return said
 
 
 def nearly(done: Stored) -> str:

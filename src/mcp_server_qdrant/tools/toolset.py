@@ -28,6 +28,7 @@ from mcp_server_qdrant.core.notation import (
     moment,
 )
 from mcp_server_qdrant.core.writes import Changes
+from mcp_server_qdrant.tools import history as tool_history
 from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
@@ -87,10 +88,9 @@ Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
 After = Annotated[Word | None, Field(description="The last name of the page before")]
 Size = Annotated[
     int,
-    Field(
-        ge=1_000, le=MAX_CHARACTERS, description="Most characters; an answer says how to read on"
-    ),
+    Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters"),
 ]
+Versions = Annotated[bool, Field(description="List earlier versions")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
 ]
@@ -155,6 +155,9 @@ class Tools:
         words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
         if information is None and id is not None:
             one = await _located(services, id, collection_name, moved_from)
+            if one is None:
+                given = title is not None or words is not None or metadata or supersedes
+                return await self._restore(services, id, collection_name, progress, bare=not given)
             dated = iso(created_at) if created_at else None
             changes = Changes(title, words, metadata, dated)
             done = await services.revision.revise(
@@ -183,16 +186,39 @@ class Tools:
         )
         return answer(tool_text.stored(done), tool_output.stored(done))
 
+    async def _restore(
+        self,
+        services: Services,
+        id: str,  # noqa: A002
+        collection: str | None,
+        progress: Any,
+        *,
+        bare: bool,
+    ) -> CallToolResult:
+        """Bring back an earlier version; where the id is of none, say of what it may be."""
+        version = await services.history.version(id, collection)
+        if version is None:
+            said = await tool_history.gone(services.history, id, collection)
+            none = f"There is no text {called(id)}: give information to store one, or the id of a"
+            raise RequestError(" ".join([none, "found text to change it.", *said]))
+        if not bare:
+            raise RequestError("An earlier version comes back as it was: give its id alone.")
+        done = await services.revision.restore(version, progress)
+        return answer(tool_text.stored(done), tool_output.stored(done))
+
     async def get(
         self,
         ids: Ids,
         neighbours: Neighbours = 0,
         collection_name: Place = None,
         size: Size = CHARACTERS,
+        versions: Versions = False,  # noqa: FBT002
         point_ids: bool = False,  # noqa: FBT001, FBT002
     ) -> CallToolResult:
         """Whole texts."""
         services = await self._services()
+        if versions:
+            return await tool_history.listed(services.history, ids, collection_name)
         asked, ids = ids, await services.lookup.full(ids, collection_name)
         found, failures = await services.lookup.get(
             ids,
@@ -204,14 +230,22 @@ class Tools:
         there = {_plain(str(document.id)) for document in found}
         documents = {document.document for document in found}
         missing = [one for one in ids if one not in documents and _plain(one) not in there]
+        earlier, said = await tool_history.found(services.history, missing, collection_name)
+        found += [one.document for one in earlier.values()]
+        missing = [one for one in missing if one not in earlier]
         if not found:
-            raise RequestError(tool_text.documents([], missing, tool_text.unseen(failures)))
+            said += tool_text.unseen(failures)
+            raise RequestError(tool_text.documents([], missing, said))
         shown, notes = fitting(found, size, MAX_CHARACTERS)
         shown, more = described(shown, MAX_METADATA)
-        notes += [*more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
+        notes += [*said, *more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
         notes += tool_text.unseen(failures)
+        ends = {one.id: tool_history.ended(one) for one in earlier.values()}
         structured = {
-            "documents": [tool_output.document(one, points=point_ids) for one in shown],
+            "documents": [
+                tool_output.document(one, points=point_ids) | ends.get(one.document or "", {})
+                for one in shown
+            ],
             "missing": missing,
         }
         return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
@@ -277,9 +311,9 @@ FIND = (
 STORE = (
     "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
     "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
-    "and null inside metadata remove."
+    "and null inside metadata remove. ID@TIME alone restores it."
 )
-GET = "Texts of ids from qdrant-find, or whole documents by your own ids."
+GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
 COLLECTIONS = "List the collections that can be searched."
 
 
@@ -313,7 +347,7 @@ async def _located(
     id: str,  # noqa: A002
     collection: str | None,
     moved_from: str | None,
-) -> Document:
+) -> Document | None:
     """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
     lookup = services.deletion.lookup
     for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
@@ -321,11 +355,7 @@ async def _located(
             found, _ = await lookup.located([id], place)
             if found:
                 return found[0]
-    where = f" in {called(moved_from)}" if moved_from else ""
-    raise RequestError(
-        f"There is no text {called(id)}{where}: give information to store one, or the id of a "
-        "found text to change it."
-    )
+    return None
 
 
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002

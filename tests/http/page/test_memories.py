@@ -18,6 +18,7 @@ WRITES = [
     ("delete", {"id": "x", "collection": "notes"}),
     ("move", {"id": "x", "collection": "notes", "to": "letters"}),
     ("demo", {"name": "recipes"}),
+    ("restore", {"id": "x@2026-05-01", "collection": "notes"}),
 ]
 
 
@@ -105,6 +106,22 @@ async def test_a_text_is_deleted(page):
 
     assert "Not found" in await page.refused("text", **where)
     assert len((await page.ask("list"))["results"]) == 23
+
+
+async def test_what_was_edited_or_deleted_is_listed_read_and_brought_back(page):
+    where = {"id": "mine", "collection": "notes"}
+    assert "No earlier version" in await page.refused("versions", **where)
+    await page.ask("save", **where, text="the first")
+    await page.ask("save", **where, text="the second")
+    (gone,) = (await page.ask("delete", **where))["documents"]
+    listed = (await page.ask("versions", **where))["versions"]
+    read = await whole(page, listed[1]["id"])
+    await page.ask("restore", id=gone["version"], collection="notes")
+
+    assert (await page.ask("setup"))["days"] == 30
+    assert listed[0]["id"] == gone["version"]
+    assert (read["text"], read["id"]) == ("the first", listed[1]["id"])
+    assert (await whole(page, "mine"))["text"] == "the second"
 
 
 async def test_a_text_moves_with_all_that_is_known_of_it(page):
@@ -205,6 +222,8 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("save", {"id": "x", "collection": "notes", "text": " "}, "information is empty"),
         ("save", {"metadata": {}}, "There is no field 'metadata'."),
         ("delete", {"id": "nowhere", "collection": "notes"}, "not found"),
+        ("versions", {"text": ""}, "There is no field 'text'."),
+        ("restore", {"seen": ""}, "There is no field 'seen'."),
         ("delete", {"query_filter": {}}, "There is no field 'query_filter'."),
         ("delete", {}, "ids must be a valid string"),
         (

@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
+    BackendError,
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
@@ -27,7 +28,18 @@ from mcp_server_qdrant.qdrant.server.remote import PAUSES, Cluster, RemoteClient
 from mcp_server_qdrant.search.retrieve import AT_ONCE
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer
-from tests.support import COSINE, IDF, find, make_settings, registry, remember, states, texts
+from tests.support import (
+    COSINE,
+    IDF,
+    dense,
+    find,
+    foreign,
+    make_settings,
+    registry,
+    remember,
+    states,
+    texts,
+)
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -154,6 +166,20 @@ async def test_searches_stay_within_the_strict_mode_of_a_collection(server):
     assert len(texts(page)) == 2
 
 
+@pytest.mark.parametrize("strict", [True, False])
+async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_theirs(server, strict):
+    limits = {"enabled": strict, "unindexed_filtering_update": False}
+    async with searching(server) as services:
+        await made(services.client)
+        info = (await services.client.get_collection("notes")).model_dump(mode="json")
+        info["config"]["strict_mode_config"] = limits
+        server.garbage["/collections/notes"] = {"result": info}
+        await remember(services, "notes", "roses")
+
+    indexed = [body["field_name"] for _, _, body in server.to("/collections/notes/index")]
+    assert ("updated_at" in indexed, "doc.writing" in indexed) == (strict, strict)
+
+
 async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
     async with searching(server) as services:
         await made(services.client)
@@ -166,6 +192,24 @@ async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
     legs = [leg for one in searches for leg in one.get("prefetch", ())]
     assert [leg["params"]["acorn"] for leg in legs] == [{"enable": True}] * 2
     assert texts(page) == ["roses"]
+
+
+async def test_texts_that_are_too_large_for_one_answer_are_read_in_several(server, little):
+    """Another tool's collection, in which a point is a whole document."""
+    words = {n: f"roses of bed {n}. " + "moss and bark. " * (little // 100) for n in range(1, 13)}
+    async with searching(server) as services:
+        await foreign(
+            services.client,
+            "notes",
+            {n: {"text": text} for n, text in words.items()},
+            vectors={"fast-bag-of-words": COSINE},
+            values=lambda n: {"fast-bag-of-words": dense(f"roses of bed {n}")},
+        )
+        page = await find(services, "roses of bed 7", "notes", limit=12)
+
+    assert states(page) == {"notes": "ok"}
+    assert texts(page)[0] == words[7]
+    assert sorted(texts(page)) == sorted(words.values())
 
 
 async def test_reads_hand_their_deadline_to_the_server(server):
@@ -317,6 +361,16 @@ async def test_a_server_of_another_age_is_one_warning_and_works(server, caplog, 
         [(logging.WARNING, True)] * warned
     )
     assert len(server.to("/")) == 1
+
+
+@pytest.mark.parametrize(("version", "told"), [("1.15.5", "need 1.16"), ("1.16.0", "refused with")])
+async def test_what_an_old_server_refuses_is_told_by_its_age(server, version, told):
+    server.version = version
+    async with searching(server) as services:
+        await remember(services, "notes", "roses need sun")
+        server.faults[f"POST {SEARCH}"] = [400] * 9
+        with pytest.raises(BackendError, match=told):
+            await find(services, "roses", "notes", algorithm="semantic")
 
 
 async def test_a_key_that_may_not_list_finds_the_collections_that_the_settings_name(server):

@@ -63,7 +63,7 @@ async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
         made = [name for name, _ in engine.calls]
 
     assert made.count("create_collection") == 1
-    assert made.count("create_payload_index") == 14  # ours and metadata.project
+    assert made.count("create_payload_index") == 15  # ours and metadata.project
 
 
 async def test_making_what_is_there_already_is_no_error():
@@ -92,7 +92,7 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     await client.close()
 
     assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
-    assert len(schema) == 14
+    assert len(schema) == 15
     assert engine.calls == [], "a collection is mended once"
 
 
@@ -104,7 +104,7 @@ async def test_a_collection_made_again_is_indexed_again():
         engine.calls.clear()
         await points.create("c", BLUEPRINT)
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 14
+    assert [name for name, _ in engine.calls].count("create_payload_index") == 15
 
 
 async def test_what_keeps_a_collection_from_being_made_is_told():

@@ -64,8 +64,9 @@ class Desk:
     async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """The collections, what the server does by default, and what the caller may do."""
         found = await collections(self._run)
+        days = (await self._services()).history.days
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
-        return {"collections": found, "defaults": self._defaults, "may": may}
+        return {"collections": found, "defaults": self._defaults, "may": may, "days": days}
 
     def _may(self, name: str) -> bool:
         tool, who = self._tools.get(name), caller()

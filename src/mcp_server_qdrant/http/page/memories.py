@@ -114,6 +114,18 @@ class Memories:
             raise RequestError("to must be the name of a collection.")
         return await self._run("qdrant-store", arguments)
 
+    async def versions(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The earlier versions of a text, as qdrant-get lists them."""
+        known(body, {"id", "collection"})
+        arguments = {"ids": [body.get("id")], "collection_name": body.get("collection")}
+        return await self._run("qdrant-get", arguments | {"versions": True})
+
+    async def restore(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Bring back an earlier version by its id."""
+        known(body, {"id", "collection"})
+        arguments = {"id": body.get("id"), "collection_name": body.get("collection")}
+        return await self._run("qdrant-store", arguments)
+
     async def demo(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Store one of the demo's collections, to have something to look at."""
         known(body, {"name"})

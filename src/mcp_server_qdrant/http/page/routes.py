@@ -55,6 +55,7 @@ def calls(desk: Desk) -> dict[str, Endpoint]:
     answers = (
         *(desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.region, desk.text),
         *(texts.list, texts.home, texts.save, texts.delete, texts.move, texts.demo),
+        *(texts.versions, texts.restore),
     )
     return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}
 

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.core.models import MODEL_KEY
-from mcp_server_qdrant.core.notation import listed_in
+from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
@@ -95,7 +95,7 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
-        return not self._allowed or listed_in(self._allowed, name)
+        return visible_in(self._allowed, name)
 
     async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
         """The targets of a search: names, globs, `-name` to leave out; None for the default.
@@ -302,6 +302,14 @@ class Catalog:
         """The indexed payload fields of a collection that we made; None of any other."""
         entry = self._entries.get(name)
         return entry.info.payload_schema if entry is not None and _ours(entry) else None
+
+    def indexes_to_complete(self, name: str) -> Container[str] | None:
+        """The same, also where strict mode refuses filters by fields without an index."""
+        entry = self._entries.get(name)
+        strict = entry.info.config.strict_mode_config if entry else None
+        if entry and strict and strict.enabled and strict.unindexed_filtering_update is False:
+            return entry.info.payload_schema
+        return self.indexes_of_ours(name)
 
     async def matching(self, pattern: str | None) -> list[str]:
         """The visible names that a glob matches, or that contain the text; None: all of them."""

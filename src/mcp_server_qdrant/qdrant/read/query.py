@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.memo import Memo
@@ -133,21 +133,30 @@ class Queries:
         if query.tags:
             prefetches.append(self._prefetch(legs[0], carrying(query.tags, condition), depth))
         rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
-        (found,) = await self._points(
-            target,
-            [
-                models.QueryRequest.model_construct(
-                    prefetch=prefetches,
-                    query=models.RrfQuery(rrf=rrf),
-                    limit=depth + OVER,
-                    with_payload=self._shown,
-                )
-            ],
+        fusion = models.QueryRequest.model_construct(
+            prefetch=prefetches,
+            query=models.RrfQuery(rrf=rrf),
+            limit=depth + OVER,
+            with_payload=self._shown,
         )
+        found = await self._fused(target, fusion)
         best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
         candidates = [Candidate(p.id, p.score, self._partly(p.payload)) for p in best]
         scores = await self._scores(target, legs, candidates)
         return candidates, *by_leg(target, query, scores), None
+
+    async def _fused(self, target: Target, fusion: models.QueryRequest) -> list[Any]:
+        """The points of a fusion with their payloads, which follow where they are too large."""
+        try:
+            (found,) = await self._points(target, [fusion])
+        except AnswerTooLarge:
+            bare = fusion.model_copy(update={"with_payload": False})
+            (found,) = await self._points(target, [bare])
+            payloads = await self._read(target, [point.id for point in found], self._shown)
+            found = [point for point in found if point.id in payloads]
+            for point in found:
+                point.payload = payloads[point.id]
+        return found
 
     def _partly(self, payload: Payload | None) -> Payload:
         """A payload of which only some fields were read, marked as such."""
@@ -225,17 +234,33 @@ class Queries:
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
         """The whole payloads of points of which only a part was read."""
+        return await self._read(target, ids, shown=True)
+
+    async def _read(
+        self, target: Target, ids: Sequence[PointId], shown: Any
+    ) -> dict[PointId, Payload]:
+        """The payloads of these points, fewer at once where they are too large.
+
+        Raises AnswerTooLarge where one is by itself.
+        """
         found: dict[PointId, Payload] = {}
-        lacking = list(ids)
+        lacking, most = list(ids), len(ids)
         while lacking:
+            asked, later = lacking[:most], lacking[most:]
             request = models.QueryRequest.model_construct(
-                filter=_only(lacking), limit=len(lacking), with_payload=True
+                filter=_only(asked), limit=len(asked), with_payload=shown
             )
-            (points,) = await self._points(target, [request])
+            try:
+                (points,) = await self._points(target, [request])
+            except AnswerTooLarge:
+                if most == 1:
+                    raise
+                most //= 2
+                continue
             found |= {point.id: point.payload or {} for point in points}
             # Strict mode may allow fewer at once; of those that are gone there are none.
-            left = [point for point in lacking if point not in found]
-            lacking = left if len(left) < len(lacking) else []
+            left = [point for point in asked if point not in found]
+            lacking = [*left, *later] if len(left) < len(asked) else later
         return found
 
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import MODELS, PLAIN, bounded
 from mcp_server_qdrant.core.deadline import left
-from mcp_server_qdrant.core.errors import UNSURE, QdrantMcpError
+from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.options import ClusterOptions
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
@@ -31,6 +31,7 @@ from mcp_server_qdrant.qdrant.errors import (
 )
 from mcp_server_qdrant.qdrant.server.rest import RestLine
 from mcp_server_qdrant.qdrant.server.strict import Strict
+from mcp_server_qdrant.qdrant.server.version import at_least
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 _PASSING = (502, 503)
@@ -40,6 +41,8 @@ _SHARED = _READS | {"get_collection"}
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.
 _RETRIED = _SHARED | {"get_collections", "collection_exists", "query_batch_points", "upsert"}
+OLDEST = (1, 16)  # whose fusion takes a k
+TOO_OLD = "Qdrant is version {}; searches need 1.16 or newer: upgrade it."
 SKEW = (
     "Qdrant is version %s and this server's client %s: more than one minor version apart, some "
     "searches may fail. Upgrade the older one."
@@ -128,6 +131,7 @@ class RemoteClient(TranslatedClient):
         self._rest = RestLine(self.http.client.host, named)
         self._strict = Strict()
         self._meeting: asyncio.Task[None] | None = None
+        self._version = ""  # of the server, once it was met
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override
@@ -182,11 +186,20 @@ class RemoteClient(TranslatedClient):
         Of many collections one is asked by each call: little may stand around it.
         """
         requests = self._strict.requests(collection_name, requests)
-        with foreign_errors(collection_name):
-            async with self._share():
-                bounds = self._bounds(collection_name) | kwargs
-                ask = partial(self._rest.query_batch_points, collection_name, requests, **bounds)
-                return await self._tried("query_batch_points", ask, bounds["timeout"])
+        try:
+            with foreign_errors(collection_name):
+                async with self._share():
+                    bounds = self._bounds(collection_name) | kwargs
+                    ask = partial(
+                        self._rest.query_batch_points, collection_name, requests, **bounds
+                    )
+                    return await self._tried("query_batch_points", ask, bounds["timeout"])
+        except RequestError as error:
+            if self._meeting is not None:
+                await asyncio.wait([self._meeting])
+            if self._version and not at_least(self._version, OLDEST):
+                raise EngineTooOld(TOO_OLD.format(self._version)) from error
+            raise
 
     def lost(self, error: Exception) -> bool:
         """True where a node was away or a connection broke: the next try may succeed.
@@ -226,7 +239,7 @@ class RemoteClient(TranslatedClient):
     async def _meet(self) -> None:
         """Warn where client and server are too far apart."""
         try:
-            server = (await self.info()).version
+            server = self._version = (await self.info()).version
         except QdrantMcpError:
             return  # it does not say; what it refuses fails call by call
         client = metadata.version("qdrant-client")

@@ -167,6 +167,8 @@ export class MapCard {
       const answer = await call("map", { ...this.asked, parts: "neighbours" }).catch(() => null);
       if (this.map !== map) return;
       if (!answer || answer.coming) return this.await(map);
+      // A text was stored or deleted meanwhile.
+      if (signature(answer) !== signature(map)) return this.load(this.asked.collections, this.asked.points, this.searched).catch(() => {});
       map.coming = false;
       answer.panels.forEach((panel, place) => layOut(map.panels[place], panel));
       this.notes = answer.notes;

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { $, clip, fixed, gone, h, key } from "./dom.js";
-import { later, say } from "./toast.js";
+import { say } from "./toast.js";
 import { marked } from "./words.js";
 
 const HEAD = 90; // pixels above the part that was found
@@ -127,15 +127,17 @@ function show(one, part, on) {
       ? h("p", { class: "notes" }, "A newer text stands for this one. ", button("Open it", () => on.open({ id: one.superseded_by, collection: one.collection }), "link"))
       : "",
     body(one, part, on.query),
-    one.notes.map((note) => h("p", { class: "hint" }, note)),
+    ...one.notes.map((note) => h("p", { class: "hint" }, note)),
     like,
     h(
       "footer",
       {},
       button("More like this", () => showLike(like, one, on)),
+      one.until ? "" : button("Earlier versions", () => showVersions(like, one, on)),
+      one.until && may.store ? button("Bring it back", () => bringBack(one, on), "primary") : "",
       may.store && whole ? button("Edit", () => edit(one, part, on)) : "",
       may.delete && may.store && whole && others.length ? place : "",
-      may.delete ? button("Delete", () => remove(one, on), "danger") : "",
+      may.delete && !one.until ? button("Delete", () => remove(one, on), "danger") : "",
     ),
   );
 }
@@ -161,6 +163,29 @@ async function showLike(holder, one, on) {
   }
 }
 
+/** What it was before somebody replaced it. */
+async function showVersions(holder, one, on) {
+  holder.replaceChildren(h("p", { class: "loading" }, "Looking for earlier versions…"));
+  try {
+    const { versions } = await call("versions", { id: one.id, collection: one.collection });
+    const line = (version) =>
+      h(
+        "li",
+        {},
+        h("button", { type: "button", class: "open", dir: "auto", onclick: () => on.open(version) }, clip(version.title || version.text, 90)),
+        h("span", { class: "where" }, `until ${new Date(version.until).toLocaleString()}, ${version.by.caller ?? version.by.client ?? ""}`),
+      );
+    holder.replaceChildren(h("h3", { class: "subhead" }, "Earlier versions"), h("ul", { class: "newest" }, versions.map(line)));
+  } catch (error) {
+    holder.replaceChildren(h("p", { class: "hint" }, error.message));
+  }
+}
+
+async function bringBack(version, on) {
+  const back = await restore(version.id, version, on);
+  if (back) on.open({ id: back.id, collection: back.collection, title: version.title }, { step: false });
+}
+
 /** A text as it was read: a change of one that somebody else has changed since is refused. */
 const where = (one) => ({ id: one.id, collection: one.collection, seen: one.revision });
 
@@ -176,8 +201,9 @@ function edit(one, part, on) {
     event.preventDefault();
     save.disabled = true;
     try {
-      await call("save", { ...where(one), title: title.value.trim(), text: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
-      say("Saved.");
+      const { before } = await call("save", { ...where(one), title: title.value.trim(), text: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
+      const undo = () => restore(before, one, on).then((back) => back && on.open(one, { step: false }));
+      say("Saved.", before && undo);
       on.changed();
       openText({ ...one, title: title.value }, on);
     } catch (error) {
@@ -211,17 +237,34 @@ function edit(one, part, on) {
   title.focus();
 }
 
-/** Takes the text out of sight at once, and deletes it as soon as that cannot be undone any more. */
-function remove(one, on) {
+/** Deletes a text, out of sight at once; where the server keeps none, only what the reader is sure of. */
+async function remove(one, on) {
+  if (!on.setup.days && !confirm("Delete this text for good?")) return;
   gone.add(key(one));
   on.left();
-  const back = (sentence) => {
+  try {
+    const [{ version }] = (await call("delete", where(one))).documents;
+    say(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
+    await on.changed();
+    gone.delete(key(one));
+  } catch (error) {
     gone.delete(key(one));
     on.changed();
-    if (sentence) say(sentence);
-  };
-  const act = () => call("delete", where(one)).then(on.changed).then(() => gone.delete(key(one)), (error) => back(`It was not deleted: ${error.message}`));
-  later(`“${clip(one.title || one.text, 40)}” is deleted.`, act, () => back());
+    say(`It was not deleted: ${error.message}`);
+  }
+}
+
+/** Brings an earlier version of a text back. */
+async function restore(id, one, on) {
+  try {
+    const back = await call("restore", { id, collection: one.collection });
+    gone.delete(key(one));
+    say("It is back.", back.before && (() => restore(back.before, one, on)));
+    on.changed();
+    return back;
+  } catch (error) {
+    say(error.message);
+  }
 }
 
 async function move(one, to, on) {

@@ -1,0 +1,295 @@
+"""Earlier versions of texts: what a caller replaced or deleted, kept for a time.
+
+Each is a point without a vector, with all parts of its text, in a collection that nothing else
+reads: `core.notation.visible_in` hides it. So every server of an engine knows them, and a tenant's
+client sees the tenant's own.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from qdrant_client import models
+
+from mcp_server_qdrant.core.access import speaker
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
+from mcp_server_qdrant.core.dates import LATEST
+from mcp_server_qdrant.core.errors import (
+    AccessRefused,
+    EngineFailure,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.core.notation import (
+    HISTORY,
+    as_point_id,
+    every,
+    moment,
+    own_id,
+    part_of,
+    point_id,
+    short_id,
+)
+from mcp_server_qdrant.core.versions import Version
+from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.qdrant.filters import among, equal
+from mcp_server_qdrant.qdrant.payload import read, stored_payload
+from mcp_server_qdrant.qdrant.read.lookup import joined
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points
+
+MOST = 10_000  # versions, of a tenant where these are apart
+MOST_LETTERS = 200_000_000  # in all of them
+LONGEST = 10_000_000  # letters of one
+TENDED = 500  # versions that are kept between two looks at those limits
+LISTED = 20
+MOST_SHOWN = 35  # characters of an id, before the time
+BEGINNING = 200  # characters
+PAGE = 500
+KEY, PARTS = "history", "parts"  # of the payload
+IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
+INDEXES = {
+    **dict.fromkeys((IDS, COLLECTION), models.PayloadSchemaType.KEYWORD),
+    UNTIL: DATE_INDEX,
+}
+OLDEST, NEWEST = models.Direction.ASC, models.Direction.DESC
+
+
+class History:
+    """The versions of the last `days`; 0 keeps none.
+
+    `client` and `points` are those that write, `visible` tells which collections may be named.
+    `indexes` are made beside its own.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        points: Points,
+        days: int,
+        visible: Callable[[str], bool],
+        indexes: Mapping[str, Any],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.days = days
+        self._client = client
+        self._points = points
+        self._visible = visible
+        self._indexes = {**indexes, **INDEXES}
+        self._now = now
+        self._untended = 0  # versions that may be kept before the next look
+
+    async def keep(self, one: Document, *, deleted: bool = False) -> Kept:
+        """Keep a text, given by its first part, that is about to be replaced or deleted.
+
+        A failure is told, not raised: it must not stand between a caller and a correction.
+        """
+        if not self.days:
+            return Kept()
+        until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
+        until = until.replace("+00:00", "Z")
+        try:
+            point = await self._point(one, until, deleted=deleted)
+            try:
+                await self._write(point)
+            except UnknownCollection:
+                self._untended = 0
+                await self._write(point)
+        except QdrantMcpError as error:
+            return Kept(fault=str(error))
+        shown = self._identity(one, one.collection)["shown"]
+        return Kept(f"{shown}@{until}", self.days)
+
+    async def versions(
+        self, wanted: str | None = None, collection: str | None = None
+    ) -> list[Version]:
+        """The last versions of the text of an id, or of all texts, the newest first."""
+        found = await self._found([*_of(wanted, collection), _until(gte=self._oldest())], NEWEST)
+        if found and wanted is not None and await self._stands(found[0].payload[KEY]):
+            del found[0]
+        return [_version(record.payload[KEY]) for record in found]
+
+    async def version(self, wanted: str, collection: str | None = None) -> Version | None:
+        """A whole version by `ID@TIME`: that of its id, else the text as it was at that time.
+
+        Raises RequestError where texts of several collections may be meant.
+        """
+        own, _, said = wanted.rpartition("@")
+        when = moment(said) if own else None
+        if when is None:
+            return None
+        since = _until(gte=max(when, self._oldest()))
+        found = await self._found([*_of(own, collection), since], OLDEST)
+        found = [one for one in found if one.payload[KEY]["until"] == said] or found
+        if not found:
+            return None
+        if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
+            raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
+        for record in await self._client.retrieve(HISTORY, [found[0].id]):
+            held = record.payload[KEY]
+            own, parts = held["ids"][0], json.loads(record.payload[PARTS])
+            parts = [
+                read(held["collection"], held["head"], part, ("document",))._replace(document=own)
+                for part in parts
+            ]
+            document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
+            return _version(held, document, parts)
+        return None
+
+    async def follow(self, old: Document, place: str) -> None:
+        """Have the versions of a text that was moved be those of the text where it is now."""
+        where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
+        now = self._identity(old, place)
+        with suppress(QdrantMcpError):  # it is moved
+            await self._client.set_payload(HISTORY, now, models.Filter(must=where), key=KEY)
+
+    async def erase(self, wanted: str, collection: str | None = None) -> int:
+        """Erase a version by its id, or all those of a text, for good; how many there were."""
+        of, erased = _of(wanted, collection), 0
+        own, _, said = wanted.rpartition("@")
+        if (when := moment(said) if own else None) is not None:
+            of = [*_of(own, collection), _until(gte=when, lte=when)]
+        while found := await self._found(of, NEWEST):
+            await self._client.delete(HISTORY, models.Filter(must=[among(r.id for r in found)]))
+            erased += len(found)
+        return erased
+
+    async def _found(self, of: Sequence[Any], order: models.Direction) -> list[Any]:
+        """The points of versions that meet the conditions, without their texts."""
+        ordered = models.OrderBy(key=UNTIL, direction=order)
+        where = models.Filter(must=list(of))
+        try:
+            found, _ = await self._client.scroll(
+                HISTORY, where, limit=LISTED, order_by=ordered, with_payload=[KEY]
+            )
+        except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
+            return []
+        return [one for one in found if self._visible(one.payload[KEY]["collection"])]
+
+    async def _stands(self, held: Mapping[str, Any]) -> bool:
+        """True where the version is the present text: the write that was to end it was cut off."""
+        with suppress(UnknownCollection):
+            for now in await self._points.by_id(held["collection"], [held["head"]]):
+                return bool(now.revision == held["revision"])
+        return False
+
+    async def _point(self, one: Document, until: str, *, deleted: bool) -> models.PointStruct:
+        """A text as it is kept; the same version again is the same point."""
+        if one.textless:
+            raise RequestError("it has no text.")
+        parts = [one]
+        for start in range(1, one.chunks, PAGE):
+            parts += await self._points.parts(one, start, min(start + PAGE, one.chunks) - 1)
+        payloads = [
+            stored_payload(part._replace(chunk=number, chunks=len(parts), writing=None))
+            for number, part in enumerate(parts)
+        ]
+        text = json.dumps(payloads, ensure_ascii=False, default=str)
+        if len(text) > LONGEST:
+            raise RequestError(f"it has more than {LONGEST:,} letters.")
+        held = self._identity(one, one.collection) | {
+            "until": until,
+            "by": speaker(),
+            "deleted": deleted,
+            "revision": one.revision,
+            "title": one.title,
+            "begins": one.text[:BEGINNING],
+            "letters": len(text),
+        }
+        name = "\0".join((one.collection, held["ids"][0], one.revision))
+        point = self._points.identify(HISTORY, name, 0)
+        return models.PointStruct(id=point, vector={}, payload={KEY: held, PARTS: text})
+
+    def _identity(self, one: Document, place: str) -> dict[str, Any]:
+        """All ids that a text in this place is known by; the first is its own."""
+        own = one.document or str(one.id)
+        head = self._points.identify(place, own, 0)
+        known = (own, head, short_id(head), str(one.id), short_id(one.id))
+        shown = own_id(place, head if one.document else one.id, one.document)
+        if len(shown) > MOST_SHOWN:  # what is longer is not shown with a time
+            shown = short_id(head)
+        ids = list(dict.fromkeys(known))
+        return {"collection": place, "ids": ids, "head": head, "shown": shown}
+
+    def _oldest(self) -> datetime:
+        return self._now() - timedelta(days=self.days)
+
+    async def _write(self, point: models.PointStruct) -> None:
+        if not self._untended:
+            await self._tend()
+            self._untended = TENDED
+        await self._client.upsert(HISTORY, [point])
+        self._untended -= 1
+
+    async def _tend(self) -> None:
+        """Make the collection where it is new, and erase what is too old or too much."""
+        client = self._client
+        if not await client.collection_exists(HISTORY):
+            sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
+            with suppress(EngineFailure, RequestError):  # made by another meanwhile, or said below
+                await client.create_collection(
+                    HISTORY, vectors_config={}, sparse_vectors_config=sparse
+                )
+        there = (await client.get_collection(HISTORY)).payload_schema
+        for key in self._indexes.keys() - there.keys():
+            await client.create_payload_index(HISTORY, key, self._indexes[key])
+        rest, room = LATEST, MOST_LETTERS
+        async for until, letters in self._young():
+            room -= letters
+            if room < 0:
+                break
+            rest = until
+        await client.delete(HISTORY, models.Filter(must=[_until(lt=rest)]))
+
+    async def _young(self) -> AsyncIterator[tuple[datetime, int]]:
+        """Of the versions that are not too old, the newest first: when they ended, and letters."""
+        newest, before, number = models.OrderBy(key=UNTIL, direction=NEWEST), LATEST, 0
+        while number < MOST:
+            young = models.Filter(must=[_until(gte=self._oldest(), lt=before)])
+            size = min(PAGE, MOST - number)
+            found, _ = await self._client.scroll(
+                HISTORY, young, limit=size, order_by=newest, with_payload=[KEY]
+            )
+            for record in found:
+                before = datetime.fromisoformat(record.payload[KEY]["until"])
+                yield before, record.payload[KEY]["letters"]
+            number += size
+            if len(found) < size:
+                break
+
+
+def _until(**limits: Any) -> models.FieldCondition:
+    return models.FieldCondition(key=UNTIL, range=models.DatetimeRange(**limits))
+
+
+def _of(wanted: str | None, collection: str | None) -> list[Any]:
+    """The conditions for the versions of a text, by any of the ids that it is known by."""
+    of: list[Any] = []
+    if wanted is not None:
+        whole = (part_of(wanted) or (wanted,))[0]
+        known = [wanted, whole, str(as_point_id(whole))]
+        of.append(models.FieldCondition(key=IDS, match=models.MatchAny(any=known)))
+    if collection is not None:
+        of.append(equal(COLLECTION, collection))
+    return of
+
+
+def _version(
+    held: Mapping[str, Any], document: Document | None = None, parts: Sequence[Document] = ()
+) -> Version:
+    collection = held["collection"]
+    name = f"{held['shown']}@{held['until']}"
+    document = document or Document(held["head"], collection, held["begins"], title=held["title"])
+    return Version(
+        id=name,
+        collection=collection,
+        until=held["until"],
+        by=held["by"],
+        deleted=held["deleted"],
+        document=document._replace(
+            id=point_id(collection, name, 0), document=name, head=None
+        ),  # so that it is shown by that id
+        parts=tuple(parts),
+    )

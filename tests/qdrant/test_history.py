@@ -1,0 +1,210 @@
+"""Earlier versions of texts, as the engine keeps them; tests/tools/test_history.py has the rest."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import DiskFull, RequestError
+from mcp_server_qdrant.core.notation import HISTORY
+from mcp_server_qdrant.qdrant import history as kept_history
+from mcp_server_qdrant.qdrant.history import History
+from tests.fakes import FakeEncoder
+from tests.support import Engine, either_engine, make_settings, registry
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+LONG = " ".join(f"Sentence {n} speaks of harbour {n} and of boat {n}." for n in range(200))
+START = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Kept:
+    """A collection `notes`, and the history of it at a time that the test sets."""
+
+    engine: Engine
+    services: Services
+    now: datetime = START
+    names: set[str] = field(default_factory=lambda: {"notes", "archive"})
+
+    def history(self, days: int = 30) -> History:
+        points = self.services.store.points
+        seen = self.names.__contains__
+        return History(self.engine, points, days, seen, {}, now=lambda: self.now)
+
+    async def text(self, text: str, id: str = "x", collection: str = "notes") -> Document:  # noqa: A002
+        """The first part of a text that is stored."""
+        await self.services.store.store(NewDocument(text, id=id), collection, create=True)
+        found = await self.services.store.points.first(collection, id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    async with either_engine(request.param, tmp_path) as engine:
+        settings = make_settings(history_days=0)  # the test's own keeps them
+        yield Kept(engine, wire(settings, engine, registry(FakeEncoder())))  # type: ignore[arg-type]
+
+
+async def test_a_version_has_all_parts_of_its_text(kept):
+    whole = await kept.text(LONG)
+    done = await kept.history().keep(whole)
+    version = await kept.history().version(done.id)
+
+    assert whole.chunks > 2
+    assert done.id == "x@2026-05-01T12:00:00.000Z"
+    assert version.document.text == LONG
+    assert [part.chunk for part in version.parts] == list(range(whole.chunks))
+
+
+async def test_a_text_is_read_as_it_was_at_a_time(kept):
+    history = kept.history()
+    for text in ("first", "second"):
+        await history.keep(await kept.text(text))
+        kept.now += timedelta(days=2)
+
+    async def at(when: str) -> str | None:
+        found = await history.version(f"x@{when}")
+        return found.document.text if found else None
+
+    assert await at("2026-05-01") == "first"
+    assert await at("2026-05-01T12:00:00Z") == "first"
+    assert await at("2026-05-01T12:00:01Z") == "second"
+    assert await at("2026-05-03T12:00:00.000Z") == "second"
+    assert await at("2026-05-04") is None  # that is the present text
+    assert await at("yesterday") is None
+
+
+async def test_the_last_versions_are_listed_the_newest_first(kept):
+    history = kept.history()
+    for number in range(25):
+        await history.keep(await kept.text(f"state {number}"), deleted=number == 24)
+        kept.now += timedelta(minutes=1)
+    await kept.text("the present state")
+    listed = await history.versions("x")
+
+    assert [one.document.text for one in listed] == [f"state {n}" for n in range(24, 4, -1)]
+    assert [one.deleted for one in listed][:2] == [True, False]
+    assert listed[0].line == "notes (id x@2026-05-01T12:24:00.000Z) · deleted · state 24"
+
+
+async def test_a_text_that_was_kept_and_then_not_replaced_is_no_earlier_version(kept):
+    history = kept.history()
+    present = await kept.text("it stands")
+    await history.keep(present)
+
+    assert await history.versions("x") == []
+
+
+async def test_the_same_version_kept_again_is_one(kept):
+    history = kept.history()
+    present = await kept.text("it stands")
+    await history.keep(present)
+    kept.now += timedelta(hours=1)
+    await history.keep(present, deleted=True)
+    await kept.text("it fell")
+    (one,) = await history.versions("x")
+
+    assert (one.until, one.deleted) == ("2026-05-01T13:00:00.000Z", True)
+
+
+async def test_versions_end_after_some_days(kept):
+    await kept.history().keep(await kept.text("old", "a"))
+    await kept.text("new", "a")
+    kept.now += timedelta(days=30)
+    assert len(await kept.history().versions("a")) == 1
+    kept.now += timedelta(seconds=1)
+    assert await kept.history().versions("a") == []
+    assert await kept.history().version("a@2026-05-01") is None
+    await kept.history().keep(await kept.text("other", "b"))
+
+    assert (await kept.engine.count(HISTORY)).count == 1
+
+
+@pytest.mark.parametrize(("limit", "left"), [("MOST", 4), ("MOST_LETTERS", 2)])
+async def test_more_than_has_room_erases_the_oldest(kept, monkeypatch, limit, left):
+    letters = {"MOST": 3, "MOST_LETTERS": 600}
+    monkeypatch.setattr(kept_history, limit, letters[limit])
+    for number in range(6):
+        await kept.history().keep(await kept.text(f"{number} " * 50, "a"))
+        kept.now += timedelta(minutes=1)
+    listed = await kept.history().versions()
+
+    assert len(listed) == left
+    assert listed[0].document.text.startswith("5")
+
+
+async def test_a_text_that_cannot_be_kept_is_said_and_raises_nothing(kept, monkeypatch):
+    history, text = kept.history(), await kept.text("here")
+    kept.engine.broken[HISTORY] = DiskFull("The disk is full.")
+    full = await history.keep(text)
+    kept.engine.broken.clear()
+    monkeypatch.setattr(kept_history, "LONGEST", 10)
+    long = await history.keep(text)
+    bare = await history.keep(text._replace(textless=True))
+
+    assert [full.id, long.id, bare.id] == [None] * 3
+    assert full.fault == "The disk is full."
+    assert long.fault == "it has more than 10 letters."
+    assert bare.fault == "it has no text."
+
+
+async def test_nothing_is_kept_for_no_days(kept):
+    done = await kept.history(0).keep(await kept.text("here"))
+
+    assert (done.id, done.fault) == (None, None)
+    assert not await kept.engine.collection_exists(HISTORY)
+    assert await kept.history().versions("x") == []
+
+
+async def test_what_was_deleted_while_it_ran_is_made_again(kept):
+    history = kept.history()
+    await history.keep(await kept.text("one"))
+    await kept.engine.delete_collection(HISTORY)
+    await history.keep(await kept.text("two"))
+    await kept.text("three")
+
+    assert [one.document.text for one in await history.versions("x")] == ["two"]
+
+
+async def test_versions_of_hidden_collections_are_not_shown(kept):
+    done = await kept.history().keep(await kept.text("here"))
+    await kept.text("there")
+    kept.names.remove("notes")
+
+    assert await kept.history().versions() == []
+    assert await kept.history().version(done.id) is None
+
+
+async def test_an_id_of_two_collections_needs_the_name_of_one(kept):
+    history = kept.history()
+    await history.keep(await kept.text("here", collection="notes"))
+    kept.now += timedelta(minutes=1)
+    await history.keep(await kept.text("there", collection="archive"))
+
+    with pytest.raises(RequestError, match="is in archive, notes: pass collection_name"):
+        await history.version("x@2026-04-30")
+    one = await history.version("x@2026-04-30", "archive")
+    assert one.document.text == "there"
+    exact = await history.version("x@2026-05-01T12:00:00.000Z")
+    assert exact.document.text == "here"
+
+
+async def test_what_is_erased_is_gone_for_good(kept):
+    history = kept.history()
+    for number in range(25):
+        await history.keep(await kept.text(f"state {number}"))
+        kept.now += timedelta(minutes=1)
+    await history.keep(await kept.text("another", "y"))
+
+    assert await history.erase("x@2026-05-01T12:03:00.000Z") == 1
+    assert await history.version("x@2026-05-01T12:03:00.000Z") is not None  # the next one
+    assert await history.erase("x") == 24
+    assert await history.erase("x") == 0
+    assert [one.document.text for one in await history.versions()] == ["another"]
+    assert await kept.history(0).erase("y") == 1

@@ -1,0 +1,258 @@
+"""Earlier versions of texts by the tools: kept, listed, read and brought back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from mcp_server_qdrant.core.errors import DiskFull
+from mcp_server_qdrant.core.notation import HISTORY
+from tests.support import (
+    COSINE,
+    Engine,
+    dense,
+    either_engine,
+    foreign,
+    memory_server,
+    refusal,
+    said,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+LONG = "# Harbours\n\n" + " ".join(f"Sentence {n} speaks of boat {n}." for n in range(200))
+
+
+@dataclass
+class Memory:
+    """A server over an engine."""
+
+    client: Client
+    engine: Engine
+
+    async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = await self.client.call_tool(f"qdrant-{tool}", arguments)
+        assert not result.is_error, said(result)
+        return dict(result.structured_content)
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        return refusal(await self.client.call_tool(f"qdrant-{tool}", arguments))
+
+    async def store(self, text: str, place: str = "notes", **more: Any) -> dict[str, Any]:
+        more = {"id": "x"} | more
+        return await self.ask("store", information=text, collection_name=place, create=True, **more)
+
+    async def get(self, *ids: str, **more: Any) -> dict[str, Any]:
+        (one,) = (await self.ask("get", ids=list(ids), **more))["documents"]
+        return one
+
+    async def versions(self, *ids: str, **more: Any) -> list[dict[str, Any]]:
+        return (await self.ask("get", ids=list(ids), versions=True, **more))["versions"]
+
+
+@pytest.fixture(params=["edge", "memory"])
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    async with either_engine(request.param, tmp_path) as engine:
+        yield engine
+
+
+@asynccontextmanager
+async def memory_of(engine: Engine, **settings: Any) -> AsyncIterator[Memory]:
+    async with memory_server(engine=engine, **settings) as client:
+        yield Memory(client, engine)
+
+
+def without(one: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name not in names}
+
+
+async def test_a_replaced_text_comes_back_with_all_that_was_stored_with_it(engine):
+    async with memory_of(engine) as memory:
+        about = {
+            "title": "Boats",
+            "tags": ["sea"],
+            "metadata": {"year": 1999, "of": {"who": "Ada"}},
+        }
+        await memory.store(LONG, **about)
+        first = await memory.get("x")
+        before = (await memory.store("a crane", title="", tags=[], metadata={}))["before"]
+        old = await memory.get(before)
+        done = await memory.ask("store", id=before)
+        again = await memory.get("x")
+
+        told = ("id", "document", "revision", "until", "by", "deleted")
+        assert without(old, *told) == without(first, *told)
+        assert old["id"] == old["document"] == before
+        assert without(again, "revision") == without(first, "revision")
+        assert (await memory.get(done["before"]))["text"] == "a crane"
+
+
+async def test_a_deleted_text_comes_back_by_the_id_that_the_deletion_told(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red")
+        (gone,) = (await memory.ask("delete", ids=["x"]))["documents"]
+        told = await memory.refused("get", ids=["x"])
+        await memory.ask("store", id=gone["version"])
+
+        assert f"x was deleted by mcp: qdrant-get reads id {gone['version']}" in told
+        assert (await memory.get("x"))["text"] == "the boat is red"
+
+
+async def test_each_kind_of_change_keeps_what_was_there(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red", tags=["sea"])
+        await memory.ask("store", id="x", tags=["lake"])
+        await memory.store("the boat is blue")
+        await memory.ask("store", id="x", collection_name="archive", title="Boat", create=True)
+        listed = await memory.versions("x")
+        tags = [(await memory.get(one["id"])).get("tags") for one in listed]
+
+        assert [one["collection"] for one in listed] == ["archive"] * 3  # where the text is now
+        assert [one["text"][-4:] for one in listed] == ["blue", " red", " red"]
+        assert tags == [["lake"], ["lake"], ["sea"]]
+
+
+async def test_a_change_that_changes_nothing_keeps_nothing(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red", tags=["sea"])
+        again = await memory.store("the boat is red", tags=["sea"])
+        await memory.store(LONG, id="long")
+        long = await memory.store(LONG, id="long")
+        moved = await memory.ask("store", id="x", collection_name="archive", create=True)
+
+        assert [one.get("before") for one in (again, long, moved)] == [None] * 3
+        assert await memory.refused("get", ids=["x"], versions=True) == (
+            "No earlier version of x is kept."
+        )
+
+
+async def test_a_version_of_before_a_move_comes_back_where_the_text_is_now(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red")
+        await memory.store("the boat is blue")
+        await memory.ask("store", id="x", collection_name="archive", create=True)
+        (one,) = await memory.versions("x")
+        done = await memory.ask("store", id=one["id"])
+
+        assert done["collection"] == "archive"
+        assert (await memory.get("x"))["text"] == "the boat is red"
+
+
+async def test_what_a_filter_deletes_comes_back_whole(engine):
+    async with memory_of(engine) as memory:
+        await memory.store(LONG, id="long", tags=["sea"])
+        await memory.store("the boat is red", tags=["sea"])
+        part = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
+        for where in (part, {}):
+            asked = {"query_filter": where, "collection_name": "notes"}
+            count = (await memory.ask("delete", **asked))["count"]
+            done = await memory.ask("delete", **asked, confirm_count=count)
+            for version in done["versions"]:
+                await memory.ask("store", id=version)
+
+        assert (await memory.get("long"))["text"] == LONG
+        assert (await memory.get("x"))["text"] == "the boat is red"
+
+
+async def test_a_text_of_another_tool_comes_back_as_a_text_of_this_id(engine):
+    async with memory_of(engine) as memory:
+        payload = {"text": "roses are red", "url": "https://example.org", "year": 1999}
+        await foreign(
+            memory.engine, "old", {7: payload}, vectors=COSINE, values=lambda _: dense("x")
+        )
+        before = (await memory.store("violets are blue", "old", id="7"))["before"]
+        await memory.ask("store", id=before, collection_name="old")
+        one = await memory.get("7", collection_name="old")
+
+        assert (one["text"], one["source"]) == ("roses are red", "https://example.org")
+        assert one["metadata"] == {"url": "https://example.org", "year": 1999}
+
+
+async def test_a_version_is_restored_by_its_id_alone(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red")
+        before = (await memory.store("the boat is blue"))["before"]
+
+        said = "An earlier version comes back as it was: give its id alone."
+        assert await memory.refused("store", id=before, tags=["a"]) == said
+        assert (await memory.get("x"))["text"] == "the boat is blue"
+
+
+async def test_an_id_that_looks_like_a_version_is_an_id_where_there_is_one(engine):
+    async with memory_of(engine) as memory:
+        own = "standup@2026-11-23"
+        await memory.store("we met", id=own)
+        await memory.ask("store", id=own, tags=["daily"])
+
+        assert (await memory.get(own))["tags"] == ["daily"]
+        assert (await memory.versions(own))[0]["id"].startswith(f"{own}@")
+
+
+async def test_a_long_id_and_none_have_versions_too(engine):
+    async with memory_of(engine) as memory:
+        for given in ({"id": "y" * 50}, {"id": None}):
+            done = await memory.store("the boat is red", **given)
+            before = (await memory.ask("store", id=done["id"], tags=["sea"]))["before"]
+
+            assert len(before) <= 60
+            assert (await memory.get(before))["text"] == "the boat is red"
+            assert (await memory.versions(done["id"]))[0]["id"] == before
+
+
+async def test_no_search_no_list_and_no_call_sees_where_they_are_kept(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the quokka sleeps")
+        await memory.store("the harbour sleeps")
+        found = await memory.ask("find", query="quokka", collections=["*"])
+        listed = await memory.ask("collections")
+
+        assert await memory.engine.collection_exists(HISTORY)
+        assert [one["text"] for one in found["results"]] == ["the harbour sleeps"]
+        assert [one["name"] for one in listed["collections"]] == ["notes"]
+        everything = {"query_filter": {}, "collection_name": HISTORY}
+        for tool, asked in (
+            ("find", {"query": "quokka", "collections": [HISTORY]}),
+            ("get", {"ids": ["x"], "collection_name": HISTORY}),
+            ("delete", everything),
+            ("project", {"collections": [HISTORY]}),
+        ):
+            assert f"There is no collection '{HISTORY}'" in await memory.refused(tool, **asked)
+        refused = await memory.refused(
+            "store", information="a", collection_name=HISTORY, create=True
+        )
+        assert f"may not use a collection named '{HISTORY}'" in refused
+
+
+async def test_a_version_that_could_not_be_kept_is_said_and_the_text_is_changed(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("the boat is red")
+        memory.engine.broken[HISTORY] = DiskFull("The disk is full.")
+        asked = {"information": "the boat is blue", "id": "x", "collection_name": "notes"}
+        changed = await memory.client.call_tool("qdrant-store", asked)
+        gone = await memory.client.call_tool("qdrant-delete", {"ids": ["x"]})
+        told = await memory.refused("get", ids=["x"])
+
+        assert said(changed) == (
+            "Updated in collection notes: id x. The version before was not kept: The disk is full."
+        )
+        assert said(gone) == (
+            "Deleted: notes (id x) · the boat is blue\nNote: not kept: The disk is full."
+        )
+        assert told.endswith("Note: not looked for earlier versions: The disk is full.")
+
+
+async def test_without_a_history_answers_say_nothing_of_one(engine):
+    async with memory_of(engine, history_days=0) as memory:
+        await memory.store("the boat is red")
+        changed = await memory.store("the boat is blue")
+        asked = {"query_filter": {}, "collection_name": "notes"}
+        sure = await memory.client.call_tool("qdrant-delete", asked)
+        gone = await memory.ask("delete", ids=["x"])
+
+    assert "before" not in changed
+    assert said(sure).endswith("Call again with confirm_count=1 to delete for good.")
+    assert gone["documents"] == [{"collection": "notes", "id": "x", "points": 1}]
